@@ -1,27 +1,27 @@
 """The clock of the service: milliseconds since the epoch, which never decrease.
 
-A `ServiceClock` starts at the machine's time and follows the monotonic clock from there, so that a correction of the
-wall clock neither expires sessions nor delays a probing rebalance. The clock advances only while the service reads
-requests, so that no member is removed because the service was slow: a member counts as silent if it sends nothing, not
-if the service has not read its requests yet. Three rules follow from a clock that advances only while the service reads
-requests:
+A `ServiceClock` starts at the machine's wall-clock time and then follows the monotonic clock. So a correction of the
+wall clock does not expire sessions or delay a probing rebalance. No member is removed because the service was slow: the
+clock advances only while the service reads requests. So a member whose requests have arrived, but are not read yet,
+does not count as silent. The service follows three rules:
 
-1. Time stands still while the event loop is blocked. A `LoopMonitor` samples the clock every `SAMPLE_MS`; between two
-   samples the clock advances by `MOST_BETWEEN_SAMPLES_MS` at most. If the process was stopped (SIGSTOP), got no
-   processor, or its loop was busy for long, the rest of that time does not count for any session, grace or wait. Under
-   steady overload the clock is slower by as much as the loop is late: the same overload delays the answers that members
-   wait for before they send again. A failed member is still removed, after its timeout by this clock.
+1. Time stands still while the event loop is blocked. A `LoopMonitor` samples the clock every `SAMPLE_MS`. Between two
+   samples the clock advances by `MOST_BETWEEN_SAMPLES_MS` at most. A longer pause of the loop (SIGSTOP, no free
+   processor, a busy loop) counts only as `MOST_BETWEEN_SAMPLES_MS` for sessions, grace periods and waits. Under steady
+   overload the clock is slower by the time by which the loop is late. The overload also delays the answers, and members
+   wait for an answer before they send the next request. A failed member is removed after its timeout by this clock.
 2. The service acts on a passed deadline only after the loop has polled its sockets a few more times (`sockets_read`).
    By then, the requests that had arrived by the deadline have been read, parsed and noted.
-3. The requests of a member restart its session when they arrive, before they wait for anything (`GroupRuntime`).
+3. A request of a member restarts the member's session when the request arrives, before the request waits for anything
+   (`GroupRuntime`).
 
-Adding the lateness to each deadline would be wrong: a stall of ten seconds would also delay the removal of a member
-that fails long after the stall. With this clock, only members whose requests could not be read during the stall get the
-time back.
+It would be wrong to add the lateness of the loop to each deadline. Then a stall of ten seconds would also delay the
+removal of a member that fails long after the stall. With this clock, only sessions that run during the stall are
+extended.
 
-The clock catches up lost time slowly (`CATCH_UP`), as NTP slews a clock, so that the times in recordings and of probing
-rebalances return to the machine's time. Differs from Kafka: the broker expires delayed operations by a timer in a
-thread of its own, and does not stop its clock.
+After a stall, the clock slowly returns to the machine's time (`CATCH_UP`), as NTP slews a clock. So do the times in
+recordings and of probing rebalances. Differs from Kafka: the broker expires delayed operations by a timer in a separate
+thread, and its clock does not stop.
 
 Each group has one timer (`GroupTimer`), which fires when the group's next `Tick` is due by this clock.
 """
@@ -33,7 +33,7 @@ from collections.abc import Callable
 import structlog
 
 ReadNs = Callable[[], int]
-"""One of the machine's clocks, in nanoseconds."""
+"""A function that reads one of the machine's clocks, in nanoseconds."""
 
 _COUNTS_ALWAYS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -49,19 +49,22 @@ SAMPLE_MS = 50
 """The interval of the samples."""
 
 MOST_BETWEEN_SAMPLES_MS = 75
-"""The most by which the clock advances between two samples: a sample may be a little late on any machine."""
+"""The most by which the clock advances between two samples. It is longer than `SAMPLE_MS`, because a sample may be a
+little late on any machine.
+"""
 
 CATCH_UP = 20
-"""While the clock is behind the machine's, it runs faster by one part in CATCH_UP."""
+"""While the clock is behind the machine's clock, it runs faster than the machine's clock by 1/CATCH_UP."""
 
 TURNS = 10
-"""The turns of the loop that a request needs from the socket to the group: accept, read, parse, start, read the body.
+"""The number of the loop's turns that a request needs from the socket to the group: accept, read, parse, start, read
+the body.
 """
 
 
 class ServiceClock:
-    """A clock of milliseconds since the epoch, which never decrease. Before the first `sample`, the clock does not
-    stand still. `monotonic_ns`, `wall_ns`: the machine's clocks.
+    """A clock of milliseconds since the epoch, which never decrease. Before the first `sample`, the clock never stands
+    still. `monotonic_ns`, `wall_ns`: the machine's clocks.
     """
 
     def __init__(self, monotonic_ns: ReadNs = time.monotonic_ns, wall_ns: ReadNs = time.time_ns) -> None:
@@ -72,7 +75,7 @@ class ServiceClock:
 
     @property
     def behind_ms(self) -> int:
-        """The time by which this clock is behind the machine's clock."""
+        """The time by which this clock is behind the machine's clock because of stalls."""
         return self._lost_ns // 1_000_000
 
     def now_ms(self) -> int:
@@ -88,7 +91,7 @@ class ServiceClock:
         self._last_sample_ns = now_ns
 
     def release(self) -> None:
-        """End the sampling: from now on the clock runs without samples."""
+        """End the sampling. After this call, the clock runs without samples."""
         self.sample()
         self._last_sample_ns = None
 
@@ -99,13 +102,13 @@ class ServiceClock:
 
 
 async def sockets_read() -> None:
-    """Returns when every request that had arrived before the call has been read and noted."""
+    """Waits until every request that arrived before the call has been read and noted."""
     for _ in range(TURNS):
         await asyncio.sleep(0)  # the loop polls its sockets in every turn
 
 
 LONG_STALL_MS = 1_000
-"""The lateness of a sample from which on the log gets a warning that the service stood still."""
+"""If a sample is late by at least this time, the log gets a warning that the service stood still."""
 
 MOST_COUNTED_MS = 2_000
 """The largest lateness that one sample adds to `lag_ms`, so that one long stop (SIGSTOP) does not look like overload.
@@ -168,7 +171,8 @@ class GroupTimer:
     def set(self, at_ms: int | None, now_ms: int) -> None:
         """Set the time at which to call `due`; None for never. `now_ms`: the time of `clock`.
 
-        If an earlier time is set already, it stays: an early tick is harmless and sets the next time.
+        If an earlier time is set already, the earlier time stays: an early tick is harmless, and sets the time of the
+        next tick.
         """
         if self._handle is not None:
             if at_ms is not None and self._at_ms <= at_ms:
@@ -189,7 +193,7 @@ class GroupTimer:
 
     def _fire(self) -> None:
         now_ms = self._clock.now_ms()
-        if now_ms < self._at_ms:  # the clock stood still for a while
+        if now_ms < self._at_ms:  # the clock stood still for a while, so the time has not come yet
             self._wait(now_ms)
             return
         self._handle = None

@@ -1,8 +1,7 @@
 """Errors of requests that the coordinator cannot serve, each with Kafka's name of the error.
 
 A group refuses a request by a return value (`group.outcome.Rejected`); the code around the groups raises these errors.
-`http/problems.py` alone translates these errors to HTTP. Source of the names:
-`org.apache.kafka.common.protocol.Errors`.
+Only `http/problems.py` converts these errors to HTTP. Source of the names: `org.apache.kafka.common.protocol.Errors`.
 """
 
 from typing import ClassVar
@@ -56,13 +55,14 @@ class LogBeyondRepair(CoordinatorFault):
 
 
 class TooManyGroups(CoordinatorFault):
-    """The service has as many groups as its settings allow."""
+    """The service has the largest number of groups that its settings allow."""
 
     kafka_name = "POLICY_VIOLATION"
 
 
 class TooManyRequests(CoordinatorFault):
-    """The service already handles as many requests of this kind as it accepts. The caller may repeat the request.
+    """The service already handles the largest number of requests of this kind that it accepts. The caller may repeat
+    the request.
 
     `retry_after_s`: the shortest pause before the repetition, in seconds.
     """

@@ -1,7 +1,7 @@
-"""The metrics of the service for Prometheus, under Kafka's names. Each service has a registry of its own.
+"""The metrics of the service for Prometheus, under Kafka's names. Each service has its own registry.
 
-Source of the names: the broker's `GroupCoordinatorMetrics` and the client's `ConsumerRebalanceMetricsManager`. The
-documentation is checked against `METRICS`.
+Source of the names: the broker's `GroupCoordinatorMetrics` and the client's `ConsumerRebalanceMetricsManager`. A test
+compares the documentation with `METRICS`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +16,9 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class ServiceMetric(NamedTuple):
-    """A metric of the service. `name`: the metric's name in Prometheus (counters with `_total`, times in seconds)."""
+    """A metric of the service. `name`: the metric's name in Prometheus. Names of counters end in `_total`, and times
+    are in seconds.
+    """
 
     name: str
     labels: tuple[str, ...]
@@ -222,7 +224,8 @@ class Metrics:
 class MeasuredService(Collector):
     """The gauges whose values the service computes at each scrape: totals of all groups, and values of single groups.
 
-    `named_groups`: the number of groups with lines of their own, the first by id.
+    `named_groups`: the number of groups for which values are shown separately. The values of the first groups by id are
+    shown.
     """
 
     def __init__(self, measures: Callable[[], ServiceMeasures], named_groups: int) -> None:

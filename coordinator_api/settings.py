@@ -1,9 +1,10 @@
-"""The service's settings under the broker's dotted names, with their descriptions for the documentation.
+"""The service's settings, with their descriptions for the documentation. The names of the settings have dots, like
+those of a broker's settings.
 
-`settings_sources` reads the settings. Each field is one setting; its name has three spellings:
-`group.initial.rebalance.delay.ms` in the file, `ASSIGNOR_GROUP_INITIAL_REBALANCE_DELAY_MS` in the environment,
-`--group-initial-rebalance-delay-ms` as a flag. Source of the `group.*` names and defaults: `GroupCoordinatorConfig`;
-where a default differs from Kafka's the description says so.
+`settings_sources` reads the settings. Each field is one setting. A setting's name has three spellings:
+`group.initial.rebalance.delay.ms` in the file, `ASSIGNOR_GROUP_INITIAL_REBALANCE_DELAY_MS` in the environment, and
+`--group-initial-rebalance-delay-ms` as a flag. Source of the `group.*` names and defaults: `GroupCoordinatorConfig`. If
+a default differs from Kafka's, the description of the setting says so.
 """
 
 from __future__ import annotations
@@ -40,21 +41,21 @@ REMOVED: Mapping[str, str] = {
     "max_connections_per_ip": "limit_conn of nginx",
     "request_headers_timeout_ms": "client_header_timeout of nginx",
 }
-"""Settings of earlier releases by field name, each with its present replacement. deploy/nginx.conf shows all
-replacements.
+"""The removed settings of earlier releases, by field name, each with its present replacement. deploy/nginx.conf shows
+all replacements.
 """
 
 
 class SettingsError(InputError):
-    """A setting cannot be used. The message has one or more lines, which say what to change."""
+    """A setting cannot be used. The message has one or more lines, which name the necessary changes."""
 
 
 def clusters_in(text: str) -> tuple[str, ...]:
     """The addresses of clusters in a comma-separated list.
 
-    As in Kafka, several `host:port` in a row are brokers of one cluster. An address with a prefix (`kafka:`,
-    `embedded:`) begins another cluster. If `text` has a semicolon, semicolons separate brokers, and each comma begins
-    another cluster.
+    As in Kafka, successive `host:port` are brokers of one cluster. An address with a prefix (`kafka:`, `embedded:`)
+    begins another cluster. If `text` has a semicolon, semicolons separate brokers, and each comma begins another
+    cluster.
     """
     clusters: list[str] = []
     for part in (each.strip() for each in text.split(",")):
@@ -123,7 +124,7 @@ Clusters = Annotated[
 
 
 class Settings(BaseSettings):
-    """Every setting of `assignor serve`. Times in milliseconds, sizes in bytes.
+    """The settings of `assignor serve`. Times are in milliseconds, sizes in bytes.
 
     The string below a setting describes it in the documentation and in `assignor serve --help`.
     """
@@ -135,134 +136,137 @@ class Settings(BaseSettings):
     database_url: Text = "sqlite:///assignor.sqlite3"
     """Database of the groups: `sqlite:///file` or `postgresql://...`."""
     host: Annotated[Text, AfterValidator(_check_host)] = "127.0.0.1"
-    """Address to listen on; an address outside loopback needs a token."""
+    """Address to listen on. If other machines can reach the address, the service needs at least one token."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 8080
-    """Port to listen on; 0 takes a free port and prints it."""
+    """Port to listen on. With 0, the service takes a free port and prints it."""
     root_path: Annotated[str, AfterValidator(_check_root_path)] = ""
-    """Path below which a proxy shows this service, as `/assignor`, if the proxy does not send the path as
-    `X-Forwarded-Prefix`.
+    """Path below which a proxy shows this service, such as `/assignor`. A proxy that sends `X-Forwarded-Prefix` does
+    not need this setting.
     """
     forwarded_allow_ips: Annotated[Names, AfterValidator(_check_proxies)] = ("127.0.0.1", "::1")
     """Addresses and networks of trusted proxies, separated by commas; `*` for all. Only these proxies may set
     `X-Forwarded-Prefix`, `X-Forwarded-Host` and `X-Forwarded-Proto`.
     """
     advertised_url: Annotated[OptionalText, AfterValidator(_check_advertised)] = None
-    """On PostgreSQL: URL at which callers and other coordinators of the database reach this coordinator, as
+    """On PostgreSQL: URL at which callers and other coordinators of the database reach this coordinator, such as
     `https://coordinator-1:8080`. The default is the address on which the coordinator listens.
     """
     lease_timeout_ms: Annotated[int, Field(ge=600, le=JAVA_INT_MAX)] = 1_200
-    """On PostgreSQL: time within which the other coordinators of the database take over the groups of a coordinator
-    that was killed. All coordinators of a database need the same value.
+    """On PostgreSQL: time within which the other coordinators of the database serve the groups of a coordinator that
+    was killed. All coordinators of a database need the same value.
     """
     database_statement_timeout_ms: Annotated[int, Field(ge=100, le=JAVA_INT_MAX)] = 3_000
-    """On PostgreSQL: time limit of a statement that reads or writes a group, and of the wait for a connection. A
+    """On PostgreSQL: time limit for a statement that reads or writes a group, and for waiting for a connection. A
     renewal of the lease may take a third of `lease.timeout.ms`.
     """
 
     group_initial_rebalance_delay_ms: Natural = 3_000
-    """Wait of the first rebalance of an empty group for more members."""
+    """Time for which the first rebalance of an empty group waits for more members."""
     group_min_session_timeout_ms: Positive = 500
-    """Lowest session timeout a member may ask for (Kafka: 6000; the low default allows failover within a second)."""
+    """Lowest session timeout that a member may have (Kafka: 6000; the low default allows failover within a second)."""
     group_max_session_timeout_ms: Positive = 1_800_000
-    """Highest session timeout a member may ask for."""
+    """Highest session timeout that a member may have."""
     group_max_size: Positive = 10_000
-    """Largest number of members of one group (Kafka has no limit); another join gets 429."""
+    """Largest number of members of one group (Kafka has no limit). A further join gets 429."""
     group_disconnect_grace_ms: Natural = 100
-    """Time that a process whose connection broke has to come back before its members with `leave_on_disconnect` are
-    removed.
+    """Time within which a process whose connection broke has to send another request. Otherwise its members with
+    `leave_on_disconnect` are removed.
     """
     group_max_partitions: Positive = 200_000
-    """Largest number of partitions of all topics, and of tasks, in one definition or recording; a larger document gets
-    422.
+    """Largest number of partitions of all topics together, and of tasks, in one definition or recording. A larger
+    document gets 422.
     """
     group_max_subtopologies: Positive = 1_000
-    """Largest number of subtopologies in one definition or recording; a larger document gets 422."""
+    """Largest number of subtopologies in one definition or recording. A larger document gets 422."""
     group_max_count: Positive = 1_000
-    """Largest number of groups of this service; the declaration of another group gets 429."""
+    """Largest number of groups of this service. The declaration of a further group gets 429."""
 
     request_max_bytes: Bytes = 33_554_432
-    """Largest body of a request that sends a document; a larger body gets 413."""
+    """Largest body of a request that sends a document. A larger body gets 413."""
     heartbeat_max_bytes: Bytes = 65_536
-    """Largest heartbeat of one member; a larger body gets 413."""
+    """Largest heartbeat of one member. A larger heartbeat gets 413."""
     process_heartbeat_max_bytes: Bytes = 1_048_576
-    """Largest heartbeat of a process with all its members; a larger body gets 413."""
+    """Largest heartbeat of a process with all its members. A larger heartbeat gets 413."""
     subscription_max_bytes: Bytes = 1_048_576
-    """Largest body of a POST of a subscription; a larger body gets 413."""
+    """Largest body of a join, which POSTs a subscription. A larger body gets 413."""
     request_timeout_ms: Positive = 30_000
-    """Time limit for the arrival of a request body; a later body gets 408."""
+    """Time limit for the arrival of a request body. A slower request gets 408."""
     longpoll_max_count: Positive = 10_000
-    """Limit for the requests (GETs and heartbeats) that are held at one time. Above this limit, a GET gets 429, and a
-    heartbeat is answered at once.
+    """Largest number of requests (GETs and heartbeats) that are held at one time. Above this limit, a GET gets 429, and
+    a heartbeat is answered at once.
     """
     longpoll_max_wait_ms: Natural = 60_000
-    """Longest wait of one GET or heartbeat; a larger `wait_ms` is reduced to this value."""
+    """Longest time for which one GET or heartbeat is held. A larger `wait_ms` is reduced to this value."""
     page_events_max_count: Natural = 1_000
     """Largest number of open web pages that are updated at one time. A page above this number shows a message and tries
     again.
     """
     page_store_queries: Literal["off", "on"] = "off"
-    """on: operators may query a store by key on the page. To answer a query, the service calls the addresses of
-    members.
+    """If `on`, operators may query a store by key on the web page. To answer a query, the service calls the addresses
+    of members.
     """
     page_store_token_file: Path | None = None
-    """File with the token that the service sends to instances when a store is queried on the page."""
+    """File with the token that the service sends to instances when an operator queries a store on the web page."""
     computation_max_count: Annotated[int, Field(ge=1, le=1_000)] = 4
-    """Largest number of POST /v1/assign, POST /v1/simulate and explanations at one time; another one gets 429."""
+    """Largest number of POST /v1/assign, POST /v1/simulate and explanations at one time. A further call gets 429."""
     tenant_max_groups: Natural = JAVA_INT_MAX
-    """Largest number of groups of one tenant, which is a prefix of group ids; the declaration of another group gets
+    """Largest number of groups of one tenant, which is a prefix of group ids. The declaration of a further group gets
     429.
     """
     tenant_max_members: Natural = JAVA_INT_MAX
-    """Largest number of members of one tenant's groups; another join gets 429."""
+    """Largest number of members of one tenant's groups. A further join gets 429."""
     tenant_max_bytes: Annotated[int, Field(ge=0, le=JAVA_LONG_MAX)] = JAVA_LONG_MAX
-    """Limit for the size of the logs and recorded rebalances of one tenant's groups in the store. Above this limit,
+    """Largest size of the logs and recorded rebalances of one tenant's groups in the store. Above this size,
     definitions, new members and reports get 429.
     """
     tenant_max_computations: Natural = JAVA_INT_MAX
-    """Largest number of POST /v1/assign, POST /v1/simulate and explanations of one tenant at one time; another one gets
-    429.
+    """Largest number of POST /v1/assign, POST /v1/simulate and explanations of one tenant at one time. A further call
+    gets 429.
     """
     shutdown_timeout_ms: Natural = 4_000
-    """Time that a stop gives to requests in progress; a request whose body is still arriving is refused at once. The
-    process ends at most a second after this time, even if the store does not answer.
+    """Time for which a stop waits for requests in progress. A request whose body is still arriving is refused at once.
+    The process ends at most a second after this time, even if the store does not answer.
     """
 
     rebalances_retained_count: Positive = 1_000
-    """Recorded rebalances kept for each group; the oldest are deleted first."""
+    """Number of recorded rebalances that are kept for each group. The oldest are deleted first."""
     records_compaction_bytes: Annotated[int, Field(ge=1_024, le=JAVA_LONG_MAX)] = 524_288
-    """A group's log is rewritten as one snapshot once it has grown to this size, and to twice the size of its last
-    snapshot. Another coordinator that takes the group reads the whole log first."""
+    """A group's log is rewritten as one snapshot when it has this size and at least twice the size of its last
+    snapshot. A coordinator that takes the group first reads the whole log.
+    """
     sqlite_synchronous: Literal["FULL", "EXTRA", "NORMAL"] = "FULL"
-    """SQLite's durability: FULL survives power loss, NORMAL only a crash of the process."""
+    """SQLite's durability. With FULL, commits survive a power loss; with NORMAL, they only survive a crash of the
+    process.
+    """
     sqlite_busy_timeout_ms: Natural = 5_000
-    """Longest wait of a write for another process that uses the file."""
+    """Longest time for which a write waits for another process that has locked the file."""
 
     auth_token: Secret = None
     """Bearer token of an admin for all groups."""
     auth_token_file: Path | None = None
-    """File with a bearer token of an admin for all groups, read again when it has changed."""
+    """File with a bearer token of an admin for all groups. A changed file is read again."""
     auth_tokens: Secret = None
-    """Tokens as hashes, each with a name, a right and a prefix of group ids, as `assignor tokens create --file` writes
-    them: one on each line, or all in one line with semicolons between.
+    """Tokens as hashes, each with a name, a right and a prefix of group ids, in the format of `assignor tokens create
+    --file`. Each token is on its own line, or semicolons separate the tokens on one line.
     """
     auth_tokens_file: Path | None = None
-    """File with lines as in auth.tokens, read again when it has changed."""
+    """File with tokens in the format of auth.tokens. A changed file is read again."""
     ssl_certfile: Path | None = None
-    """PEM file with the service's certificate and its chain. If ssl.certfile is set, the service accepts TLS
-    connections only.
+    """PEM file with the service's certificate and its chain. If this setting is set, the service accepts only TLS
+    connections.
     """
     ssl_keyfile: Path | None = None
     """PEM file with the private key, unless the file of ssl.certfile contains the key."""
     ssl_keyfile_password: Secret = None
     """Password of an encrypted private key."""
     ssl_ca_certs: Path | None = None
-    """PEM file with the certificate authorities for the certificates of callers."""
+    """PEM file with the certificate authorities that sign the certificates of callers."""
     ssl_cert_reqs: Literal["none", "optional", "required"] = "none"
-    """Mode of client certificates. `none`: callers are not asked for a certificate. `required`: a caller without a
+    """The use of client certificates. `none`: callers are not asked for a certificate. `required`: a caller without a
     certificate cannot connect. `optional`: a certificate that a caller sends has to be valid.
     """
     sasl_oauthbearer_jwks_endpoint_url: OptionalText = None
-    """URL of the keys of an OIDC issuer (http, https or file); tokens that this issuer has signed are accepted as well.
+    """URL of the keys of an OIDC issuer (http, https or file). Tokens that this issuer has signed are accepted, too.
     Requires `assignor[oidc]`.
     """
     sasl_oauthbearer_expected_issuer: OptionalText = None
@@ -272,43 +276,46 @@ class Settings(BaseSettings):
     the token must name at least one of them.
     """
     sasl_oauthbearer_sub_claim_name: Text = "sub"
-    """The claim of a signed token with the caller's name."""
+    """The claim of a signed token that has the caller's name."""
     sasl_oauthbearer_scope_claim_name: Text = "scope"
-    """The claim of a signed token with the right and the groups, as `assignor:member:payments-*`."""
+    """The claim of a signed token that has the right and the groups, such as `assignor:member:payments-*`."""
     sasl_oauthbearer_clock_skew_seconds: Annotated[int, Field(ge=0, le=3_600)] = 30
-    """Allowed difference between the issuer's clock and this machine's."""
+    """Allowed difference between the issuer's clock and this machine's clock."""
     sasl_oauthbearer_jwks_endpoint_refresh_ms: Annotated[int, Field(ge=1_000, le=JAVA_INT_MAX)] = 3_600_000
-    """Interval at which the issuer's keys are fetched again. A token that is signed with an unknown key triggers a
-    fetch of the issuer's keys within a minute.
+    """Interval at which the issuer's keys are fetched again. If a token is signed with an unknown key, the issuer's
+    keys are fetched within a minute.
     """
     task_assignor_classes: Names = ()
-    """`module:Class` assignors that groups may name, separated by commas; others are refused."""
+    """`module:Class` assignors that groups may name, separated by commas. Other classes are refused."""
     task_assignor_timeout_ms: Positive = 60_000
-    """Time limit for computing a rebalance with an assignor of task.assignor.classes; after that the rebalance fails.
+    """Time limit for computing a rebalance with an assignor of task.assignor.classes. After this time the rebalance
+    fails.
     """
     cluster_bootstrap_servers: Clusters = ()
-    """Clusters that groups may name in `cluster`: `broker-1:9092,broker-2:9092` for Kafka, or
-    `embedded:/var/lib/streams`; others are refused. Several clusters are a list in the file, or are separated by
-    commas, with `kafka:` before each Kafka cluster.
+    """Clusters that groups may name in `cluster`, such as `broker-1:9092,broker-2:9092` for Kafka or
+    `embedded:/var/lib/streams`. Other clusters are refused. In the file, several clusters are a list. Elsewhere, commas
+    separate the clusters, and `kafka:` begins each Kafka cluster.
     """
 
     cluster_metadata_max_age_ms: Annotated[int, Field(ge=100, le=JAVA_INT_MAX)] = 30_000
-    """Interval at which the coordinator checks a group's cluster for changed topics; at most 5 s while a topic is
-    missing (Kafka's metadata.max.age.ms: 300000).
+    """Interval at which the coordinator checks a group's cluster for changed topics (Kafka's metadata.max.age.ms:
+    300000). The interval is at most 5 s while a topic is missing.
     """
     cluster_request_timeout_ms: Annotated[int, Field(ge=100, le=JAVA_INT_MAX)] = 30_000
-    """Time limit of one poll of a cluster; after that the cluster counts as out of reach."""
+    """Time limit for one poll of a cluster. After this time the cluster counts as out of reach."""
 
     metrics_group_max_count: Annotated[int, Field(ge=0, le=10_000)] = 0
-    """Number of groups with lines of their own in GET /metrics, the first by id. With 0, no label names a group."""
+    """Number of groups that have their own lines in GET /metrics. The first groups by id are chosen. With 0, no label
+    names a group.
+    """
     audit_log_file: Path | None = None
-    """File for the audit log, which has a line for each call that changes something, also if the call was refused; by
+    """File for the audit log. It has a line for each call that changes something, even if the call was refused. By
     default these lines go to the service's log.
     """
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Lowest level of the lines that are logged."""
     log_format: Literal["json", "console"] = "console"
-    """Format of the log: one JSON object a line, or text to read."""
+    """Format of the log. `json`: one JSON object a line. `console`: readable text."""
 
     @model_validator(mode="after")
     def _agree(self) -> Settings:
@@ -318,8 +325,8 @@ class Settings(BaseSettings):
 
     @property
     def tls(self) -> ServerTls | None:
-        """The TLS settings; None if the service serves plain HTTP. Raises InputError for settings that do not go
-        together.
+        """The TLS settings; None if the service serves plain HTTP. Raises InputError for TLS settings that contradict
+        each other.
         """
         return server_tls(
             self.ssl_certfile, self.ssl_keyfile, self.ssl_keyfile_password, self.ssl_ca_certs, self.ssl_cert_reqs
@@ -329,13 +336,13 @@ class Settings(BaseSettings):
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: object, **_others: object
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Reads only the arguments: `settings_sources.load` merges all sources, so that one line shows their order."""
+        """Lets `Settings` read only its arguments, because `settings_sources.load` merges all sources."""
         return (init_settings,)
 
 
 def is_root_path(path: str) -> bool:
-    """Returns whether a proxy may show the service below this path. Pages contain the path, so it may have no HTML
-    character.
+    """Returns whether a proxy may show the service below this path. Pages contain this path, so it must not contain
+    characters of HTML syntax.
     """
     return len(path) <= _LONGEST_ROOT_PATH and _ROOT_PATH.fullmatch(path) is not None
 
@@ -356,13 +363,15 @@ def environment_name(field_name: str) -> str:
 
 
 def is_secret(field_name: str) -> bool:
-    """Returns whether the setting is secret: a secret setting has no flag, and no error shows its value."""
+    """Returns whether the setting is secret. A secret setting has no flag, and no error shows its value."""
     field = Settings.model_fields.get(field_name)
     return field is not None and not field.repr
 
 
 class SettingRow(NamedTuple):
-    """One line of the documentation's table. `flag`: None for a secret, which must not be in a command line."""
+    """One line of the table of settings in the documentation. `flag`: None for a secret, which must not be in a command
+    line.
+    """
 
     name: str
     flag: str | None

@@ -1,4 +1,4 @@
-"""Converts the documents of HTTP answers to rows and sentences, which the commands and the pages print.
+"""Converts the documents of HTTP answers to the rows and sentences that the commands and the pages show.
 
 The functions are pure: no HTTP, no clock, no templates.
 """
@@ -48,7 +48,7 @@ _HOLD_ENDS = {
 
 
 def count(number: int | None) -> str:
-    """Formats a number as `12,345`; a dash if the number is not known."""
+    """Formats a number as in `12,345`. Returns a dash if the number is not known."""
     return "–" if number is None else count_text(number)
 
 
@@ -61,7 +61,7 @@ def sentence(text: str) -> str:
 
 
 def has_words(query: str, *texts: str) -> bool:
-    """Returns whether each word of the query occurs in one of the texts. Case does not matter."""
+    """Returns whether each word of the query occurs in at least one of the texts. The comparison ignores case."""
     text = _folded(" ".join(texts))
     return all(word in text for word in _folded(query).split())
 
@@ -71,8 +71,8 @@ def _folded(text: str) -> str:
 
 
 def cause_of(reason: str) -> str:
-    """The cause of a rebalance in words. `reason`: a value of `RebalanceReason`, or a sentence, which is returned as it
-    is.
+    """The cause of a rebalance in words. `reason`: a value of `RebalanceReason`; any other text is returned
+    unchanged.
     """
     return _CAUSES.get(reason, reason)
 
@@ -132,13 +132,13 @@ EFFECTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "pause": lambda lever: "members process no records",
 }
 """The effect of a lever while it is on, by the lever's name in the group's document. Each function of this mapping gets
-the lever as the group's document has it.
+the lever from the group's document.
 """
 
 
 def active_levers(levers: Mapping[str, Any], names: Mapping[str, str] | None = None) -> list[ActiveLever]:
-    """The levers that are on, the drained instances included. `levers`: the `levers` of a group's document. `names`:
-    the names of instances, by process id.
+    """The levers that are on, including the drains of instances and members. `levers`: the `levers` of a group's
+    document. `names`: the names of instances, by process id.
     """
     found = [
         ActiveLever(name, effect(lever), lever["by"], lever["at_ms"], lever["reason"])
@@ -153,7 +153,9 @@ def active_levers(levers: Mapping[str, Any], names: Mapping[str, str] | None = N
 
 
 def missing_of_drain(drain: Mapping[str, Any]) -> list[str]:
-    """One line for each condition that a drain still waits for; empty if it is safe to stop."""
+    """One line for each condition that a drain still waits for. Empty if the drained instance or member can be
+    stopped.
+    """
     return [f"{each['task']}: {each['why']}" if each["task"] else str(each["why"]) for each in drain["missing"]]
 
 
@@ -168,11 +170,12 @@ def moves_of_held(held: Mapping[str, Any]) -> str:
 
 
 def changes_shown(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Prepares a difference and a forecast for a page. `answer`: has `difference`, `forecast` and `names` (of
-    instances).
+    """Prepares a difference and a forecast for a page. `answer`: a document with `difference`, `forecast`, and the
+    `names` of instances.
 
     Returns `answer` with four more fields. `tasks`: the first TASKS_SHOWN tasks that would move. `tasks_more`: the
-    number of tasks that are left out. `summary`: the summary of the difference. `verdict`: the verdict of the forecast.
+    number of further tasks that would move. `summary`: the summary of the difference. `verdict`: the verdict of the
+    forecast.
     """
     names, every = answer["names"], answer["difference"]["tasks"]
     return {

@@ -1,4 +1,4 @@
-"""The options and calls of commands that call a running coordinator, and tables of its answers."""
+"""The options of commands that call a running coordinator, the calls themselves, and tables of the answers."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -59,11 +59,11 @@ class CoordinatorCalls:
     def call(
         self, method: str, path: str, *, body: Mapping[str, object] | None = None, **parameters: str | int | None
     ) -> Any:
-        """Calls the coordinator and returns the answer's JSON. `body`: sent as JSON.
+        """Calls the coordinator and returns the answer's JSON. `body`: the request's body, which is sent as JSON.
 
-        Raises CallFailed, and InputError for an address or token file that cannot be used.
+        Raises CallFailed, and InputError if the address or the token file cannot be used.
         """
-        # imported here because this module loads httpx, which other commands do not need
+        # imported here, because the module loads httpx, which other commands do not need
         from coordinator_api.cli.client import call
 
         return call(method, self.coordinator, path, self.token_file, parameters, body)
@@ -84,7 +84,7 @@ class GroupCommand(CoordinatorCalls):
         return group_path(self.group)
 
     def show(self, document: Mapping[str, object], sentence: str) -> None:
-        """Print the effect of the command. The sentence and the document both name the group."""
+        """Print the effect of the command as `sentence` or as `document`. Both name the group."""
         show({"group_id": self.group, **document}, f"{self.group}: {sentence}", self.format)
 
 
@@ -97,13 +97,15 @@ class OperatorCommand(GroupCommand):
     def send(
         self, method: str, path: str, body: Mapping[str, object] | None = None, **parameters: str | int | None
     ) -> Any:
-        """Sends a call with the command's reason. `path`: follows the group's path. Raises the errors of `call`."""
+        """Sends a call with the command's reason. `path`: the part of the address after the group's path. Raises the
+        errors of `call`.
+        """
         return self.call(method, f"{self.path}{path}", body=body, reason=self.reason, **parameters)
 
 
 def duration_ms(text: str, option: str) -> int:
-    """Parses a duration such as 500ms, 60s, 10m, 1h or 1h30m. Raises InputError, with the option's name, for other
-    texts.
+    """Parses a duration such as 500ms, 60s, 10m, 1h or 1h30m. Raises InputError, which names the option, for any other
+    text.
     """
     match = _DURATION.fullmatch(text)
     if match is None or not text:
@@ -112,7 +114,7 @@ def duration_ms(text: str, option: str) -> int:
 
 
 Cell = tuple[Column, Callable[[Any, View], object]]
-"""A column, and the function that gives its value for one entry of a document."""
+"""A column, and the function that returns the column's value for one entry of a document."""
 
 
 def document_table(nothing: str, cells: Sequence[Cell], entries: Iterable[Any], view: View) -> str:

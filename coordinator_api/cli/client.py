@@ -1,4 +1,6 @@
-"""One call of a command to a running coordinator. Returns the JSON, or raises an error with a message of one line."""
+"""Sends one call of a command to a running coordinator. Returns the JSON of the answer, or raises an error with a
+message of one line.
+"""
 
 import functools
 from collections.abc import Mapping
@@ -33,10 +35,11 @@ def call(
     body: Mapping[str, object] | None = None,
 ) -> Any:
     """Returns the answer's JSON; None if the answer has no body. `url`: the address of a coordinator, or several
-    addresses, separated by commas. `path`: begins with /v1. `body`: sent as JSON.
+    addresses, separated by commas. `path`: a path that begins with /v1. `body`: the request's body, which is sent as
+    JSON.
 
-    Raises CallFailed for a refusal, and InputError for a token file that cannot be used or addresses where no
-    coordinator answers.
+    Raises CallFailed if the coordinator refuses the call. Raises InputError if the token file cannot be used, or if no
+    coordinator answers at the addresses.
     """
     query = {name: value for name, value in parameters.items() if value is not None}
     addresses = _addresses(url)
@@ -56,24 +59,26 @@ def call(
 
 
 _addresses = functools.cache(addresses_of)
-"""Parses addresses. The client is cached, so that all calls of a command share the known state of the addresses."""
+"""Parses addresses. The result is cached, so that all calls of a command share the known state of the addresses."""
 
 
 def _no_answer(answers: Mapping[str, str]) -> InputError:
-    """The error of a call that no address answered. `answers`: the outcome of the call at each address."""
+    """Returns the error for a call that got no answer at any address. `answers`: the outcome of the call at each
+    address.
+    """
     for address, outcome in answers.items():
         if len(answers) == 1 and tls_problem(outcome) is not None:
             return InputError(outcome, address)
         advice = advice_of(outcome)
-        if advice is not None:  # this machine refused the connection, not the coordinator
+        if advice is not None:  # this machine and not the coordinator refused the connection
             return InputError(f"cannot be asked: {outcome}; {advice}", address)
     each = ", ".join(f"{address} ({outcome})" for address, outcome in answers.items())
     return InputError(f"no coordinator answers at {each}: start one with `assignor serve`, or name it by --coordinator")
 
 
 def _document(answer: CoordinatorAnswer) -> Any:
-    """The answer's JSON; None for an empty answer. Raises InputError for text that is not JSON: another service may use
-    the address.
+    """The answer's JSON; None for an empty answer. Raises InputError if the answer is not JSON, because another service
+    may use the address.
     """
     try:
         return answer.document() if answer.content else None

@@ -1,6 +1,6 @@
 """`assignor groups`: shows the groups of a running coordinator, and sends operators' commands to them.
 
-Names are shortened as long as they stay unique; `-o wide` shows whole names.
+Long names are shortened so that they stay unique. `-o wide` shows whole names.
 """
 
 import json
@@ -52,7 +52,7 @@ def _lag(lag: int | None) -> str:
 
 
 def _until(time_ms: int | None, view: View) -> str:
-    """The time left, such as `5m12s`; `due` after the time has come."""
+    """The time until `time_ms`, such as `5m12s`; `due` if `time_ms` has passed."""
     if time_ms is None:
         return ""
     return "due" if time_ms <= view.now_ms else age_text(view.now_ms, time_ms)
@@ -122,7 +122,7 @@ def delete_group(
 ) -> None:
     """Delete a group and its recorded rebalances.
 
-    A group that still has members is not deleted: drain it first.
+    A group with members is not deleted: drain the group first.
     """
     command.send("DELETE", "", force="true" if force else None)
     command.show({"deleted": True}, "deleted")
@@ -135,7 +135,7 @@ def export_log(
     calls: CoordinatorCalls,
     file: Annotated[
         Path | None,
-        typer.Option("--output", metavar="FILE", help="New file, which only its owner can read. Default: stdout."),
+        typer.Option("--output", metavar="FILE", help="New file that only its owner can read. Default: stdout."),
     ] = None,
 ) -> None:
     """Save a group's log as it is stored.
@@ -174,8 +174,8 @@ def repair_log(
 
 @contextmanager
 def _new_file(file: Path) -> Iterator[IO[str]]:
-    """Yields a temporary file, which gets the name `file` when the block ends without an error. An export that is
-    killed leaves no file of this name. Raises InputError, also before the block if the file cannot be created.
+    """Yields a temporary file, which gets the name `file` if the block ends without an error. A killed export leaves no
+    file of this name. Raises InputError if a file cannot be created or written.
     """
     try:
         if os.path.lexists(file):
@@ -185,7 +185,8 @@ def _new_file(file: Path) -> Iterator[IO[str]]:
         ) as opened:
             yield opened
             opened.flush()
-            os.link(opened.name, file)  # fails if the name was taken meanwhile; a rename would replace that file
+            # fails if another file got this name meanwhile; a rename would replace the other file
+            os.link(opened.name, file)
     except FileExistsError:
         problem = "exists already, and may be an earlier copy of the log: name another file"
         raise InputError(problem, str(file)) from None
@@ -200,8 +201,8 @@ def _group_list(document: Any, view: View) -> str:
 
 
 def _quotas(quotas: Any, view: View) -> list[str]:
-    """The quotas as text: `groups that begin with a-: 3 of 10 groups, 1,000 of 65,536 bytes`; empty when there are no
-    limits.
+    """The quotas as a text such as `groups that begin with a-: 3 of 10 groups, 1,000 of 65,536 bytes`. Empty if there
+    are no limits.
     """
     limited = [
         f"{quotas[what]['used']:,} of {quotas[what]['allowed']:,} {what}"
@@ -235,7 +236,7 @@ def _group_description(document: Any, view: View) -> str:
 
 
 def _notes(document: Any, view: View) -> Iterator[tuple[str, str]]:
-    """The values of the heading, each with its name. An older service reports no levers."""
+    """The values of the description's heading, each with its name. A service of an older release reports no levers."""
     if document["draining"]:
         yield "draining", "members are told to stop"
     for lever in active_levers(document["levers"]) if document.get("levers") else ():
@@ -280,7 +281,9 @@ def _advice_without_members(document: Any) -> str:
 
 
 def _warm_ups(tasks: Any) -> str:
-    """The warm-ups that the probing rebalance waits for: `, 2 warm-ups restore, up to 1,000 records are left`."""
+    """A text about the warm-ups that the probing rebalance waits for, such as `, 2 warm-ups restore, up to 1,000
+    records are left`.
+    """
     lags = [each["lag"] for each in tasks if each["role"] == "warm-up"]
     known = [lag for lag in lags if isinstance(lag, int) and lag >= 0]
     if not lags:
@@ -290,7 +293,7 @@ def _warm_ups(tasks: Any) -> str:
 
 
 def _cluster(cluster: Any) -> str:
-    """The cluster and its state as text: `kafka 127.0.0.1:9092, out of reach since ...: ...`"""
+    """The cluster and its state as a text such as `kafka 127.0.0.1:9092, out of reach since ...: ...`."""
     provider, servers = cluster["provider"], cluster["bootstrap_servers"] or ""
     name = servers if servers.startswith(f"{provider}:") else f"{provider} {servers}".rstrip()
     if cluster["error"]:

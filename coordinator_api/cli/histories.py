@@ -15,9 +15,10 @@ _GONE = "RESOURCE_NOT_FOUND"
 
 
 def read(url: str, group_id: str | None, last: int, token_file: str | None) -> Iterator[RawLine]:
-    """Yields the newest `last` rebalances of the group, oldest first, each as a line of rebalance/1; `where` of a line
-    is url:group:generation. `group_id`: None for the coordinator's only group. Raises InputError if the coordinator
-    does not answer or refuses, or if `group_id` is None and there are several groups.
+    """Yields the newest `last` rebalances of the group, oldest first, each as a line of rebalance/1. The field `where`
+    of each line has the form url:group:generation. `group_id`: the group; None for the coordinator's only group. Raises
+    InputError if the coordinator does not answer or refuses the call. Also raises InputError if `group_id` is None and
+    the coordinator has several groups.
     """
 
     def get(path: str, **parameters: int | None) -> Any:
@@ -31,7 +32,7 @@ def read(url: str, group_id: str | None, last: int, token_file: str | None) -> I
                 document = get(f"{path}/{generation}")
             except CallFailed as error:
                 if error.code == _GONE:
-                    continue  # the rebalance was deleted since it was listed (rebalances.retained.count)
+                    continue  # the rebalance was deleted after it was listed (rebalances.retained.count)
                 raise
             yield RawLine(f"{url}:{chosen}:{generation}", json.dumps(document, separators=(",", ":")).encode("ascii"))
     except CallFailed as error:
@@ -50,7 +51,9 @@ def _only_group(get: Callable[..., Any], url: str) -> str:
 
 
 def _newest(get: Callable[..., Any], path: str, last: int) -> list[int]:
-    """The newest generations, newest first. Held rebalances are left out, because no member got their assignments."""
+    """Returns the newest generations, newest first. Held rebalances are left out, because no member got their
+    assignments.
+    """
     generations: list[int] = []
     before: int | None = None
     while len(generations) < last:

@@ -1,4 +1,4 @@
-"""The levers among the commands of `assignor groups`: operator commands that Kafka does not have.
+"""The commands of `assignor groups` for levers, which are operator commands that Kafka does not have.
 
 Each command has a `--reason`, which the coordinator's audit log and the description of the group show.
 """
@@ -22,7 +22,7 @@ from rebalance_analysis.presentation.quantities import duration_text
 
 GenerationOption = Annotated[
     int | None,
-    typer.Option("--generation", metavar="N", help="Generation of the examined rebalance, if not the waiting one."),
+    typer.Option("--generation", metavar="N", help="Generation of the rebalance. Default: the one that waits."),
 ]
 
 levers = typer.Typer()
@@ -49,9 +49,9 @@ def drain(
     member: Annotated[str | None, typer.Option("--member", metavar="ID", help="Drain only this member.")] = None,
     end: Annotated[bool, typer.Option("--end", help="End the drain of the instance or the member.")] = False,
 ) -> None:
-    """Tell all members to stop, or empty one instance.
+    """Stop all members, or move the tasks of one instance.
 
-    With --instance or --member, no member is told to stop. The tasks of this instance or member move to others, each as
+    With --instance or --member, no member stops. The tasks of this instance or member move to other instances, each as
     soon as another instance has caught up on the task.
     Repeat the command to see whether the instance or member can be stopped, and the tasks that still have to move.
     """
@@ -109,7 +109,7 @@ def request_rebalance(command: OperatorCommand) -> None:
 @levers.command("pause", epilog=example("groups pause orders --reason 'the database is being moved'"))
 @options_of(command=OperatorCommand)
 def pause_group(command: OperatorCommand) -> None:
-    """Pause all members: they process nothing until a resume.
+    """Pause all members: they process nothing until the resume.
 
     Paused members stay in the group, restore their state and keep standbys up to date.
     """
@@ -132,9 +132,9 @@ def set_rejoin_grace(
     grace: Annotated[
         str | None, typer.Argument(metavar="[DURATION]", help="Time that tasks wait, such as 60s or 5m.")
     ] = None,
-    off: Annotated[bool, typer.Option("--off", help="Do not wait for members that leave, as in Kafka.")] = False,
+    off: Annotated[bool, typer.Option("--off", help="Do not reserve tasks, as in Kafka.")] = False,
 ) -> None:
-    """Reserve the tasks of members that leave, for a time.
+    """Reserve the tasks of members that leave, for some time.
 
     A process that comes back in time continues with its tasks, and no rebalance runs.
     """
@@ -162,7 +162,8 @@ def hold(
 ) -> None:
     """Have rebalances that move tasks wait for approval.
 
-    Members continue with the tasks they have. Tasks whose owner has failed or left are placed at once.
+    Members continue with their present tasks while a rebalance waits. Tasks whose owner has failed or left are placed
+    at once.
     """
     if off:
         command.send("DELETE", "/hold")
@@ -195,7 +196,10 @@ def approve(command: OperatorCommand, generation: GenerationOption = None) -> No
 @levers.command("discard", epilog=example("groups discard orders --reason 'not during the sale'"))
 @options_of(command=OperatorCommand)
 def discard(command: OperatorCommand, generation: GenerationOption = None) -> None:
-    """Discard the rebalance that waits: all tasks stay. Needs a reason."""
+    """Discard the rebalance that waits: all tasks stay.
+
+    The command needs a reason.
+    """
     if not command.reason:
         raise InputError("say why, for those who find it in the history", "--reason")
     discarded = command.send("POST", "/discard", generation=generation)["generation_id"]
@@ -204,7 +208,7 @@ def discard(command: OperatorCommand, generation: GenerationOption = None) -> No
 
 
 def held_line(held: Any, view: View) -> str:
-    """A rebalance that waits, in one line. `held`: the `held_rebalance` of a group's document."""
+    """Describes a rebalance that waits, in one line. `held`: the `held_rebalance` of a group's document."""
     left_ms = held["until_ms"] - view.now_ms
     until = f"for {duration_text(left_ms)} more" if left_ms > 0 else "no more"
     return f"a rebalance (generation {held['generation_id']}) waits for approval {until}: {moves_of_held(held)}"

@@ -66,9 +66,9 @@ def show_rebalance(
 ) -> None:
     """Explain one rebalance.
 
-    Shows its triggers, the moves of tasks and the reason for each move, as `assignor explain` does. Tasks that stay are
-    counted in one line, unless --format wide or --task asks for more. With --format json or yaml, prints the recorded
-    rebalance/1 document, which `assignor assign` can run.
+    Shows the triggers of the rebalance, the moves of tasks and the reason for each move, as `assignor explain` does.
+    Without --format wide and --task, one line has the number of tasks that stay. With --format json or yaml, prints the
+    recorded rebalance/1 document, which `assignor assign` can run.
     """
     path = f"{command.path}/rebalances"
     recorded = command.get(f"{path}/{generation}")
@@ -80,8 +80,8 @@ def show_rebalance(
     before = _past(command.get(f"{path}/{earlier[0]['generation_id']}")) if earlier else None
     past = _past(recorded)
     if past is None:
-        # the rebalance cannot run here, for example because the group's custom assignor is missing, but the coordinator
-        # can run it
+        # the coordinator runs the rebalance if it cannot run here, for example because the group's custom assignor is
+        # missing
         explained = command.get(f"{path}/{generation}/explain", task=task)
         show(explained, lambda view: _explanations(explained, view), command.format)
     else:
@@ -102,7 +102,7 @@ def _rebalance_text(
 
 
 def _past(document: Mapping[str, Any]) -> PastRebalance | None:
-    """Runs a recorded rebalance again; returns None if it cannot be run here."""
+    """Runs a recorded rebalance again. Returns None if the rebalance cannot be run here."""
     try:
         return PastRebalance(document["generation_id"], run(document, load_own_assignor))
     except AssignorFault:

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="TOML file with settings under their dotted names.")
 ]
-DatabaseUrl = Annotated[str | None, typer.Option("--database-url", help="The database, as for serve.")]
+DatabaseUrl = Annotated[str | None, typer.Option("--database-url", help="URL of the database, as for serve.")]
 
 _ROWS_OF_TABLES = {"groups": "group", "group_records": "record", "rebalances": "rebalance", "tokens": "token"}
-"""The noun for a row of each table."""
+"""The noun for one row, by the name of the table."""
 
 
 def register(app: typer.Typer) -> None:
@@ -46,8 +46,8 @@ def register(app: typer.Typer) -> None:
 
 
 def _settings_from_flags() -> Callable[..., Settings]:
-    """Returns a function with one option for every setting, which makes `Settings` of them. `Settings` parses and
-    checks the values. The function raises SettingsError.
+    """Returns a function that has one option for every setting, and makes `Settings` of the options. `Settings` parses
+    and checks the values. The function raises SettingsError.
     """
 
     def settings(config: Path | None = None, **flags: str | None) -> Settings:
@@ -55,7 +55,8 @@ def _settings_from_flags() -> Callable[..., Settings]:
 
     parameters = [_option("config", ConfigFile)]
     for row, field_name in zip(setting_rows(), Settings.model_fields, strict=True):
-        # a secret has a hidden option, so that the error says that secrets have no flag, not that the option is unknown
+        # a secret has a hidden option, so that the error is that secrets have no flag, and not that the option is
+        # unknown
         option = typer.Option(
             row.flag or flag(field_name),
             metavar="VALUE",
@@ -76,7 +77,7 @@ def _option(name: str, annotation: object) -> inspect.Parameter:
 
 
 def settings_of_database(*, database_url: DatabaseUrl = None, config: ConfigFile = None) -> Settings:
-    """The settings of a command for the database. Raises SettingsError."""
+    """The settings for a command that uses only the database. Raises SettingsError."""
     return load({} if database_url is None else {"database_url": database_url}, config)
 
 
@@ -94,7 +95,10 @@ def serve(settings: Settings) -> None:
 
 @options_of(settings=settings_of_database)
 def migrate(settings: Settings, format: FormatOption = Format.TEXT) -> None:
-    """Upgrade the database's schema. `serve` upgrades the schema automatically."""
+    """Upgrade the database's schema.
+
+    `serve` upgrades the schema automatically.
+    """
     from coordinator_api.store.opening import migrate as migrate_store
 
     before, after = asyncio.run(migrate_store(settings))
@@ -111,8 +115,8 @@ def backup(
 ) -> None:
     """Write a coordinator's database to a file.
 
-    The coordinator may be running. The file is a consistent snapshot of the database. The file has digests of tokens,
-    not the tokens.
+    The coordinator may be running. The file is a consistent snapshot of the database. The file has digests of the
+    tokens, and not the tokens.
     """
     from coordinator_api.store.backup import back_up
 
@@ -131,15 +135,15 @@ def restore(
         bool,
         typer.Option(
             "--exact",
-            help="Keep the members. Use it only for a backup made after the coordinator had stopped for good.",
+            help="Keep the members. Only for a backup that was made after the coordinator had stopped for good.",
         ),
     ] = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Write a backup into an empty database.
 
-    Each group begins without members, in a much higher generation, so that no member continues with an assignment that
-    is newer than the backup. The members join again by themselves.
+    Each group begins without members, in a much higher generation. So no member continues with an assignment that is
+    newer than the backup. The members join again by themselves.
     """
     from coordinator_api.store.backup import restore as restore_store
 
@@ -157,7 +161,7 @@ def _counted(counts: Mapping[str, int]) -> str:
 
 
 def _reported(file: Path, done: Done) -> dict[str, object]:
-    """The fields that the outputs of `backup` and `restore` have in common. Warns of damaged groups."""
+    """Returns the fields that `backup` and `restore` both print. Warns of damaged groups."""
     for group_id, problem in done.damaged.items():
         print_message(f"warning: {problem}. It is kept as it is, and a coordinator does not lead group {group_id}")
     header = done.header

@@ -1,7 +1,7 @@
-"""`assignor tokens`: create, list and revoke tokens, at a running coordinator or in a file of tokens.
+"""`assignor tokens`: creates, lists and revokes tokens, at a running coordinator or in a file of tokens.
 
-Rules: a new token is the only line on stdout, so that it can be redirected to a file; all messages go to stderr. A file
-(`auth.tokens.file`) has only hashes, can be read by its owner only, and is replaced as a whole.
+Rules: a new token is the only line on stdout, so that stdout can be redirected to a file. All messages go to stderr. A
+file of tokens (`auth.tokens.file`) has only hashes, can be read only by its owner, and is replaced as a whole.
 """
 
 import os
@@ -42,7 +42,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the t
 FileOption = Annotated[
     Path | None,
     typer.Option(
-        "--file", metavar="FILE", help="A file of tokens (auth.tokens.file), instead of a running coordinator."
+        "--file", metavar="FILE", help="Use this file of tokens (auth.tokens.file), and no running coordinator."
     ),
 ]
 _TOKENS: Sequence[Cell] = (
@@ -66,13 +66,13 @@ _TOKENS: Sequence[Cell] = (
 def create_token(
     name: NameArgument,
     calls: CoordinatorCalls,
-    right: Annotated[Right, typer.Option("--right", help="Right of the token; each right includes those before it.")],
+    right: Annotated[Right, typer.Option("--right", help="Right of the token. Each right includes those before it.")],
     groups: Annotated[
-        str, typer.Option("--groups", metavar="PREFIX*", help="Groups of the token: ids with this prefix.")
+        str, typer.Option("--groups", metavar="PREFIX*", help="Only groups whose ids have this prefix.")
     ] = "*",
     expires: Annotated[
         str | None,
-        typer.Option("--expires", metavar="WHEN", help="2027-01-31T00:00:00Z or P90D. Default: never."),
+        typer.Option("--expires", metavar="WHEN", help="Expiry, such as 2027-01-31T00:00:00Z or P90D. Default: never."),
     ] = None,
     file: FileOption = None,
 ) -> None:
@@ -115,9 +115,9 @@ def list_tokens(calls: CoordinatorCalls, file: FileOption = None, format: Format
 def revoke_token(
     name: NameArgument, calls: CoordinatorCalls, file: FileOption = None, format: FormatOption = Format.TEXT
 ) -> None:
-    """Revoke a token: calls with it are refused from then on.
+    """Revoke a token: calls with this token are refused.
 
-    A coordinator notices a changed file within two seconds.
+    A coordinator reads a changed file of tokens within two seconds.
     """
     if file is None:
         calls.call("DELETE", f"/v1/tokens/{quote(name, safe='')}")

@@ -28,8 +28,8 @@ _CALLS = [route for noun in _NOUNS for route in noun.router.routes]
 
 
 class Pages(NamedTuple):
-    """The web pages of `coordinator_api.web`, which this package must not import: it is a layer above. `install`:
-    called before the first request.
+    """The web pages of `coordinator_api.web`, which this package must not import: `coordinator_api.web` is a layer
+    above this package. `install`: called before the first request.
     """
 
     routes: Sequence[BaseRoute]
@@ -38,7 +38,8 @@ class Pages(NamedTuple):
 
 
 async def open_with_tokens(settings: Settings, access: Access, url: str = "") -> Coordinator:
-    """Opens the coordinator, and loads the tokens of its database into `access`. `url`: as of `open_coordinator`.
+    """Opens the coordinator, and loads the tokens of its database into `access`. `url`: passed on to
+    `open_coordinator`.
 
     Raises StoreError. Raises SettingsError if other machines could reach the service without a token.
     """
@@ -61,13 +62,13 @@ def create_app(
 ) -> FastAPI:
     """Builds the application of the service.
 
-    `coordinator`, `access`: as `open_with_tokens` left them; by default the application opens its own when it starts.
-    The application closes its coordinator when it stops, whether it was passed or opened. `pages`: the web pages;
-    without them the service answers programs only. `connections`: the connections of the server; without them the
-    service does not notice broken connections.
+    `coordinator`, `access`: a coordinator and the tokens of its database, which `open_with_tokens` has opened; if None,
+    the application opens its own when it starts. When the application stops, it closes its coordinator, even a
+    coordinator that was passed to `create_app`. `pages`: the web pages; without the pages, the service has only the
+    API. `connections`: the connections of the server; if None, the service does not notice broken connections.
 
-    Raises InputError for tokens that cannot be used, SettingsError for an audit log that cannot be written. A service
-    that other machines can reach does not start without a token.
+    Raises InputError for tokens that cannot be used, and SettingsError for an audit log that cannot be written. The
+    service does not start if other machines can reach it and it has no token.
     """
     access = access or Access(settings)
     audit = AuditLog(settings.audit_log_file)

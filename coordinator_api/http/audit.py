@@ -1,19 +1,19 @@
 """The audit log: the calls that it covers, the fields of a line, and its destination.
 
-A line has the caller, the call, the time, the caller's address, the reason and the outcome. The line is written after
-the answer to the call is known and before the answer is sent. Changes are committed before they are answered, so each
-change that a caller knows of has its line, even if the process is killed. A call has one line, whether it was carried
-out or refused; a call that is redirected has its line at the coordinator that answers it. The log leaves out reads,
-heartbeats, computations (`/v1/assign`, `/v1/simulate`), and joins that make no new member (status 200).
-`docs/formats.md` describes the fields.
+A line of the audit log has the caller, the call, the time, the caller's address, the reason and the outcome. The line
+is written after the answer to the call is known and before the answer is sent. A change is committed before its call is
+answered. So each change that a caller knows of has its line, even if the process is killed. A call has one line,
+whether it was carried out or refused. If a call is redirected, the coordinator that answers it writes the line. The log
+leaves out reads, heartbeats, computations (`/v1/assign`, `/v1/simulate`), and joins that make no new member (status
+200). `docs/formats.md` describes the fields of a line.
 
-A line is one JSON object of ASCII, so that no text of a caller can begin a new line. The line is written to a file or
+A line is one JSON object in ASCII, so that no text of a caller can begin a new line. The line is written to a file or
 to the service's log. `write` hands the line to the operating system before it returns, so a crash of the process loses
-no line; a power loss may lose lines, because the file is not synced. The file is created with mode 0600. If the audit
+no line. A power loss may lose lines, because the file is not synced. The file is created with mode 0600. If the audit
 file is moved away, as logrotate does, a new file is created.
 
-If the file cannot be written, calls are still answered: the service logs the error once, and counts the lost lines.
-So members can join and leave even if the disk is full.
+If the file cannot be written, calls are still answered, so members can join and leave even if the disk is full. The
+service logs the error once, and counts the lost lines.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _TOKENS = "/v1/tokens"
 
 MAX_REASON = 200
 REASON_PATTERN = r"^[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]*$"
-"""The pattern of a reason: free text in any script, on one line. The pattern refuses control characters and characters
-that hide letters or change their order. The pattern allows the invisible joiners U+200B to U+200D, which Persian, Thai
-and emoji need.
+"""The pattern of a reason, which is free text in any script, on one line. The pattern refuses control characters and
+characters that hide letters or change their order. The pattern allows the invisible joiners U+200B to U+200D, which
+Persian, Thai and emoji need.
 """
 _REASON = re.compile(REASON_PATTERN)
 AUDITED_CALL = "audited_call"
@@ -67,7 +67,7 @@ def _audited(request: Request) -> AuditedCall:
 
 
 def note_effect(request: Request, **effect: object) -> None:
-    """Adds fields to the call's line that the answer does not contain."""
+    """Adds fields that the answer does not contain to the call's line."""
     _audited(request).effect.update(effect)
 
 
@@ -84,9 +84,7 @@ def note_lever(request: Request, event: Event) -> None:
 
 
 def note_caller(request: Request, principal: Principal | None) -> None:
-    """Sets the caller of a call that needs no right, once the caller is known; the caller is None if its token is
-    unknown.
-    """
+    """Sets the caller of a call that needs no right. `principal` is None if the caller's token is unknown."""
     _audited(request).found_out(principal)
 
 
@@ -102,7 +100,9 @@ def note_reason(request: Request, reason: str) -> str | None:
 
 
 class AuditedCall:
-    """The audit of one call, whose line is written before its answer is sent. The caller is not known at first."""
+    """The audit of one call. The call's line is written before the call's answer is sent. The audit begins before the
+    caller is known.
+    """
 
     def __init__(self, log: AuditLog, scope: Scope, call: Call) -> None:
         self._log = log
@@ -128,8 +128,8 @@ class AuditedCall:
         self._principal, self._stranger = principal, "unknown token"
 
     def before(self, send: Send) -> Send:
-        """Returns a function that writes the line, and then sends as `send` does. The function holds back the head of
-        the answer until the body comes, because the line has fields of the body.
+        """Returns a function that writes the audit line, and then calls `send`. The function delays the head of the
+        answer until the body is there, because the line has fields of the body.
         """
         head: Message | None = None
 
@@ -151,7 +151,7 @@ class AuditedCall:
         if status == 200 and route == _JOIN:
             return
         if status == MOVED:
-            return  # the coordinator that answers a redirected call writes its line
+            return  # a redirected call has no line here: the coordinator that answers the call writes the line
         answer, asked = _answered(body), self._call.parameters
         effect = {name: answer[name] for name in _EFFECTS if name in answer and status < 400}
         if status == 201:
@@ -175,7 +175,7 @@ class AuditedCall:
 
 
 def _answered(body: bytes) -> Mapping[str, Any]:
-    """The JSON object of an answer; empty if the body is no JSON object."""
+    """The JSON object of an answer; an empty mapping if the body is too long or is not a JSON object."""
     if not body.startswith(b"{") or len(body) > _LONGEST_ANSWER:
         return {}
     try:
@@ -212,10 +212,14 @@ def _checked_reason(given: str, where: str) -> str | None:
 
 
 class AuditLog:
-    """Writes the audit lines of one service, on the service's event loop. `on_lost`: called for each lost line."""
+    """Writes the audit lines of one service, on the service's event loop. `on_lost`: a function that is called for each
+    lost line.
+    """
 
     def __init__(self, file: Path | None) -> None:
-        """`file`: None to write to the service's log. Raises SettingsError if the file cannot be written."""
+        """`file`: the audit file; None to write to the service's log. Raises SettingsError if the file cannot be
+        written.
+        """
         self.on_lost: Callable[[], object] = lambda: None
         self._logger = structlog.get_logger("coordinator_api")
         self._path = file
@@ -228,7 +232,7 @@ class AuditLog:
                 raise SettingsError(f"audit.log.file: {file} cannot be written: {error.strerror or error}") from None
 
     def write(self, line: Mapping[str, object]) -> None:
-        """`line`: the fields, in their order."""
+        """`line`: the fields of the line, in their order."""
         if self._path is None:
             self._logger.info(_EVENT, **line)
             return
@@ -268,16 +272,16 @@ class _AppendedFile:
             raise OSError("it is no regular file")
 
     def is_at(self, path: Path) -> bool:
-        """Returns whether `path` still names this file."""
+        """Returns whether the file at `path` is still this file."""
         try:
             return os.path.samestat(os.stat(path), self._status)
         except OSError:
             return False
 
     def append(self, line: bytes) -> None:
-        """Appends a line. Raises OSError if the line was not written, or was written only in part."""
+        """Appends a line. Raises OSError if the line was not written completely."""
         size = os.fstat(self._descriptor).st_size
-        # the last line may be incomplete, because the disk was full
+        # the last line may be incomplete, for example because the disk was full
         is_torn = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
         whole = b"\n" + line if is_torn else line
         if os.write(self._descriptor, whole) < len(whole):

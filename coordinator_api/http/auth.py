@@ -3,12 +3,12 @@
 Tokens come from settings, files and the database, all at the same time. A service without tokens refuses to listen on
 an address that other machines can reach.
 
-An admin whose token has a group prefix sees, creates and revokes only tokens whose prefix begins with its own; for this
-admin, no other tokens exist. The names of the tokens that it creates begin with its prefix too: otherwise a refused
-name would reveal a token of another tenant. The first token of a service is an admin token for all groups, and the last
-such token cannot be revoked, because without it no token could be created. A created or revoked token is in force when
-the change is stored, and the call is answered after that. Other coordinators of the same database see the change within
-about a second.
+An admin whose token has a group prefix sees, creates and revokes only tokens whose group prefix begins with the admin's
+prefix. The names of the tokens that this admin creates must begin with the prefix, too: otherwise a refused name would
+reveal a token of another tenant. The first token of a service is an admin token for all groups. The last admin token
+for all groups cannot be revoked, because no token could be created without it. A call that creates or revokes a token
+is answered after the change is stored and in force. Other coordinators of the same database see the change within about
+a second.
 """
 
 import asyncio
@@ -39,11 +39,11 @@ from coordinator_client.access.tokens import (
 FROM_DATABASE = "database"
 
 MOST_TOKENS = 10_000
-"""The most tokens in the database."""
+"""The largest number of tokens in the database."""
 
 READ_EVERY_S = 1.0
-"""The interval at which tokens of other coordinators are read. The interval is longer if reading would take more than a
-twentieth of the time.
+"""The interval at which the tokens that other coordinators create are read. The interval is longer if reading would
+take more than a twentieth of the time.
 """
 
 _SHARE_OF_TIME = 20
@@ -53,9 +53,8 @@ class CreatedTokens:
     """The tokens of one service that are stored in the database. Use `CreatedTokens` on one event loop, and call `load`
     first.
 
-    `is_shared`: True if other services create tokens in the same store. Each method of `CreatedTokens` reads the store
-    before it decides: other services may have changed the store, and a write that raised an error may have been made
-    all the same.
+    `is_shared`: True if other services create tokens in the same store. Each method of `CreatedTokens` first reads the
+    store: other services may have changed the store, and a write that raised an error may have been committed.
     """
 
     def __init__(self, credentials: Credentials, store: TokenStore, *, is_shared: bool) -> None:
@@ -106,7 +105,9 @@ class CreatedTokens:
         )
 
     async def create(self, caller: Principal, principal: Principal, expires_ms: int | None) -> CreatedTokenAnswer:
-        """Creates a token. Only the answer contains the token: the store has its hash. Raises Problem, StoreError."""
+        """Creates a token. Only the answer contains the token: the store has only the token's hash. Raises Problem,
+        StoreError.
+        """
         self._check_is_own(caller, principal)
         async with self._one_at_a_time:
             await self.load()
@@ -165,7 +166,9 @@ class CreatedTokens:
         _log("token_revoked", caller, entry)
 
     def _visible(self, caller: Principal) -> list[tuple[str, TokenEntry]]:
-        """The tokens that `caller` may see, each after its source: the setting that contains it, or "database"."""
+        """The tokens that `caller` may see, as pairs of source and token. The source is the setting that contains the
+        token, or "database".
+        """
         return [each for each in self._credentials.all_entries() if _is_within(caller, each[1].principal)]
 
     def _check_is_own(self, caller: Principal, principal: Principal) -> None:
@@ -202,7 +205,7 @@ def _log(event: str, caller: Principal, entry: TokenEntry) -> None:
 class Access:
     """All tokens of one service. Call `load` before the first request.
 
-    The constructor raises InputError for a setting or a file without tokens.
+    The constructor raises InputError if the tokens of a setting or a file cannot be read.
     """
 
     created: CreatedTokens
@@ -223,7 +226,7 @@ class Access:
             self.credentials.also_find(self._signed.find)
 
     def is_tenant(self, prefix: str) -> bool:
-        """Returns whether there are tokens for exactly this prefix of group ids."""
+        """Returns whether a token has exactly this prefix of group ids."""
         return prefix in self.credentials.group_prefixes
 
     async def load(self, store: TokenStore, *, is_shared: bool) -> None:
@@ -251,7 +254,9 @@ class Access:
 
     @asynccontextmanager
     async def kept_up_to_date(self) -> AsyncIterator[None]:
-        """Within the block, changed files are read again, and so are the tokens that other coordinators create."""
+        """Within the block, changed token files are read again, and the tokens of other coordinators are read
+        periodically.
+        """
         watchers: list[asyncio.Task[None]] = []
         if not self._files.are_none or self._signed is not None:
             watchers.append(asyncio.create_task(self._reload_periodically()))

@@ -1,11 +1,11 @@
 """The caller of a request and its rights: the right that each call needs, and the token that the caller sends.
 
-`RequestGuard` checks the right before it reads a body. The table has all calls except the health checks; any other call
-gets 404 or 405. `docs/how-to/protect-the-coordinator.md` has the same table for readers, and a test tries each of its
-cells.
+`RequestGuard` checks the right before it reads a body. The table `ENDPOINTS` has all calls except the health checks. A
+call that is not in this table gets 404 or 405. `docs/how-to/protect-the-coordinator.md` has the same table for readers,
+and a test tries each of its cells.
 
-The addresses below /ui belong to the web page and may change with it. A browser sends its token in a cookie that is
-accepted below /ui only, so that no other web page can have a browser make a call below /v1.
+The addresses below /ui belong to the web page and may change with it. A browser sends its token in a cookie. The cookie
+is accepted below /ui only, so that no other web page can have a browser make a call below /v1.
 """
 
 import base64
@@ -27,23 +27,25 @@ PRINCIPAL = "principal"
 """The key under which a request's `state` holds the request's caller."""
 
 CALL = "call"
-"""The key under which a request's `state` holds the `Call` that `RequestGuard` found; None if it found none."""
+"""The key under which a request's `state` holds the `Call` that `RequestGuard` found; None if the guard found no
+call.
+"""
 
 PAGE = "/ui"
 LOGIN = "/ui/login"
 SESSION_COOKIE = "assignor_session"
 
 VISITOR = Principal("a visitor", Right.READER, group_prefix="/")
-"""The principal of a caller that logs in and has no token yet. `VISITOR` sees no group, because no group id begins with
-a slash.
+"""The principal of a caller that logs in and has no token yet. A caller with the principal `VISITOR` sees no group,
+because no group id begins with a slash.
 """
 
 
 class Endpoint(NamedTuple):
-    """A call of the table. `route`: the pattern of the call's path, as in FastAPI. `right`: the lowest right that
-    allows the call. `audited`: False for a call that the audit log leaves out although it is not a GET. `body_limit`:
-    the setting that limits the call's body; None for the limit of the HTTP method. `all_groups`: True if the answer
-    shows the groups of every tenant, so that the caller needs a right for all groups.
+    """A call in the table of calls. `route`: the pattern of the call's path, as in FastAPI. `right`: the lowest right
+    that allows the call. `audited`: False for a call that the audit log leaves out although it is not a GET.
+    `body_limit`: the setting that limits the size of the call's body; None for the default of the HTTP method.
+    `all_groups`: True if the caller needs a right for all groups, because the answer shows the groups of every tenant.
     """
 
     method: str
@@ -75,7 +77,7 @@ ENDPOINTS = (
     Endpoint("PUT", "/v1/groups/{group}", Right.MEMBER),
     Endpoint("POST", "/v1/groups/{group}/rebalances", Right.MEMBER),
     Endpoint("POST", "/v1/groups/{group}/subscriptions", Right.MEMBER, body_limit="subscription.max.bytes"),
-    # heartbeats come all the time, and change no membership
+    # not audited: heartbeats are very frequent, and change no membership
     Endpoint(
         "POST", "/v1/groups/{group}/heartbeat", Right.MEMBER, audited=False, body_limit="process.heartbeat.max.bytes"
     ),
@@ -143,8 +145,8 @@ _ENDPOINT_OF = {(endpoint.method, endpoint.route): endpoint for endpoint in ENDP
 
 
 def call_of(scope: Scope) -> Call | None:
-    """The call of the table that this request makes; None if the table has no such call. FastAPI finds the route by the
-    same comparisons, so the rights of one call are never checked for an address that another route answers.
+    """The call of the table that this request makes; None if the table does not have the call. FastAPI finds the route
+    by the same comparisons, so the checked right is always that of the route that answers.
     """
     for route in scope["app"].routes:
         match, found = route.matches(scope)
@@ -159,8 +161,8 @@ def is_page(path: str) -> bool:
 
 
 def caller_of(path: str, headers: Mapping[str, str], credentials: Credentials) -> Principal:
-    """Finds the caller, without checking its right. `headers` have lower-case names. Raises Problem 401 or 403 if the
-    caller is unknown.
+    """Finds the caller of a request, without checking its right. The names of `headers` are in lower case. Raises
+    Problem 401 or 403 if the caller is unknown.
     """
     if path in OPEN_PATHS:
         return ANYBODY
@@ -184,8 +186,8 @@ def forbidden(asked: Need, why: str) -> Problem:
 
 
 def need(call: Call | None, path: str) -> Need:
-    """Returns the right that this call needs, and the group for which it needs the right. `path`: without escapes and
-    query.
+    """Returns the right that this call needs, and the group for which it needs the right. `path`: the decoded path,
+    without the query.
     """
     if call is not None:
         return Need(call.endpoint.right, call.parameters.get("group"), call.endpoint.all_groups)
@@ -196,18 +198,20 @@ def need(call: Call | None, path: str) -> Need:
 
 
 def principal_of(request: Request) -> Principal:
-    """The principal that `RequestGuard` has set for this request; ANYBODY if it set none."""
+    """The principal that `RequestGuard` has set for this request; ANYBODY if the guard set no principal."""
     principal: Principal = request.scope.get("state", {}).get(PRINCIPAL, ANYBODY)
     return principal
 
 
 def cookie_value(token: bytes) -> str:
-    """Encodes a token for a cookie: a token may have any bytes, but a cookie may not."""
+    """Encodes a token for a cookie, because a token may have bytes that a cookie must not have."""
     return base64.urlsafe_b64encode(token).decode("ascii").rstrip("=")
 
 
 def token_of_cookie(headers: Mapping[str, str]) -> bytes | None:
-    """The token in a browser's session cookie; None if there is none. `headers` have lower-case names."""
+    """The token in a browser's session cookie; None without a session cookie. The names of `headers` are in lower
+    case.
+    """
     value = cookie_parser(headers.get("cookie", "")).get(SESSION_COOKIE, "")
     try:
         return base64.b64decode(value + "=" * (-len(value) % 4), altchars=b"-_", validate=True) or None
@@ -216,7 +220,9 @@ def token_of_cookie(headers: Mapping[str, str]) -> bytes | None:
 
 
 def with_session(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """The headers that identify the caller of a page: the cookie's token replaces a missing Authorization header."""
+    """The headers that identify the caller of a page: if there is no Authorization header, one is made from the
+    cookie's token.
+    """
     token = None if "authorization" in headers else token_of_cookie(headers)
     if token is None:
         return headers

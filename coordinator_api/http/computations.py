@@ -1,8 +1,8 @@
 """Computations for a caller whose results are not stored: a rebalance, a forecast, the explanation of a rebalance.
 
 Each function calls the library with one rebalance/1 or placement/1 document, in a worker process. A forecast may be as
-much work as one rebalance of the largest group that the service accepts, so the number of rebalances times the size of
-the group is limited.
+much work as one rebalance of the largest group that the service accepts. So the number of rebalances, multiplied by the
+size of the group, is limited.
 """
 
 from collections.abc import Mapping
@@ -30,17 +30,17 @@ from rebalance_analysis.rerun import LoadOwn, RerunRebalance, parse_recorded, ru
 from rebalance_analysis.simulate import ForecastModel, forecast, forecast_document
 
 MAX_ROUNDS = 1_000
-"""The most rebalances of one forecast."""
+"""The largest number of rebalances of one forecast."""
 
 
 MAX_ANSWER_BYTES = 67_108_864
-"""The largest size of one answer, which is in memory as a whole. The library and `assignor assign` do not limit the
+"""The largest size of one answer; the whole answer is in memory. The library and `assignor assign` do not limit the
 size of an answer.
 """
 
 
 def assign(document: Mapping[str, object], bounds: DocumentBounds) -> bytes:
-    """Computes the `AssignAnswer` of one rebalance/1 or placement/1, as JSON.
+    """Computes the `AssignAnswer` of one rebalance/1 or placement/1 document, as JSON.
 
     Raises InputError, DecodeError, AssignorNotListed.
     """
@@ -65,8 +65,9 @@ def assign(document: Mapping[str, object], bounds: DocumentBounds) -> bytes:
 def simulate(
     document: Mapping[str, object], bounds: DocumentBounds, model: ForecastModel, max_rounds: int | None
 ) -> bytes:
-    """Computes the `SimulateAnswer` of one rebalance/1 or placement/1, as JSON. `max_rounds`: the most rebalances; None
-    for as many as the service allows for a group of this size. Raises InputError, DecodeError, AssignorNotListed.
+    """Computes the `SimulateAnswer` of one rebalance/1 or placement/1 document, as JSON. `max_rounds`: the largest
+    number of rebalances; None for the largest number that the service allows for a group of this size. Raises
+    InputError, DecodeError, AssignorNotListed.
     """
     recorded = _read(document, bounds)
     most = most_rounds(_size(recorded, bounds), bounds)
@@ -96,13 +97,13 @@ def own_assignors(classes: tuple[str, ...]) -> LoadOwn:
 
 
 def most_rounds(size: int, bounds: DocumentBounds) -> int:
-    """The most rebalances of a forecast for a group or a placement problem of this size."""
+    """The largest number of rebalances of a forecast for a group or a placement problem of this size."""
     return max(min(MAX_ROUNDS, bounds.max_partitions // max(size, 1)), 1)
 
 
 def _read(document: Mapping[str, object], bounds: DocumentBounds) -> RecordedRebalance | RecordedPlacement:
-    """Reads a document. Raises InputError, also for a group that is larger than the service accepts, and
-    AssignorNotListed.
+    """Reads a document. Raises AssignorNotListed, and InputError, for example if the group is larger than the service
+    accepts.
     """
     check_subtopologies(document.get("input"), "input.", bounds.max_subtopologies)
     recorded = parse_recorded(document)
@@ -134,7 +135,7 @@ def group_size(snapshot: RebalanceSnapshot) -> int:
 
 def explain(stored: bytes, task: TaskId | None, classes: tuple[str, ...]) -> bytes | None:
     """Runs a recorded rebalance again and explains it, as JSON. `same_result` in the answer is true if the result
-    equals the recorded one, as it must. Returns None if the rebalance did not place `task`.
+    equals the recorded result. `same_result` should always be true. Returns None if the rebalance did not place `task`.
 
     `stored`: the recording in the stored form. `classes`: the class paths of `AllowedAssignors`. Raises InputError if
     the assignor is no longer available.

@@ -6,13 +6,13 @@ killed process.
         requests that are held or computed end, because no caller reads the answers
     closed by the service after an answer -> shows nothing about its members
 
-uvicorn identifies a connection by the caller's address and port (`scope["client"]`). A port may be used again before
-uvicorn reports that its last connection broke, so each connection has a unique number.
+uvicorn identifies a connection by the caller's address and port (`scope["client"]`). Each connection has a unique
+number, because a caller may use a port again before uvicorn reports that the earlier connection from this port broke.
 
-A request that a proxy forwards counts as a separate connection, from its arrival to its answer: the proxy shares its
-connections among many processes, and keeps them when a process fails. So the failure of a process behind a proxy shows
-as a broken connection only while a heartbeat of the process is held, because the proxy then closes the connection on
-which it forwarded the heartbeat.
+A request that a proxy forwards counts as a separate connection from its arrival to its answer. The proxy shares its own
+connections among many processes, and keeps these connections open when a process fails. So the service notices the
+failure of a process behind a proxy only while it holds a heartbeat of the process. In this case, the proxy closes the
+connection on which it forwarded the heartbeat.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.workers.worker_pool import PoolClosed
 
 CONNECTION = "connection"
-"""The key of a request's state with its `Connection`; None if its connection is not watched."""
+"""The key under which a request's state holds the request's `Connection`, or None if the connection is not watched."""
 
 _FORWARDED = (b"x-forwarded-for", b"forwarded")
 
@@ -39,12 +39,12 @@ Value = TypeVar("Value")
 
 
 class CallerGone(AssignorFault):
-    """The caller disconnected before it had its answer."""
+    """The caller disconnected before it received its answer."""
 
 
 class Connection(NamedTuple):
-    """A connection of a caller. `gone`: set when the connection has broken; None if it is not watched. `is_forwarded`:
-    True if the connection stands for one request that a proxy forwarded.
+    """A connection of a caller. `gone`: an event that is set when the connection breaks; None if the connection is not
+    watched. `is_forwarded`: True if the connection stands for one request that a proxy forwarded.
     """
 
     number: int
@@ -52,8 +52,8 @@ class Connection(NamedTuple):
     is_forwarded: bool = False
 
     def number_of_heartbeat(self) -> int:
-        """The number for a heartbeat of this connection. Raises CallerGone if the connection has broken since the
-        request began: the heartbeat of a process that has failed meanwhile must not extend sessions.
+        """The number of this connection, for a heartbeat that arrived on it. Raises CallerGone if the connection has
+        broken since the request began: if the process has failed meanwhile, its heartbeat must not extend sessions.
         """
         if self.gone is not None and self.gone.is_set() and not self.is_forwarded:
             raise CallerGone
@@ -112,7 +112,9 @@ async def hung_up(request: Request) -> None:
 
 
 async def unless_hung_up(request: Request, work: Coroutine[object, object, Value]) -> Value:
-    """Returns or raises the result of `work`. If the caller disconnects, cancels `work` and raises CallerGone."""
+    """Returns the result of `work`, or raises its error. If the caller disconnects, cancels `work` and raises
+    CallerGone.
+    """
     working = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(hung_up(request))
     try:
@@ -130,10 +132,10 @@ async def unless_hung_up(request: Request, work: Coroutine[object, object, Value
 async def run_in_worker(
     request: Request, coordinator: Coordinator, function: Callable[..., Value], *arguments: object
 ) -> Value:
-    """Runs `function(*arguments)` in a worker process. If the caller disconnects, the process is killed, and this
-    raises CallerGone.
+    """Runs `function(*arguments)` in a worker process. If the caller disconnects, kills the process and raises
+    CallerGone.
 
-    Raises Problem if the service stops meanwhile.
+    Raises Problem if the service stops during the computation.
     """
     try:
         return await unless_hung_up(request, coordinator.workers.computations.run(function, *arguments))
@@ -142,11 +144,11 @@ async def run_in_worker(
 
 
 class _QuietTransport:
-    """A transport that ignores writes after it was closed.
+    """A transport that ignores writes after the transport was closed.
 
     A caller may pipeline several requests. When a caller with several open requests disconnects, uvicorn notifies only
-    the last request, and still writes the answers of the earlier requests. asyncio's transport would raise an error for
-    each of these writes.
+    the last request, and still writes the answers of the earlier requests. The transport of asyncio would raise an
+    error for each of these writes.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -161,10 +163,11 @@ class _QuietTransport:
 
 
 def connection_class(connections: OpenConnections) -> type[asyncio.Protocol]:
-    """Returns a protocol class for uvicorn's setting `http`, which also reports connections to `connections`.
+    """Returns a protocol class for uvicorn's setting `http`. The class also reports opened and lost connections to
+    `connections`.
 
-    uvicorn has no hook for connections, so this subclasses its protocol. The subclass overrides only the two methods
-    that asyncio defines.
+    uvicorn has no hook for connections, so the class is a subclass of uvicorn's protocol class. The subclass overrides
+    only the two methods that asyncio defines.
     """
 
     class WatchedConnection(HttpToolsProtocol):

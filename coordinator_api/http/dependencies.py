@@ -1,4 +1,6 @@
-"""The code that all routes share: the coordinator, the ids in an address, bodies, answers, and refusals as problems."""
+"""The code that all routes share: it finds the coordinator and the group of a call, parses bodies and parameters, and
+makes answers and problems.
+"""
 
 import asyncio
 import re
@@ -32,14 +34,14 @@ Value = TypeVar("Value")
 Arguments = TypeVarTuple("Arguments")
 
 BODY = "body"
-"""The key of a request's `state` with its whole body, which `RequestGuard` has read. `Request.body()` would wait for a
-second body, which never comes.
+"""The key under which a request's `state` holds the whole body, which `RequestGuard` has read. `Request.body()` would
+wait for a second body, which never comes.
 """
 
 MOST_OF_A_USER_AGENT = 200
 
 
-# the dependencies are asynchronous, because FastAPI calls synchronous ones in a thread
+# the dependencies are asynchronous, because FastAPI calls a synchronous dependency in a thread
 
 
 def named_router(**named: Any) -> APIRouter:
@@ -72,8 +74,8 @@ GroupInPath = Annotated[
 
 
 async def group_id_in(group: GroupInPath) -> str:
-    """Checks a group id. A group id is Kafka Streams' application id, which is part of topic names, so it may have only
-    characters of topic names. Raises Problem for an id with other characters.
+    """Checks a group id. A group id is Kafka Streams' application id, which is part of topic names. So the id may have
+    only characters that Kafka allows in topic names. Raises Problem for an id with other characters.
     """
     if LEGAL_NAME.fullmatch(group) is None:
         raise Problem("INVALID_GROUP_ID", f"a group id has {NAME_RULE}")
@@ -85,7 +87,8 @@ GroupId = Annotated[str, Depends(group_id_in)]
 
 async def requested_group(request: Request, group: GroupInPath) -> GroupRuntime:
     """The group of the address. Raises Problem, GroupNotFound and the other errors of `Coordinator.group`."""
-    # plain calls: FastAPI takes 10 us for each dependency of a dependency, a twentieth of the time of a heartbeat
+    # these are calls and not nested dependencies, because FastAPI takes 10 us for each dependency of a dependency, a
+    # twentieth of the time of a heartbeat
     coordinator = await the_coordinator(request)
     return coordinator.group(await group_id_in(group))
 
@@ -93,11 +96,13 @@ async def requested_group(request: Request, group: GroupInPath) -> GroupRuntime:
 RequestedGroup = Annotated[GroupRuntime, Depends(requested_group)]
 
 _MOST_DIGITS = 19
-"""The most digits of a number, leading zeros included: `int` takes long for very many digits."""
+"""The largest number of digits of a number, with leading zeros: `int` takes long for very many digits."""
 
 
 def whole_number(text: str, most: int = JAVA_INT_MAX) -> int | None:
-    """Parses a number of a form or of a page's address; None for anything but digits, and for a number above `most`."""
+    """Parses a number in a form or in a page's address. Returns None if the text has other characters than digits, or
+    if the number is above `most`.
+    """
     is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
     return int(text) if is_number and int(text) <= most else None
 
@@ -113,8 +118,8 @@ def _check_digits(sent: object) -> object:
 
 
 DIGITS = BeforeValidator(_check_digits)
-"""Validator of an integer in an address. Put `DIGITS` after the bounds in `Annotated`: otherwise OpenAPI does not show
-them.
+"""The validator of an integer in an address. Put `DIGITS` after the bounds in `Annotated`: otherwise OpenAPI does not
+show them.
 """
 
 _UUID_PATTERN = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
@@ -129,7 +134,7 @@ DrainedMember = Annotated[
 
 
 def one_drained(instance: str | None, member: str | None) -> tuple[str | None, str | None]:
-    """The instance or the member that a call concerns. Raises Problem if the call names neither an instance nor a
+    """The instance or the member that the call names. Raises Problem if the call names neither an instance nor a
     member, or both an instance and a member.
     """
     if (instance is None) == (member is None):
@@ -144,8 +149,8 @@ broken or stopping.
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Returns the problems that a call may answer with, in the form of OpenAPI. `statuses`: the statuses besides those
-    of every call.
+    """Returns the problems that a call may answer with, in the form of OpenAPI. `statuses`: the error statuses of this
+    call, in addition to those that any call may have.
     """
     described: dict[int | str, dict[str, Any]] = {}
     for status in sorted({*_ALWAYS, *statuses}):
@@ -179,12 +184,12 @@ def body_of(request: Request) -> bytes:
 class JsonBody(Generic[Model]):
     """A FastAPI dependency that parses the body of a call to `model`. `openapi.py` describes the body.
 
-    FastAPI itself would parse a body of any size on the event loop.
+    Without `JsonBody`, FastAPI would parse a body of any size on the event loop.
     """
 
     def __init__(self, model: type[Model], *, required: bool = True, may_be_large: bool = False) -> None:
-        """`required`: False if the call may have no body, which then counts as `{}`. `may_be_large`: True if the body
-        may have more than `OFF_LOOP_BYTES`; then only the limit of `RequestGuard` applies.
+        """`required`: False if the call may come without a body; a missing body counts as `{}`. `may_be_large`: True if
+        the body may have more than `OFF_LOOP_BYTES`; then only the size limit of `RequestGuard` applies.
         """
         self.model = model
         self.required = required
@@ -217,7 +222,7 @@ class JsonBody(Generic[Model]):
 
 @contextmanager
 def computing(request: Request, coordinator: Coordinator) -> Iterator[None]:
-    """Counts a computation, in its block, towards the limits of its caller and of the service.
+    """Within the block, counts one computation towards the limits of its caller and of the service.
 
     Raises TooManyRequests if a limit is reached or the service is overloaded.
     """
@@ -244,9 +249,9 @@ async def run_on_document(
     """Runs `function(document, *arguments)` with the body's JSON object, in a worker process that is killed when the
     caller disconnects.
 
-    `function`: a function of a module that the workers know (`worker_pool.MODULES`). `members`: the field with the
-    members whose bytes the function decodes. Raises Problem and UnreadableBytes with the path of the wrong field, and
-    CallerGone.
+    `function`: a function of a module that the workers know (`worker_pool.MODULES`). `members`: the name of the field
+    with the members whose bytes the function decodes. Raises CallerGone, and Problem and UnreadableBytes with the path
+    of the wrong field.
     """
     if "content-type" in request.headers:
         check_json(request)
@@ -261,8 +266,8 @@ async def run_on_document(
 
 
 def check_json(request: Request) -> None:
-    """Raises Problem if the body is not declared as JSON: a browser lets any web page send text or a form across sites
-    without a preflight request.
+    """Raises Problem if the body is not declared as JSON: a page of another site can have a browser send text or a form
+    to this service without a preflight request.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
@@ -292,7 +297,7 @@ def caller(request: Request) -> str:
 
 
 def accepted(response: GroupResponse, kind: type[Answer]) -> Answer:
-    """Returns the group's answer as `kind`. Raises Problem if the group refused the request."""
+    """Returns the group's response, which has the class `kind`. Raises Problem if the group refused the request."""
     if isinstance(response, Rejected):
         raise Problem(response.code.value, response.detail)
     assert isinstance(response, kind), f"expected {kind.__name__}, not {response!r}"

@@ -1,20 +1,20 @@
 """A group as JSON for operators: state, members, every copy of every task with its lag, and the next rebalance.
 
-A copy's lag is the lag that the leader would compute now: the end offsets (the definition's, or those of the cluster it
-names) minus the offsets that the member last reported, by heartbeat or with its subscription. In a group that is led
-elsewhere, the lag is that of the last rebalance that its leader reported. The lags of a member that is away are not
-known. If the cluster does not answer soon, or is known to be out of reach, the lags are left out; the rest of the group
-is shown all the same.
+A copy's lag is the lag that the leader would compute now: the end offsets minus the offsets that the member last
+reported by heartbeat or with its subscription. The end offsets are those of the definition, or of the cluster that the
+definition names. In a group that is led elsewhere, the lag is that of the last rebalance that its leader reported. The
+lags of a member that is away are not known. If the cluster does not answer soon, or is known to be out of reach, the
+description of the group has no lags.
 
-A lever is null or empty while it is off; otherwise it has the caller, the time and the reason. A drain also has its
-progress: whether the instance can be stopped, and the conditions that it still waits for, in sentences. The progress is
-derived from the members and tasks of the answer, so it agrees with them. An instance can be stopped when the group is
-stable, its members have the assignment of this generation, and none of them has an active task. A drain does not wait
-for members that are away, because they fetch nothing.
+A lever is null or empty while it is off. A lever that is on has the caller that set it, the time and the reason. A
+drain also has its progress: whether the instance can be stopped, and the conditions that the drain still waits for, in
+words. The progress of a drain is computed from the members and tasks of the same answer, so it agrees with them. An
+instance can be stopped when the group is stable, its members have the assignment of this generation, and none of them
+has an active task. A drain does not wait for members that are away, because they fetch nothing.
 
-The state of a group is Kafka's, and does not show whether the group works: a group whose topics are missing is Stable.
-So the answer also has a `condition`. The `advice` of the condition names the step that ends the present state, and says
-whether the group continues by itself.
+The state of a group is one of Kafka's states, and does not show whether the group processes records. For example, a
+group whose topics are missing is Stable. So the answer also has a `condition`. The `advice` of the condition names the
+step that ends the present state, and says whether the group continues by itself.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ _MORE_TO_COME = (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.PROBING)
 
 
 def group_line(group_id: str, image: GroupImage, notices: Sequence[ReceivedNotice]) -> GroupLine:
-    """One line of the list of groups."""
+    """Builds one line of the list of groups."""
     end = image.present_end
     return GroupLine(
         group_id=group_id,
@@ -76,15 +76,15 @@ def group_line(group_id: str, image: GroupImage, notices: Sequence[ReceivedNotic
 
 
 async def described_group(runtime: GroupRuntime, clusters: Clusters) -> GroupAnswer:
-    """Describes the whole committed group, the present state of its cluster, and advice. Runs in a thread, and takes
-    time in proportion to the group's members and tasks.
+    """Describes the committed state of the group and the present state of its cluster, with advice. Runs in a thread,
+    and takes time in proportion to the group's members and tasks.
     """
     group = await runtime.describe()
     definition = await runtime.definition(group.image)
     snapshot, address, cluster = definition.snapshot, definition.provider, None
     if address is not None:
         snapshot = await _seen(runtime, clusters, address, snapshot)
-        # read on the event loop and not in the thread, because polls of the cluster may change it while the thread runs
+        # read here on the event loop, because a poll of the cluster may change this state while the thread runs
         cluster = GroupsCluster(
             **asdict(address),
             looked_at_ms=runtime.cluster.looked_at_ms,
@@ -99,8 +99,8 @@ async def described_group(runtime: GroupRuntime, clusters: Clusters) -> GroupAns
 async def _seen(
     runtime: GroupRuntime, clusters: Clusters, address: ProviderAddress, definition: RebalanceSnapshot
 ) -> RebalanceSnapshot:
-    """Returns the definition with the present state of its cluster; without end offsets if the cluster does not
-    answer.
+    """Returns the definition with the present state of its cluster. The result has no end offsets if the cluster does
+    not answer.
     """
     if runtime.cluster.error is not None and runtime.is_polling_its_cluster():
         return definition
@@ -257,8 +257,8 @@ def _is_meant(drained: Lever, member: GroupMemberAnswer) -> bool:
 
 
 def _active_tasks(ids: set[str], tasks: Sequence[TaskCopyAnswer], stays: str | None) -> list[MissingForDrain]:
-    """The active tasks that a drain waits for. `ids`: the drained members. `stays`: the reason why all tasks of these
-    members stay; None if the tasks will move.
+    """The active tasks that a drain waits for. `ids`: the ids of the drained members. `stays`: the reason why all tasks
+    of these members stay; None if the tasks will move.
     """
     elsewhere: dict[str, list[TaskCopyAnswer]] = {}
     for copy in tasks:
@@ -274,8 +274,8 @@ def _active_tasks(ids: set[str], tasks: Sequence[TaskCopyAnswer], stays: str | N
 def _why_it_stays(
     group: GroupDescription, members: Sequence[GroupMemberAnswer], drained: Sequence[Lever]
 ) -> str | None:
-    """The reason why the drained tasks stay; None if a rebalance that can move them will come. The group does not
-    compute a discarded rebalance again by itself.
+    """The reason why the drained tasks stay; None if a rebalance that can move them will come. Without a new cause, the
+    group does not compute a discarded rebalance again.
     """
     last = group.image.last_rebalance
     if group.image.state is not GroupState.STABLE or last is None or last.end.outcome in _MORE_TO_COME:
@@ -288,8 +288,8 @@ def _why_it_stays(
 
 
 def _why(elsewhere: Sequence[TaskCopyAnswer]) -> str:
-    """Returns the reason why a task has not moved yet, from its other copies. A warm-up is considered first, because
-    its process is the next owner.
+    """Returns the reason why a task has not moved yet, as its other copies show it. A warm-up copy is considered first,
+    because its process is the next owner.
     """
     waits = sorted(elsewhere, key=lambda copy: (copy.role != Role.WARM_UP, copy.member_id))
     if not waits:

@@ -1,23 +1,23 @@
 """Periodic tasks of the server's process, ten times a second: garbage collection, freed memory, the service manager.
 
-Garbage: by default, Python starts a collection when the number of new containers minus freed ones reaches a threshold.
-In a service whose held requests replace each other, the number of new containers does not predict the work of a
-collection: a collection of "the youngest 5,000" found 30,000 containers and took 16 ms, and a full collection visits
-every container of the process, 85 ms with the modules of the service alone. So collections run by time here, and none
-of them blocks the event loop for long:
+Garbage: by default, Python starts a collection when the number of new containers minus the number of freed containers
+reaches a threshold. In a service whose held requests replace each other, the number of new containers does not predict
+the work of a collection. With a threshold of 5,000, a collection of the youngest generation found 30,000 containers and
+took 16 ms. A full collection visits every container of the process, which takes 85 ms with the modules of the service
+alone. So this module starts collections by time. No collection blocks the event loop for long:
 
 - The objects that exist at the start are frozen: no collection visits them.
-- The youngest generation is collected ten times a second: it has at most the objects that the loop makes in a tenth of
-  a second.
-- The middle generation is collected twice a second, and everything every few minutes, but less often if a collection
-  takes long: all collections together take a small part of the time, and a pass over the middle generation visits about
-  a second's work at most.
+- The youngest generation is collected ten times a second: this generation has at most the objects that the loop makes
+  in a tenth of a second.
+- The middle generation is collected twice a second, and all generations every five minutes. Both happen less often if a
+  collection takes long, so that all collections together take a small part of the time. A collection of the middle
+  generation visits the objects of about a second at most.
 
-Reference counting frees nearly everything. Cycles, such as an error with its frames and the body that they hold, are
+Reference counting frees nearly all objects. Cycles, such as an error with its frames and the body in these frames, are
 freed after a few seconds, even if the service is idle.
 
-Memory: glibc keeps freed memory. Without this module, the memory of a thousand answers would stay with the process
-after the callers have disconnected.
+Memory: glibc keeps freed memory in the process. Without this module, the memory of a thousand answers would stay with
+the process after the callers have disconnected.
 """
 
 import asyncio
@@ -31,16 +31,19 @@ from collections.abc import Callable, Mapping
 from operating_system.processes import freeze_loaded_objects, return_freed_memory
 
 AT_ONCE = 100_000
-"""The threshold of new minus freed containers at which Python collects without waiting for the next timed collection.
+"""The number of new containers minus freed containers at which Python collects without waiting for the next timed
+collection.
 """
 
 MIDDLE_EVERY_S, ALL_EVERY_S = 0.5, 300.0
-"""The shortest intervals of the collections. If the middle generation were collected every five seconds, one pass could
-visit all objects that the joins of 5,000 members had just made.
+"""The shortest intervals of collections of the middle generation and of all generations. If the middle generation were
+collected every five seconds, one pass could visit all objects that the joins of 5,000 members had just made.
 """
 
 MIDDLE_PARTS, ALL_PARTS = 20, 500
-"""The pause after a collection, as a multiple of the time that the collection took."""
+"""The pauses after a collection of the middle generation and of all generations, as multiples of the time that the
+collection took.
+"""
 
 _NEVER = 1_000_000
 _YOUNGEST, _MIDDLE, _ALL = 0, 1, 2
@@ -49,14 +52,14 @@ TRIM_EVERY_S = 5.0
 
 
 def freeze_existing_objects() -> None:
-    """Call this once everything is loaded, before the first request."""
+    """Freezes the loaded objects. Call this when all modules are loaded, before the first request."""
     freeze_loaded_objects()
     gc.set_threshold(AT_ONCE, _NEVER, _NEVER)
 
 
 class Garbage:
-    """Collects garbage by time. Call `collect_if_due` ten times a second. `seconds`: the clock that measures a
-    collection, by default processor time.
+    """Collects garbage by time. Call `collect_if_due` ten times a second. `seconds`: the clock that measures the
+    duration of a collection; by default the processor time.
     """
 
     def __init__(self, seconds: Callable[[], float] = time.thread_time) -> None:
@@ -85,8 +88,8 @@ class FreedMemory:
         self._trimming: asyncio.Future[object] | None = None
 
     def give_back_if_due(self, now_s: float) -> asyncio.Future[object] | None:
-        """Returns freed memory to the system, in a thread, if that is due. Returns the future of the last thread call,
-        or None.
+        """If it is due, starts a thread that returns freed memory to the system. Returns the future of the last started
+        thread, or None if no thread was started yet.
         """
         busy = self._trimming is not None and not self._trimming.done()
         if not busy and now_s >= self._next_s:
@@ -96,7 +99,7 @@ class FreedMemory:
 
 
 class ServiceManager:
-    """Notifies the service manager that the service is ready, alive or stopping: systemd's `Type=notify`.
+    """Notifies the service manager that the service is ready, alive or stopping, as systemd expects with `Type=notify`.
 
     A message is one datagram to the manager's socket. Without a manager, nothing is sent. `environment`: the
     environment of this process, in which the manager passes its socket and the watchdog interval. Source: sd_notify(3).

@@ -1,9 +1,9 @@
-"""Reads JSON strictly by RFC 8259: UTF-8, no NaN, no lone surrogates, no number that is too large, no deep nesting. If
-an object has a name twice, the last value counts.
+"""Reads JSON strictly by RFC 8259. Refuses text that is not UTF-8, NaN, lone surrogates, numbers that are too large,
+and deep nesting. If an object has a name twice, the last value counts.
 
 A document that a caller sends (a definition, a recording, a placement problem) is read in a worker process, because
-reading and processing a large document can take seconds. A worker process does not block other calls, its memory is
-returned, and it is stopped when the caller disconnects.
+reading and processing a large document can take seconds. A worker process does not block other calls, returns its
+memory to the system, and is stopped when the caller disconnects.
 """
 
 import math
@@ -19,12 +19,13 @@ Value = TypeVar("Value")
 Arguments = TypeVarTuple("Arguments")
 
 MAX_VALUES = 4_000_000
-"""The most values in one document, counted by its commas before it is parsed: each value takes some 60 bytes of memory.
+"""The largest number of values in one document. Each value takes some 60 bytes of memory, so the commas are counted
+before the document is parsed.
 """
 
 MAX_NESTING = 64
-"""The greatest nesting depth of objects and lists. No document of this project's formats has a fifth of this depth. A
-deeper document might be readable here, but fail when it is written or read where the Python stack is deeper.
+"""The greatest nesting depth of objects and lists. Documents in this project's formats have less than a fifth of this
+depth. A deeper document might be readable here, and exceed Python's stack when other code reads or writes it.
 """
 
 _TOO_DEEP = f"nested too deeply: up to {MAX_NESTING} objects and lists in each other"
@@ -54,7 +55,7 @@ def read_document(
 
 def check_values(document: Mapping[str, object], nesting: int = 0) -> None:
     """Raises ValueError for values that pydantic's parser accepts and JSON cannot represent (NaN, Infinity), and for a
-    depth above MAX_NESTING. `nesting`: the depth at which `document` itself stands.
+    depth above MAX_NESTING. `nesting`: the depth of `document` itself within a larger document.
 
     The check goes level by level, because recursion could exceed Python's stack.
     """
@@ -70,7 +71,9 @@ def check_values(document: Mapping[str, object], nesting: int = 0) -> None:
 
 
 def not_json(message: str, raw: bytes) -> Problem:
-    """The problem of a body that is no JSON. `message`: the text of pydantic's parser, which names line and column."""
+    """The problem for a body that is not JSON. `message`: the error text of pydantic's parser, which has line and
+    column.
+    """
     if message.startswith("recursion limit"):
         return Problem("INVALID_REQUEST", f"body: {_TOO_DEEP}")
     found = _PLACE.search(message)

@@ -1,12 +1,12 @@
-"""The one middleware of the service: each request passes it before FastAPI finds its route.
+"""The only middleware of the service. Each request passes it before FastAPI finds the route.
 
     public address -> call of the table -> audit -> no upgrade -> caller -> right -> the whole body, within limits
     -> owner of the group -> route -> audit line -> answer -> metrics
 
-The caller's right is checked before the body is read, so a stranger cannot fill the memory. A body is read whole before
-its route runs, so that a route never sees an incomplete body. Each call has a size limit, all bodies together have a
-memory limit, and a body has to arrive in time. A call about a group of another coordinator is redirected. Errors of all
-packages become problems; an unexpected error has status 500.
+The caller's right is checked before the body is read, so a caller without a right cannot fill the memory. A body is
+read whole before its route runs, so that a route never sees an incomplete body. Each call has a size limit, all bodies
+together have a memory limit, and a body has to arrive in time. A call about a group of another coordinator is
+redirected. Errors of all packages become problems; an unexpected error has status 500.
 """
 
 import asyncio
@@ -33,20 +33,20 @@ _DOCUMENT_METHODS = frozenset({"PUT", "POST"})
 _DOCUMENT, _FORM, _EMPTY = "request.max.bytes", "for a form of the page", "for a call without a document"
 
 EMPTY_BODY_BYTES = 1_024
-"""The body limit of a call that needs no body, in bytes."""
+"""The size limit for the body of a call that needs no body, in bytes."""
 
 FORM_BYTES = 65_536
-"""The body limit of a form of the page, in bytes. The limit is small because a caller without a token may send the
-login form.
+"""The size limit for the body of a form of the web page, in bytes. The limit is small because a caller without a token
+may send the login form.
 """
 
 BODIES_AT_ONE_TIME = 8
-"""The bodies of all calls together may take as much memory as this number of bodies of the largest size."""
+"""The memory limit for the bodies of all calls together, as a number of bodies of the largest size."""
 
 
 SMALL_BYTES = 65_536
-"""A body up to this size counts towards the memory limit only while it arrives in pieces, so that held heartbeats do
-not use up the memory for large bodies.
+"""A body up to this size, in bytes, counts towards the memory limit only while it arrives in pieces. So held heartbeats
+do not use up the memory for large bodies.
 """
 
 
@@ -137,7 +137,7 @@ class RequestBodies:
 
 
 def _limit_of(call: Call | None, method: str, path: str) -> str:
-    """The name of the limit for this request's body: the setting's dotted name, or the kind of body."""
+    """The name of the size limit for this request's body: a setting's dotted name, or the kind of body."""
     if call is not None and call.endpoint.body_limit is not None:
         return call.endpoint.body_limit
     if is_page(path):
@@ -147,7 +147,7 @@ def _limit_of(call: Call | None, method: str, path: str) -> str:
 
 class RequestGuard:
     """Authenticates, limits and audits each request before its route. `bodies`: limits the request bodies of the
-    service. `proxies`: notes the address at which a browser sees the service.
+    service. `proxies`: determines the address at which a browser sees the service.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class RequestGuard:
             principal = state[PRINCIPAL] = caller_of(scope["path"], headers, self._credentials)
             if audited is not None:
                 audited.made_by(principal)
-            # Starlette accepts a line break at the end of an address
+            # Starlette also matches an address with a line break at its end
             address = scope["path"].rstrip("\n") if call is None else call.endpoint.route.format(**call.parameters)
             if address != scope["path"]:
                 raise HTTPException(404)
@@ -211,7 +211,7 @@ class RequestGuard:
             if not status:
                 await Response()(scope, receive, send)
         except asyncio.CancelledError:
-            # a request is cancelled only by a stop whose time limit is over
+            # a request is cancelled only if the service stops and the time limit of the stop is over
             if status:
                 raise
             await answer_to(scope, stopping())(scope, receive, send_and_note)
@@ -248,8 +248,8 @@ def _ends_connection(scope: Scope, answer: Message) -> bool:
 def _check_hides_no_request(headers: Headers) -> None:
     """Raises Problem for a request that has a body and asks for another protocol.
 
-    uvicorn's parser takes the body of such a request for the next request on the connection. If a proxy forwards such a
-    request, the body of the request could contain requests that the proxy has not checked.
+    uvicorn's parser would take the body of this request for the next request on the connection. If a proxy forwarded
+    this request, the body could contain requests that the proxy has not checked.
     """
     has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
     if "upgrade" in headers and has_body:

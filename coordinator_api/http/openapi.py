@@ -1,8 +1,7 @@
-"""`/openapi.json`: FastAPI's description of the service, with the bodies that `JsonBody` reads, the bearer token, and
-the redirect to another coordinator.
+"""`/openapi.json`: FastAPI's description of the service. This module adds the bodies that `JsonBody` reads, the bearer
+token, and the redirect to another coordinator.
 
-The OpenAPI document is encoded once and cached, because it has 200 KB, and any program on this machine may request it
-in a loop.
+The OpenAPI document is encoded once and cached: it has 200 KB, and a program may request it in a loop.
 """
 
 import json
@@ -56,7 +55,7 @@ def install(app: FastAPI, needs_token: Callable[[], bool]) -> None:
 
 def described(app: FastAPI, *, needs_token: bool = False) -> dict[str, Any]:
     """Returns the OpenAPI document. `app`: has all its routes."""
-    document = deepcopy(app.openapi())  # a copy, because FastAPI caches its document
+    document = deepcopy(app.openapi())  # change a copy, because FastAPI caches its document
     _describe_bodies(app, document)
     _secure(document, needs_token)
     _describe_redirects(document)
@@ -66,8 +65,8 @@ def described(app: FastAPI, *, needs_token: bool = False) -> dict[str, Any]:
 
 def _describe_bodies(app: FastAPI, document: dict[str, Any]) -> None:
     """Describe the request bodies that `JsonBody` reads: FastAPI does not know that a dependency reads a body. The
-    function also adds the models to which `problems` and `described_body` refer, and AssignAnswer, because FastAPI
-    drops the nulls of the example of AssignAnswer.
+    function also adds the models to which `problems` and `described_body` refer. It also adds AssignAnswer, because
+    FastAPI drops the nulls from the example of AssignAnswer.
     """
     others = (ProblemDocument, DefinitionDocument, RebalanceDocument, AssignAnswer)
     models: list[tuple[type[BaseModel], Literal["validation"]]] = [(each, "validation") for each in others]
@@ -82,7 +81,7 @@ def _describe_bodies(app: FastAPI, document: dict[str, Any]) -> None:
 
 
 def _secure(document: dict[str, Any], needs_token: bool) -> None:
-    """Describe the bearer token. A service without tokens listens on loopback only and asks for none."""
+    """Describe the bearer token. A service without tokens listens on loopback only and needs no token in a call."""
     document["components"]["securitySchemes"] = {
         SECURITY_SCHEME: {
             "type": "http",

@@ -1,4 +1,5 @@
-"""Groups that other coordinators of the same database own: redirects to the owner, and lists of all groups.
+"""Handles groups that other coordinators of the same database own: redirects calls to the owner, and lists the groups
+of all coordinators.
 
     call about a group -> open here? answer; else wait until its owner is known
         another coordinator: 307 with the owner's address and the same path     no owner for now: 503, try again
@@ -12,8 +13,8 @@ keeps method and body.
          -> a group whose owner does not answer is listed as Unknown
 
 An owner that is called for its list (header `Assignor-Asked-By`) answers from its memory and calls no other
-coordinator. Pages are refreshed often, so answers are cached for a second, for callers with the same token. The answers
-of other coordinators are validated, because they come from another process.
+coordinator. Answers are cached for a second for callers with the same token, because pages are refreshed often. The
+answers of other coordinators are validated, because they come from another process.
 """
 
 import asyncio
@@ -62,10 +63,10 @@ class OtherCoordinators:
             await client.aclose()
 
     async def groups(self, request: Request, path: str, kind: type[GroupList] = GroupList) -> list[GroupList]:
-        """Gets `path` from the coordinators that own other groups. Returns first a list of all groups of other
-        coordinators in state Unknown, then the coordinators' answers, parsed as `kind`.
+        """Gets `path` from the coordinators that own other groups. The first list of the result has all groups of other
+        coordinators in state Unknown. The answers of the coordinators follow, parsed as `kind`.
 
-        Returns an empty list if there is one coordinator only, and for a call of another coordinator.
+        Returns an empty list if there is only one coordinator, or if another coordinator sent the request.
         """
         if not self._coordinator.lease.is_shared or request.headers.get(ASKED_BY) is not None:
             return []
@@ -76,7 +77,9 @@ class OtherCoordinators:
     async def _answers_of(
         self, others: Iterable[OtherGroup], path: str, authorization: str | None, kind: type[GroupList]
     ) -> Sequence[GroupList]:
-        """Callers with the same path and token share the answers for `KEPT_S`."""
+        """Calls the coordinators that own `others`. For `KEPT_S` seconds, calls with the same path and token share the
+        answers.
+        """
         urls = frozenset(each.url for each in others if each.url is not None)
         if not urls:
             return ()
@@ -91,7 +94,7 @@ class OtherCoordinators:
         return [each for each in await asyncio.shield(asking) if each is not None]
 
     async def _ask(self, url: str, path: str, headers: Mapping[str, str], kind: type[GroupList]) -> GroupList | None:
-        """Calls one coordinator. Returns None if no answer comes in time, or the answer is not a coordinator's."""
+        """Calls one coordinator. Returns None if the coordinator sends no usable answer in time."""
         try:
             async with asyncio.timeout(LONGEST_ANSWER_S):
                 body = bytearray()
@@ -103,7 +106,8 @@ class OtherCoordinators:
                 if response.status_code != 200:
                     raise ValueError(f"it answers with status {response.status_code}")
                 answer = kind.model_validate_json(bytes(body))
-        except (httpx.HTTPError, httpx.InvalidURL, InputError, OSError, ValueError) as why:  # all errors of a call
+        # the superclass of all errors of a call
+        except (httpx.HTTPError, httpx.InvalidURL, InputError, OSError, ValueError) as why:
             if url not in self._reported:
                 self._reported.add(url)
                 is_other = isinstance(why, ValidationError)  # another service answers at this address
@@ -126,7 +130,9 @@ class OtherCoordinators:
 def all_groups(
     coordinator: Coordinator, sees: Callable[[str], bool], elsewhere: Iterable[GroupList]
 ) -> tuple[list[GroupLine], list[UnreadableGroupLine]]:
-    """The groups of this coordinator and those of `elsewhere` for which `sees` is true. Raises LeaseEnded."""
+    """The groups of this coordinator and the groups in `elsewhere`, if `sees` is true for the group's id. Raises
+    LeaseEnded.
+    """
     coordinator.check_may_answer()
     found: dict[str, GroupLine | UnreadableGroupLine] = {}
     for each in elsewhere:

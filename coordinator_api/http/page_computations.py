@@ -38,7 +38,7 @@ from rebalance_analysis.simulate import ForecastModel, forecast, forecast_docume
 from rebalance_analysis.what_if import changed, changes_from_document, difference, difference_document
 
 Stored = tuple[int, bytes]
-"""The generation of a recorded rebalance, and its recording in the stored form."""
+"""The generation of a recorded rebalance, and the rebalance in its stored form."""
 
 MOST_CANDIDATES = 20
 _UNCHANGED = frozenset({TaskChange.STAYED, TaskChange.ABSENT})
@@ -49,8 +49,8 @@ def history_of_group(
 ) -> dict[str, object]:
     """The history of the rebalances as in `assignor explain`, with the triggers of each rebalance in words (`words`).
 
-    `stored`: the rebalances, oldest first. `before`: the rebalance before the first shown rebalance, for comparison
-    only. Raises InputError.
+    `stored`: the rebalances, oldest first. `before`: the rebalance before the first shown rebalance, which is only used
+    for comparison. Raises InputError.
     """
     load = own_assignors(classes)
     history = group_history((_past(each, load) for each in stored), None if before is None else _past(before, load))
@@ -66,11 +66,11 @@ def history_of_group(
 def history_of_task(
     stored: Sequence[Stored], has_more: bool, task: TaskId, classes: tuple[str, ...]
 ) -> dict[str, object] | None:
-    """The history of one task in the last recorded rebalances, newest first: its copies before and after, and the
-    reasons, rule by rule. Returns None if no rebalance has the task.
+    """The history of one task in the last recorded rebalances, newest first. For each rebalance it has the task's
+    copies before and after, and the reason by each rule. Returns None if none of the rebalances has the task.
 
-    `stored`: the rebalances, oldest first. `has_more`: True if the first rebalance only serves for comparison with the
-    second rebalance. `classes`: the class paths of `AllowedAssignors`.
+    `stored`: the rebalances, oldest first. `has_more`: True if the first rebalance of `stored` is only used for
+    comparison with the second rebalance. `classes`: the class paths of `AllowedAssignors`.
     """
     load, unreadable = own_assignors(classes), 0
     past: list[PastRebalance] = []
@@ -86,8 +86,8 @@ def history_of_task(
 
 def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict[str, object]:
     """Compares two rebalances. The result has the moves of `assignor diff`, the active owner of each task in each
-    recording, short names of members, and for each move the later rebalance's reason (None if it did not place the
-    task).
+    recording, and short names of members. For each move it has the later rebalance's reason, or None if the later
+    rebalance did not place the task.
 
     Raises InputError, DecodeError.
     """
@@ -121,8 +121,8 @@ def what_if(
     """The answers of `assignor what-if` and `assignor simulate` for these changes: `{"difference", "forecast",
     "names"}`.
 
-    `stored`: a recording in the stored form, or a rebalance of the group's present state. `asked`: `Changes` as a
-    document. Raises InputError, DecodeError, AssignorNotListed.
+    `stored`: a recording in the stored form, or a rebalance made from the group's present state. `asked`: the `Changes`
+    as a document. Raises InputError, DecodeError, AssignorNotListed.
     """
     recorded = stored if isinstance(stored, RecordedRebalance) else parse_recorded_rebalance(_document(stored))
     changes = changes_from_document(asked, "changes")
@@ -144,14 +144,14 @@ def what_if(
 
 
 def held_document(stored: bytes, bounds: DocumentBounds) -> dict[str, object]:
-    """The effects of a held rebalance: `{"difference", "forecast"}`. A value is None if it cannot be computed, because
-    a member has an unknown future version, or a custom assignor is no longer available. `stored`: the recording in the
-    stored form.
+    """The effects of a held rebalance: `{"difference", "forecast"}`. A value is None if it cannot be computed. The
+    cause is a member with an unknown future version, or a custom assignor that is no longer available. `stored`: the
+    recording in the stored form.
     """
     recorded = parse_recorded_rebalance(_document(stored))
     load, model = own_assignors(bounds.assignor_classes), ForecastModel()
     most = most_rounds(group_size(recorded.snapshot), bounds)
-    # compare a rebalance that keeps every task in place, as after a discard, with the computed one
+    # compare the computed rebalance with one that keeps every task in place, as after a discard
     steering = replace(recorded.snapshot.steering, keeps_owned=True)
     kept = replace(recorded, snapshot=replace(recorded.snapshot, steering=steering))
     return {
@@ -221,7 +221,7 @@ def _history_document(history: TaskHistory, unreadable: int) -> dict[str, object
 
 
 def _round(same: Sequence[TaskRebalance], history: TaskHistory, names: InstanceNames) -> dict[str, object]:
-    """A row of the page: one rebalance, or several in a row that did not change the task."""
+    """A row of the page, for one rebalance or for several successive rebalances that did not change the task."""
     first, each = same[0], same[-1]
     facts = each.facts
     return {
@@ -238,7 +238,9 @@ def _round(same: Sequence[TaskRebalance], history: TaskHistory, names: InstanceN
 
 
 def _candidates(each: TaskRebalance, names: InstanceNames) -> dict[str, object]:
-    """The instances with the lags that the assignor got, ordered by lag; instances that got a copy come first."""
+    """The instances with the lags that the assignor got. Instances that got a copy come first. Within these two parts,
+    the order is by lag.
+    """
     problem = each.problem
     if problem is None:
         return {"listed": [], "more": 0}

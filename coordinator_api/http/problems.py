@@ -1,9 +1,9 @@
 """Errors over HTTP: RFC 9457 `application/problem+json` whose `code` is Kafka's error name.
 
-Every error answer is made by `problem_response`, so a client can decide on `code` alone. Only this file converts errors
-of the packages below to problems. A problem never repeats values that the caller sent. The problem of an unexpected
-error has no stack trace: the log has it, under the `instance` of the problem. Source of the names:
-`org.apache.kafka.common.protocol.Errors`.
+`problem_response` makes every error answer, so a client needs only `code` to recognize an error. Only this file
+converts errors of the packages below to problems. A problem never repeats values that the caller sent. The problem of
+an unexpected error has no stack trace. The log has the stack trace, under the `instance` of the problem. Source of the
+names: `org.apache.kafka.common.protocol.Errors`.
 """
 
 import json
@@ -67,7 +67,7 @@ MOVED = 307
 """The status of NOT_COORDINATOR for a group that another coordinator of the same database owns."""
 
 _OF_A_NAME = "[key]"
-"""The end of pydantic's path for an error in a name of an object, not in its value."""
+"""The last element of pydantic's path to an error, if the error is in the name of a field and not in its value."""
 
 _logger = structlog.get_logger("coordinator_api")
 
@@ -95,8 +95,8 @@ class Problem(AssignorFault):
 
 
 def problem_response(problem: Problem) -> Response:
-    """Returns the problem as a JSON response. The response is ASCII, so it can be encoded whatever text the caller
-    sent.
+    """Returns the problem as a JSON response. The response is ASCII, so it can be encoded even if its text contains
+    lone surrogates.
     """
     document: dict[str, object] = {
         "type": f"urn:assignor:error:{problem.code}",
@@ -112,31 +112,33 @@ def problem_response(problem: Problem) -> Response:
 
 
 ProblemPage = Callable[[Scope, Problem], Response | None]
-"""Renders the problem as an HTML page; returns None for a caller that is a program."""
+"""A function that renders a problem as an HTML page, and returns None for a caller that is a program."""
 
 PROBLEM_CODE = "problem_code"
 """The key of a request's `state` with the code of the problem that answered the request."""
 
 
 def answer_to(scope: Scope, problem: Problem) -> Response:
-    """Returns the problem in a form for the caller of this request: a page for a browser, else a document."""
+    """Returns the problem as an HTML page if the caller of this request is a browser, else as a problem document."""
     scope.setdefault("state", {})[PROBLEM_CODE] = problem.code
     page: ProblemPage | None = scope["app"].state.problem_page
     return (page and page(scope, problem)) or problem_response(problem)
 
 
 def stopping() -> Problem:
-    """The problem that the service is stopping. The caller may repeat the call soon, after a restart."""
+    """Returns the problem for a call to a service that is stopping. The caller may repeat the call after the service
+    has restarted.
+    """
     return Problem("COORDINATOR_NOT_AVAILABLE", "the service is stopping", headers=TRY_AGAIN_SOON)
 
 
 @contextmanager
 def refusing_input() -> Iterator[None]:
-    """Converts an InputError of its block to a Problem with status 422, also for a feature that this release does not
-    have. Use it around code that reads input of a caller or a recording: elsewhere an InputError is a fault of the
-    service.
+    """Converts an InputError raised in the block to a Problem with status 422. The InputError may also stand for a
+    feature that this release does not have. Use `refusing_input` around code that reads a caller's input or a
+    recording: elsewhere an InputError is a fault of the service.
 
-    OwnAssignorFailed is not converted: it is a fault of the service, whose settings list the class.
+    OwnAssignorFailed is not converted: it is a fault of the service, because the service's settings list the assignor.
     """
     try:
         yield
@@ -149,7 +151,9 @@ def refusing_input() -> Iterator[None]:
 
 
 def install(app: FastAPI) -> None:
-    """Have FastAPI's own errors answered as problems. `middleware.py` answers errors that have no handler here."""
+    """Adds handlers that answer FastAPI's own errors as problems. `middleware.py` answers the errors without a handler
+    here.
+    """
     app.add_exception_handler(RequestValidationError, _on_error)
     app.add_exception_handler(HTTPException, _on_error)
 
@@ -167,7 +171,7 @@ def problem_of(error: Exception, scope: Scope) -> Problem:
             return error
         case CoordinatorFault():
             return _from_fault(error)
-        case LeaseEnded():  # the error is logged once elsewhere, not for each call
+        case LeaseEnded():  # other code logs this error once, so it is not logged for each call
             return Problem("COORDINATOR_NOT_AVAILABLE", f"{error.in_public}: ask again", headers=TRY_AGAIN_SOON)
         case StoreError():
             _logger.error("store_error", path=scope["path"], error=str(error))
@@ -181,7 +185,9 @@ def problem_of(error: Exception, scope: Scope) -> Problem:
 
 
 def _from_fault(fault: CoordinatorFault) -> Problem:
-    """Converts an error of the coordinator: its Kafka name is the code, its message the detail."""
+    """Converts an error of the coordinator to a problem. The error's Kafka name becomes the code, and its message the
+    detail.
+    """
     extensions: dict[str, object] = {}
     if isinstance(fault, UnreadableBytes):
         extensions["offset"] = fault.offset
@@ -196,8 +202,8 @@ def _from_fault(fault: CoordinatorFault) -> Problem:
 
 
 def from_validation(errors: Iterable[Mapping[str, Any]]) -> Problem:
-    """Converts pydantic's errors to one problem: the first is the `detail`, and `errors` has up to 20, each with its
-    path.
+    """Converts pydantic's errors to one problem. The first error is the `detail`. The field `errors` has up to 20
+    errors, each with its path.
     """
     details = [
         {
@@ -223,7 +229,7 @@ def _from_http_exception(error: HTTPException, scope: Scope) -> Problem:
 
 
 def _methods_of(scope: Scope) -> list[str]:
-    """The HTTP methods of this path over all its routes. (A single route knows only its own methods.)"""
+    """The HTTP methods of all routes with this path. (A single route knows only its own methods.)"""
     return [
         method
         for method in ("DELETE", "GET", "PATCH", "POST", "PUT")
@@ -232,7 +238,7 @@ def _methods_of(scope: Scope) -> list[str]:
 
 
 def _unexpected(error: Exception, what: str) -> Problem:
-    """Log the whole error under a new id, and return a problem with this id."""
+    """Logs the error with its stack trace under a new id, and returns a problem with this id."""
     incident = secrets.token_hex(8)
     _logger.error("unexpected_error", incident=incident, request=what, exc_info=error)
     return Problem(

@@ -1,10 +1,10 @@
-"""The address at which a browser sees this service: a proxy may show it below another path, host and scheme.
+"""The address at which a browser sees this service: a proxy may show the service below another path, host and scheme.
 
     a call -> from a trusted proxy: X-Forwarded-Prefix, -Host and -Proto count; else root.path
            -> the prefix is removed from the path, unless the proxy has removed it: routes and rights have no prefix
 
-Rule: links and redirects to this service are relative to the requested address (`reference`), so that they stay below
-any prefix, even if neither a header nor a setting names it. Source of the headers' names: Traefik and Spring; of the
+Rule: links and redirects to this service are relative to the requested address (`reference`). So they also work below a
+prefix that neither a header nor a setting names. Source of the headers' names: Traefik and Spring. Source of the
 trusted addresses: uvicorn's `--forwarded-allow-ips`.
 """
 
@@ -23,7 +23,7 @@ _STATE = "public_address"
 
 class PublicAddress(NamedTuple):
     """The public address of the service. `prefix`: the path below which browsers see the service; empty if it is not
-    known. `host`: the Host header that a trusted proxy received; None without X-Forwarded-Host.
+    known. `host`: the Host header that a trusted proxy received; None if the call has no X-Forwarded-Host.
     """
 
     prefix: str = ""
@@ -31,16 +31,18 @@ class PublicAddress(NamedTuple):
 
 
 class Proxies:
-    """Notes the public address of each call. `root_path`, `allowed`: the settings root.path, forwarded.allow.ips."""
+    """Determines the public address of each call. `root_path`, `allowed`: the settings root.path and
+    forwarded.allow.ips.
+    """
 
     def __init__(self, root_path: str, allowed: Iterable[str]) -> None:
         self.root_path = root_path
         self._is_trusted = _trust(tuple(allowed))
 
     def note(self, scope: Scope, forwarded: Mapping[bytes, bytes]) -> None:
-        """Add to the call's scope its public address, the browser's scheme, and the path without the prefix.
+        """Sets the public address, the browser's scheme, and the path without the prefix in the call's scope.
 
-        `forwarded`: the call's X-Forwarded headers. Calling `note` is not necessary without such headers and without a
+        `forwarded`: the call's X-Forwarded headers. A call without X-Forwarded headers needs no `note` if there is no
         root path.
         """
         client = scope.get("client")
@@ -60,20 +62,21 @@ def way_to_root(scope: Scope) -> str:
     """The relative reference from the call's address to the root of the service: `../../` for /ui/groups/a."""
     prefix = public_address(scope).prefix
     if prefix and scope["path"] == "/":
-        # a browser may have requested the prefix without a slash at its end, and is then one directory above
+        # if a browser requested the prefix without a slash at its end, relative links begin one directory above the
+        # prefix
         return f"{prefix}/"
     return "../" * (raw_path(scope).count("/") - 1) or "./"
 
 
 def reference(scope: Scope, address: str) -> str:
-    """Converts an address of this service, such as `/ui/groups?q=a`, for a link or a redirect in the answer to this
+    """Converts an address of this service, such as `/ui/groups?q=a`, to a relative reference for the answer to this
     call.
     """
     return way_to_root(scope) + address.removeprefix("/")
 
 
 def raw_path(scope: Scope) -> str:
-    """The path of the call with its escapes, without the query and the prefix."""
+    """The percent-encoded path of the call, without the query and the prefix."""
     raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode("ascii")
     return raw.partition(b"?")[0].decode("latin-1")
 
@@ -81,7 +84,7 @@ def raw_path(scope: Scope) -> str:
 def _from_headers(headers: Mapping[bytes, bytes], known: PublicAddress, scope: Scope) -> PublicAddress:
     prefix = known.prefix
     if b"x-forwarded-prefix" in headers:
-        # each of several proxies adds its own prefix, the outermost first
+        # if there are several proxies, each adds its own prefix, and the prefix of the outermost proxy is first
         parts = headers[b"x-forwarded-prefix"].decode("latin-1").split(",")
         joined = "".join(part.strip().rstrip("/") for part in parts)
         prefix = joined if is_root_path(joined) else prefix
@@ -92,7 +95,7 @@ def _from_headers(headers: Mapping[bytes, bytes], known: PublicAddress, scope: S
 
 
 def _first(value: bytes | None) -> str:
-    """Returns the first of several values of a header, which the outermost proxy has set."""
+    """Returns the first of a header's values, which the outermost proxy has set."""
     return (value or b"").decode("latin-1").partition(",")[0].strip()
 
 

@@ -1,6 +1,6 @@
 """Runs the service: opens the store, listens, prints the address, and stops gracefully on SIGTERM and SIGINT.
 
-The service handles both signals even when the program that started it ignores SIGINT, as a shell does for its
+The service handles SIGINT even if the program that started the service has set it to be ignored, as a shell does for
 background jobs.
 """
 
@@ -51,19 +51,21 @@ class CannotListen(Unavailable):
 
 
 def run(settings: Settings, report: Callable[[str], None], pages: Pages | None = None) -> None:
-    """Serve until a signal. `report` gets one line with the address, as JSON if log.format is json. `pages`: the web
-    pages.
+    """Runs the service until a signal stops it. `report` is called with one line that has the address. The line is JSON
+    if log.format is json. `pages`: the web pages.
 
     Raises InputError, StoreError, CannotListen.
     """
     access, tls = Access(settings), settings.tls
-    AuditLog(settings.audit_log_file).close()  # raises SettingsError before anything starts
+    # check the file first: this raises SettingsError before the service starts
+    AuditLog(settings.audit_log_file).close()
     settings = without_secrets(settings, os.environ)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # used until the event loop installs its handler
+        # Python's handler is used until the event loop installs its own handler
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     _configure_logging(settings)
     raise_open_file_limit()
-    # the event loop waits at most this long for a thread that describes a group; the default is 5 ms
+    # the longest time for which the event loop waits for a thread that describes a group; the default is 5 ms
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     # without this call, each counter adds a second series with the time at which it was created
     disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -97,8 +99,8 @@ async def _serve(
             server_header=False,
             proxy_headers=False,
             ws="none",
-            # Running members pause at most this long between heartbeats. If uvicorn closed a connection within the
-            # pause, the member's process would seem to have failed.
+            # Running members pause at most for the longest session timeout between heartbeats. If uvicorn closed a
+            # connection during this pause, the member's process would seem to have failed.
             timeout_keep_alive=settings.group_max_session_timeout_ms // 1000 + 1,
             timeout_graceful_shutdown=graceful_s,
         )
@@ -115,10 +117,11 @@ async def _serve(
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, except that the first signal answers held requests, and a graceful stop ends with exit code 0.
+    """uvicorn's server with two differences: at the first signal, held requests are answered, and a graceful stop ends
+    with exit code 0.
 
-    `greet`: prints a line with the address, and returns the line. `longest_stop_s`: a stop that takes longer is
-    aborted.
+    `greet`: prints a line with the address, and returns the line. `longest_stop_s`: the process is ended if the stop
+    takes longer, in seconds.
     """
 
     def __init__(
@@ -169,7 +172,7 @@ class _Server(uvicorn.Server):
 
     def _on_signal(self, number: signal.Signals) -> None:
         structlog.get_logger("coordinator_api").info("stopping", signal=number.name)
-        # a second signal does not wait for requests in progress
+        # after a second signal, the stop does not wait for requests in progress
         self.force_exit = self.should_exit
         self.should_exit = True
         self._manager.stopping()
@@ -179,13 +182,13 @@ class _Server(uvicorn.Server):
 
 @contextlib.contextmanager
 def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable[[], object]]:
-    """Yields a function that starts a time limit, after which the process is ended, whatever it is doing. The function
-    takes no lock, so that a signal handler may call it. The time limit also holds after the block.
+    """Yields a function that starts a time limit. When the time is over, the process is ended, even if it is blocked.
+    The function takes no lock, so that a signal handler may call it. The time limit also holds after the block.
 
-    `in_order`: called when the time is over; True if everything is closed, so that the exit code is 0. The end of the
-    block does not show that everything is closed: the block may also end because a second signal came. A stop exceeds
-    the time limit only if the store does not answer or the event loop is blocked. After a stop, as after a crash, all
-    answered changes are committed.
+    `in_order`: called when the time is over. If it returns True, everything is closed, and the exit code is 0. The end
+    of the block does not show that everything is closed: the block may also end because a second signal came. A stop
+    exceeds the time limit only if the store does not answer or the event loop is blocked. After a stop, as after a
+    crash, all answered changes are committed.
     """
     begun, begin = os.pipe()
 
@@ -208,7 +211,9 @@ def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable
 
 
 def _call_first(begin: Callable[[], object], number: signal.Signals) -> None:
-    """Call `begin` on the signal, before the event loop's handler, which has no effect while the loop is blocked."""
+    """Makes the signal call `begin` before the event loop's own handler. The loop's own handler has no effect while the
+    loop is blocked.
+    """
     loops_own = signal.getsignal(number)
     assert callable(loops_own), "the event loop has a handler of this signal"
 
@@ -260,16 +265,16 @@ def _url_of(listening: socket.socket, scheme: str) -> str:
 
 
 def _as_logged(greeting: str) -> str:
-    """Formats the greeting as a line of the JSON log. The greeting is printed, not logged, because log.level must not
-    hide it.
+    """Formats the greeting as a line of the JSON log. The greeting is printed and not logged, so that it is shown at
+    every log.level.
     """
     now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
     return json.dumps({"event": "listening", "message": greeting, "level": "info", "timestamp": now})
 
 
 def _for_a_terminal(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Escapes control characters, so that names of members and callers cannot end, colour or forge a line. Log lines in
-    JSON need no such step, because JSON escapes control characters anyway.
+    """Escapes control characters in a log line, so that the name of a member or a caller cannot end the line, colour it
+    or forge another line. Log lines in JSON need no such step, because JSON escapes control characters anyway.
     """
     for name, value in event.items():
         if isinstance(value, str):
@@ -278,7 +283,9 @@ def _for_a_terminal(_logger: object, _method: str, event: EventDict) -> EventDic
 
 
 def _configure_logging(settings: Settings) -> None:
-    """Log the whole process to stderr: one JSON object a line, or readable text. Stdout is for results."""
+    """Logs all modules of the process to stderr, as one JSON object a line or as readable text. Stdout is for
+    results.
+    """
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -311,7 +318,7 @@ def _configure_logging(settings: Settings) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.log_level.upper())
-    # /metrics counts requests, so they are not logged; this file logs the start and the stop in place of uvicorn
+    # requests are not logged, because /metrics counts them; this file logs the start and the stop in place of uvicorn
     for quiet in ("uvicorn.access", "aiosqlite", "alembic", "asyncio", "httpcore", "httpx"):
         logging.getLogger(quiet).setLevel(logging.WARNING)
     # uvicorn warns of each request that is not HTTP, so a stranger could fill the log

@@ -1,7 +1,8 @@
-"""Reads the service's settings: flags take priority over the environment, a TOML file and the defaults, in this order.
+"""Reads the service's settings: flags override the environment, which overrides a TOML file, which overrides the
+defaults.
 
-An unknown name is an error that suggests the nearest known name. A secret is never accepted on a command line, and
-never printed.
+An unknown name is an error, and the error suggests the nearest known name. A secret is never accepted on a command
+line, and never printed.
 """
 
 import os
@@ -29,10 +30,11 @@ from coordinator_client.access.tls import CLIENT_VARIABLES
 
 
 def load(flags: Mapping[str, object], config_file: Path | None = None) -> Settings:
-    """Merges the sources: flags before environment before the TOML file before defaults. `flags`: field name to value.
+    """Merges the sources: flags override the environment, which overrides the TOML file, which overrides the defaults.
+    `flags`: values by field name.
 
-    Raises SettingsError, also for a setting that was removed, and for a secret among the flags, because every user of
-    the machine can read a command line.
+    Raises SettingsError, for example for a setting that was removed. A secret among the flags is an error, too, because
+    every user of the machine can read a command line.
     """
     for field_name in REMOVED:
         if field_name in flags:
@@ -70,8 +72,8 @@ def read_file(path: Path) -> dict[str, object]:
 
 
 def unknown_environment(environment: Iterable[str]) -> list[str]:
-    """Returns a warning for each variable that looks like a misspelt setting. Other ASSIGNOR_* variables cause no
-    warning.
+    """Returns a warning for each environment variable whose name resembles that of a setting. Other unknown ASSIGNOR_*
+    variables cause no warning.
     """
     known = {environment_name(name) for name in Settings.model_fields}
     warnings = []
@@ -88,8 +90,8 @@ def _removed(given: str, field_name: str) -> SettingsError:
 
 
 def without_secrets(settings: Settings, environment: MutableMapping[str, str]) -> Settings:
-    """Returns the settings without secrets, for the code that runs after the secrets were read. The function also
-    removes the secrets from `environment`, so that child processes do not inherit them.
+    """Returns the settings without secrets, for code that does not need the secrets. The function also removes the
+    secrets from `environment`, so that child processes do not inherit them.
     """
     secrets = ("auth_token", "auth_tokens", "ssl_keyfile_password")
     for field_name in secrets:
@@ -98,7 +100,9 @@ def without_secrets(settings: Settings, environment: MutableMapping[str, str]) -
 
 
 def _check_no_secret(field_name: str, value: object) -> None:
-    """Raises SettingsError for a secret. The message does not contain the value."""
+    """Raises SettingsError if the setting is a secret, or if its value contains a password. The message does not
+    contain the value.
+    """
     why = "everybody on this machine can read a command line"
     if is_secret(field_name):
         raise SettingsError(
@@ -132,7 +136,7 @@ def _lines(error: ValidationError) -> Iterator[str]:
     for detail in error.errors(include_url=False):
         field_name = str(detail["loc"][0]) if detail["loc"] else ""
         message = detail["msg"].removeprefix("Value error, ")
-        # the URL of a database may have a password, and in a malformed URL the password may be anywhere
+        # hide the whole URL: it may have a password, and in a malformed URL the password may be anywhere
         hidden = is_secret(field_name) or field_name == "database_url"
         given = detail["input"]
         shown = repr(shown_address(given)) if isinstance(given, str) else shown_address(repr(given))

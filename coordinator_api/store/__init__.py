@@ -11,5 +11,6 @@
     engine        connections to the database, and the time limits of PostgreSQL
     sqlite        WAL mode, one write at a time, and checks for damage that SQLite itself does not notice
 
-Only this package and the top-level package `migrations` import SQLAlchemy. The package raises only `store_errors`.
+Only this package and the top-level package `migrations` import SQLAlchemy. The package raises only the errors of
+`store_errors`.
 """

@@ -1,14 +1,15 @@
-"""Backup of a coordinator's store while it runs, and restore into an empty database of the same kind or another.
+"""Backs up a coordinator's store while the coordinator runs, and restores a backup into an empty database. The database
+may be of another kind.
 
 A backup is one read transaction, so it has the state of the database at one moment. A backup takes no lock that blocks
-writers. A restore is one write transaction, and no coordinator may run. A restore that is killed leaves the database
-empty.
+writers. A restore is one write transaction, during which no coordinator of the database may run. A restore that is
+killed leaves the database empty.
 
-A backup does not contain the owners of groups: a restored group is free.
+A backup does not contain the owners of groups, so a restored group has no owner.
 
 A damaged log is backed up and restored unchanged, and reported. The coordinator does not lead the group of a damaged
-log; other groups are not affected. A record that the database cannot read as text is stored with its readable part, and
-a checksum that does not fit.
+log. Other groups are not affected. If the database cannot read a record as text, the backup has the readable part of
+the record, and a checksum that does not fit.
 """
 
 import os
@@ -48,10 +49,12 @@ from operating_system.private_files import create_private_file
 from rebalance_analysis.reading.sources import shown
 
 _TABLES: Mapping[str, Table] = {table.name: table for table in (groups, group_records, rebalances, tokens)}
-"""The tables of a backup, in the order of the file. The database's other tables have no state of groups or callers."""
+"""The tables of a backup, in the order of the file. The other tables of the database contain no state of groups or
+callers.
+"""
 
 _OF_OWNERS = frozenset({groups.c.owner, groups.c.epoch, groups.c.members})
-"""The columns for the distribution of groups over coordinators."""
+"""The columns that a backup leaves out, because they describe the distribution of groups over coordinators."""
 
 _COLUMNS: Mapping[str, Sequence[Column[Any]]] = {
     name: [column for column in table.c if column not in _OF_OWNERS] for name, table in _TABLES.items()
@@ -61,8 +64,8 @@ _BINARY = {
     for name, columns in _COLUMNS.items()
 }
 _PAGE = 32
-"""The number of rows in memory at a time; the row of a large document has some megabytes. The log of one group is in
-memory as a whole.
+"""The number of rows in memory at one time; the row of a large document has some megabytes. The log of one group is
+always completely in memory.
 """
 
 _COUNT_BYTES = text(
@@ -75,7 +78,9 @@ RowOfTable = tuple[str, dict[str, Any]]
 
 
 class Done(NamedTuple):
-    """The result of a backup or a restore. `damaged`: by group id, the damage of its log, which is kept unchanged."""
+    """The result of a backup or a restore. `damaged`: the damage of each damaged log, by group id; damaged logs are
+    kept unchanged.
+    """
 
     header: Header
     damaged: Mapping[str, str]
@@ -85,10 +90,10 @@ class Done(NamedTuple):
 
 
 async def back_up(settings: Settings, file: Path, *, replace: bool, progress: Progress) -> tuple[Done, str]:
-    """Write the database to `file`, and return the SHA-256 of its lines. `replace`: whether an existing file may be
-    replaced.
+    """Write the database to `file`. Returns the result, and the SHA-256 of the file's lines. `replace`: True if an
+    existing file may be replaced.
 
-    Raises InputError, with the fault of the database or the file.
+    Raises InputError, which names the fault of the database or the file.
     """
     _check_place(settings, file, replace)
     called = shown(settings.database_url)
@@ -116,7 +121,7 @@ def _check_place(settings: Settings, file: Path, replace: bool) -> None:
 
 @asynccontextmanager
 async def _one_moment(engine: AsyncEngine, called: str) -> AsyncIterator[AsyncConnection]:
-    """A transaction that reads all data as of its first read. Raises InputError."""
+    """Opens a transaction that reads the state of the database at its first read. Raises InputError."""
     try:
         connection = await at_one_moment(engine).connect()
     except Exception as error:  # SQLAlchemy does not wrap errors of the driver while there is no connection
@@ -134,7 +139,7 @@ def _refuse_unknown(found: str, where: str) -> None:
 
 
 async def _header(connection: AsyncConnection, called: str) -> Header:
-    """Returns the header of a backup. Raises InputError for a database of another schema."""
+    """Returns the header of a backup. Raises InputError if this release cannot read the schema of the database."""
     found = await connection.run_sync(schema.version_of)
     if found is None:
         raise InputError("is not a coordinator's database: it has no schema version", called)
@@ -147,7 +152,7 @@ def _count_of(table: Table) -> Select[int]:
     counted = select(func.count()).select_from(table)
     if table is not group_records:
         return counted
-    # records of an earlier log that could not be deleted do not belong to the group any more
+    # do not count records of an earlier log that could not be deleted
     before_present = groups.c.sequence // NUMBERS_OF_A_LOG * NUMBERS_OF_A_LOG
     of_group = (groups.c.group_id == group_records.c.group_id) & (group_records.c.sequence > before_present)
     return counted.join(groups, of_group)
@@ -177,13 +182,14 @@ def _row_of(group_id: str, record: StoredRecord) -> dict[str, Any]:
     body, fits = record.body, record.checksum
     if body is None:
         body = (record.raw or b"").decode("utf-8", "replace")
-        fits = checksum(group_id, record.sequence, body) ^ 1  # the text is incomplete, so its checksum must not fit
+        # the text is incomplete, so the stored checksum must not fit
+        fits = checksum(group_id, record.sequence, body) ^ 1
     values = (group_id, record.sequence, body, fits, bool(record.ends_commit))
     return dict(zip(group_records.c.keys(), values, strict=True))
 
 
 async def _rows(connection: AsyncConnection, table: Table) -> AsyncIterator[dict[str, Any]]:
-    """Yields the rows in the order of the primary key, with few in memory at a time."""
+    """Yields the rows in the order of the primary key. Only a few rows are in memory at one time."""
     query = select(*_COLUMNS[table.name]).order_by(*table.primary_key.columns)
     found = await connection.stream(query, execution_options={"yield_per": _PAGE})
     async for row in found.mappings():
@@ -196,10 +202,11 @@ async def _rows(connection: AsyncConnection, table: Table) -> AsyncIterator[dict
 async def restore(settings: Settings, file: Path, *, keep_members: bool, progress: Progress) -> Done:
     """Read and check `file` completely, and then restore it into the database, which has to be empty.
 
-    `keep_members`: True if nothing was written after the backup. If `keep_members` is False, each group begins without
-    members, in a generation above any that the group may have had since the backup (`group/snapshot.py`).
+    `keep_members`: True if nothing was written to the old database after the backup. If `keep_members` is False, each
+    group begins without members. Its generation is then above any generation that it may have reached since the backup
+    (`group/snapshot.py`).
 
-    Raises InputError, StoreError; StoreInUse while a coordinator uses the database.
+    Raises InputError, StoreError, and StoreInUse while a coordinator uses the database.
     """
     header = _verified(file)
     async with exclusive_engine(settings) as engine:
@@ -236,8 +243,8 @@ def _verified(file: Path) -> Header:
 
 
 async def _refuse_unless_unused(connection: AsyncConnection) -> None:
-    """Raises StoreInUse if a coordinator uses a PostgreSQL database. The row of a coordinator that was killed is still
-    there, but is not renewed.
+    """Raises StoreInUse if a coordinator uses a PostgreSQL database. A killed coordinator leaves its row in the
+    database, but the row is not renewed.
     """
     found = await renewing(connection, true(), await rows_of(connection, true()))
     if found is not None:
@@ -285,7 +292,7 @@ async def _restore_log(
     written = log
     if problem is None and not keep_members:
         try:
-            # the record numbers continue those of the old log, as after a compaction
+            # the record numbers follow those of the old log, as after a compaction
             written = rows_of_log(group_id, sequence, log_after_a_loss([row["body"] for row in log]))
         except LogDoesNotReplay as fault:
             problem = f"the log of group {group_id} does not replay: {fault}"
@@ -298,7 +305,9 @@ async def _restore_log(
 
 
 def _belongs_to(row: RowOfTable) -> tuple[str, str]:
-    """Returns the table of a row, and for a record also its group: the records of a group follow each other."""
+    """Returns the key by which successive rows are grouped: the table of the row, and for a record also the group of
+    the record.
+    """
     name, values = row
     return name, values["group_id"] if name == "group_records" else ""
 

@@ -4,8 +4,8 @@
     {"table": "groups", "group_id": ...}      a line for each row, table by table
     {"end": true, "counts": ..., "sha256": …} the SHA-256 of all lines before
 
-Rules: a file gets its name only once it is complete and synced to the disk. A reader yields rows while it reads, and
-raises at the end if the file is not as it was written. So a caller that stores rows has to commit after the end.
+Rules: a backup gets its file name only after it is complete and synced to the disk. A reader yields rows while it
+reads, and raises at the end if the file is damaged. So a caller that stores rows has to commit after the end.
 """
 
 import base64
@@ -37,13 +37,13 @@ _QUICK = 6
 Row = Mapping[str, Any]
 
 Progress = Callable[[int, int], None]
-"""A callback for progress, called with the number of rows that are done, and of all rows."""
+"""A callback for progress, called with two numbers: the rows that are done, and all rows."""
 
 
 class Header(NamedTuple):
-    """The first line of a backup. `release`: the release of this project that wrote it. `schema`: the version of the
-    database. `created_ms`: the start of the backup. `database`: "sqlite" or "postgresql". `counts`: the number of rows,
-    by table.
+    """The first line of a backup. `release`: the release of this project that wrote the backup. `schema`: the version
+    of the database's schema. `created_ms`: the start of the backup. `database`: "sqlite" or "postgresql". `counts`: the
+    number of rows, by table.
     """
 
     release: str
@@ -72,16 +72,17 @@ class BackupWriter:
             self._write({"format": FORMAT, **header._asdict()})
 
     def add(self, table: str, row: Row) -> None:
-        """Write a row. Bytes among its values are written as base64."""
+        """Write a row. Values that are bytes are written as base64."""
         self._counts[table] += 1
         with _writing(self._file):
             self._write({"table": table, **row})
         self._progress(self._counts.total(), sum(self._header.counts.values()))
 
     def finish(self) -> str:
-        """Sync the file and rename it to its name. Returns the SHA-256 of its lines.
+        """Sync the temporary file and rename it to `file`. Returns the SHA-256 of the file's lines.
 
-        Raises InputError if the number of rows differs from the header, because such a file could not be restored.
+        Raises InputError if the number of rows differs from the number in the header, because such a file could not be
+        restored.
         """
         expected = {name: count for name, count in self._header.counts.items() if count}
         if dict(self._counts) != expected:
@@ -114,7 +115,7 @@ class BackupWriter:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        with suppress(OSError):  # on a full disk, the buffered rest cannot be written either
+        with suppress(OSError):  # on a full disk, closing fails, too, because the buffered data cannot be written
             self._raw.close()
         self._part.unlink(missing_ok=True)
 
@@ -128,7 +129,7 @@ def _writing(file: Path) -> Iterator[None]:
 
 
 class BackupReader:
-    """Reads a backup from its beginning. Raises InputError with the fault of the file.
+    """Reads a backup from its beginning. Raises InputError, which names the fault of the file.
 
     `header`: the first line of the backup.
     """
@@ -167,7 +168,7 @@ class BackupReader:
     def rows(self, binary: Mapping[str, frozenset[str]]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yields each row with its table, and checks the whole file at the end.
 
-        `binary`: by table, the columns with bytes; other tables are refused.
+        `binary`: the columns with bytes, by table. A row of a table that is not in `binary` is refused.
         """
         found: Counter[str] = Counter()
         number = 1

@@ -8,9 +8,9 @@ Rules for PostgreSQL:
   driver shows which connections are closed, so no query tests them: a query before each use would take longer than a
   write.
 - The database ends a transaction that its client does not continue, so no lock outlives its coordinator.
-- A host that does not answer takes only its share of the time to connect. So a primary that hangs does not keep clients
-  from the host that has replaced it.
-- The host that accepted the last connection is tried first. libpq differs: it begins with the first host each time.
+- The time limit for connecting is divided among the hosts. So a primary that hangs does not keep clients from the host
+  that has replaced it.
+- The host that accepted the last connection is tried first. libpq, in contrast, begins with the first host each time.
 """
 
 import os
@@ -33,13 +33,13 @@ from coordinator_api.store.store_errors import DatabaseOutOfReach, StoreError, U
 from rebalance_analysis.reading.sources import shown
 
 POOL_SIZE = 10
-"""The number of groups that a coordinator writes at one time. PostgreSQL accepts 100 connections by default."""
+"""The number of groups that a coordinator can write at one time. PostgreSQL accepts 100 connections by default."""
 
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 _DEFAULT_PORT = 5432
 _FIRST_BYTES_OF_SQLITE = b"SQLite format 3\0"
 _URL_OF_SETTINGS = "url_of_settings"
-"""The execution option of each engine that has the URL as its user wrote it, for messages."""
+"""The execution option of an engine that holds the URL as the user wrote it, for messages."""
 
 # --- URLs
 
@@ -64,13 +64,13 @@ def parse_url(text: str) -> URL:
         raise UnusableDatabase(
             f"database.url: {backend} is not supported: expected sqlite:///file or postgresql://host/name"
         )
-    if "sslmode" in url.query:  # `sslmode` is libpq's name of the parameter that asyncpg calls `ssl`
+    if "sslmode" in url.query:  # libpq's parameter `sslmode` has the name `ssl` in asyncpg
         url = url.set(query={"ssl" if name == "sslmode" else name: value for name, value in url.query.items()})
     return url.set(drivername=_DRIVERS[backend])
 
 
 def _hosts_apart(text: str) -> tuple[str, dict[str, str]]:
-    """Splits a list of hosts from a URL, because SQLAlchemy needs the list as parameters. A URL of one host is not
+    """Removes a list of hosts from a URL, because SQLAlchemy needs the list as parameters. A URL of one host is not
     changed.
 
     Raises UnusableDatabase.
@@ -84,7 +84,7 @@ def _hosts_apart(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _host_and_port(number: int, text: str) -> tuple[str, int]:
-    """Returns the host and port of one element of the list. Errors have the number of the element, not its text,
+    """Returns the host and port of one element of the list. Errors show the number of the element and not its text,
     because the text may be a part of a password.
     """
     host = _HOST.fullmatch(text)
@@ -120,8 +120,8 @@ def missing(error: ModuleNotFoundError) -> str:
 
 
 class _Deadlines(NamedTuple):
-    """Time limits in seconds. `connect_s`: to connect. `statement_s`: for the answer to a statement. `idle_s`: for the
-    pause between two statements of a transaction; None for no limit.
+    """Time limits in seconds. `connect_s`: the limit for connecting. `statement_s`: the limit for the answer to a
+    statement. `idle_s`: the limit for the pause between two statements of a transaction; None for no limit.
     """
 
     connect_s: float
@@ -130,18 +130,20 @@ class _Deadlines(NamedTuple):
 
 
 def create_engine(settings: Settings) -> AsyncEngine:
-    """Returns the engine for a command or a change of the schema. The engine connects at its first use. Raises
-    UnusableDatabase.
+    """Returns the engine for a command, or for a change of the schema. The engine connects when it is first used.
+    Raises UnusableDatabase.
     """
-    # the driver waits a minute for a server that is not PostgreSQL, and for ever for a server that does not answer
+    # without time limits, the driver waits a minute for a server that is not PostgreSQL, and for ever for a server that
+    # does not answer
     return _engine(settings, _Deadlines(10, 30))
 
 
 def create_service_engine(settings: Settings) -> AsyncEngine:
-    """Returns the engine for reads and writes of groups, whose many callers do not wait for long.
+    """Returns the engine for reads and writes of groups. Its time limits are short, because many callers wait for the
+    results.
 
-    The database ends a transaction that is idle for the validity of a lease, so it ends before another coordinator
-    takes the group.
+    The database ends a transaction that is idle for as long as a lease is valid. So the transaction ends before another
+    coordinator takes the group.
     """
     statement_s = settings.database_statement_timeout_ms / 1000
     deadlines = _Deadlines(statement_s, statement_s, lease_times(settings.lease_timeout_ms).valid_ms / 1000)
@@ -149,12 +151,12 @@ def create_service_engine(settings: Settings) -> AsyncEngine:
 
 
 def create_lease_engine(settings: Settings) -> AsyncEngine:
-    """Returns the engine for the lease: one connection, on which statements follow each other, each in its own
-    transaction.
+    """Returns the engine for the lease. The engine has one connection, and each statement is a separate transaction.
 
-    A poll without an answer and the poll after it both end before the lease expires. With longer time limits, there
-    would be gaps between consecutive renewals in which no answer is allowed. A new connection takes several round
-    trips, so connecting has the time limit of the service's statements.
+    The time limit of a statement is half of the lease's validity. So two polls end before the lease expires, even if
+    the first poll gets no answer. With a longer limit, the lease could expire before the next renewal, and the
+    coordinator could not answer calls meanwhile. A new connection takes several round trips, so connecting has the time
+    limit of the service's statements.
     """
     statement_s = lease_times(settings.lease_timeout_ms).valid_ms / 2000
     deadlines = _Deadlines(settings.database_statement_timeout_ms / 1000, statement_s)
@@ -171,7 +173,7 @@ def _engine(settings: Settings, deadlines: _Deadlines, limits: Mapping[str, obje
     options = {_URL_OF_SETTINGS: settings.database_url}
     try:
         with warnings.catch_warnings():
-            # SQLAlchemy only warns of an unknown parameter in the URL: make it an error
+            # SQLAlchemy only warns of an unknown parameter in the URL: make the warning an error
             warnings.simplefilter("error", SAWarning)
             if url.get_backend_name() == "sqlite":
                 engine = create_async_engine(url, execution_options=options)
@@ -179,7 +181,7 @@ def _engine(settings: Settings, deadlines: _Deadlines, limits: Mapping[str, obje
                     engine,
                     f"busy_timeout={settings.sqlite_busy_timeout_ms}",
                     "journal_mode=WAL",
-                    # FULL by default: SQLite syncs every commit, so answered changes are durable
+                    # the default is FULL: SQLite syncs every commit, so answered changes are durable
                     f"synchronous={settings.sqlite_synchronous}",
                     "foreign_keys=ON",
                 )
@@ -196,8 +198,8 @@ def _engine(settings: Settings, deadlines: _Deadlines, limits: Mapping[str, obje
 
 
 def _check_usable(file: Path) -> None:
-    """Raises UnusableDatabase with the cause for which a file cannot be used. SQLite's own message for all these faults
-    is "unable to open database file".
+    """Raises UnusableDatabase, with the reason, if a file cannot be used. SQLite's own message is always "unable to
+    open database file".
     """
     if not file.parent.is_dir():
         problem = f"the directory {file.parent} does not exist: create it, or name another file"
@@ -215,14 +217,14 @@ def _check_usable(file: Path) -> None:
 
 
 def _begins_like_a_database(file: Path) -> bool:
-    """Whether the file may be a database. An empty file is accepted: SQLite makes a database of it."""
+    """Returns whether the file may be a database. An empty file is accepted, because SQLite makes a database of it."""
     with file.open("rb") as opened:
         return opened.read(len(_FIRST_BYTES_OF_SQLITE)) in (b"", _FIRST_BYTES_OF_SQLITE)
 
 
 def _set_up_postgresql(engine: AsyncEngine, deadlines: _Deadlines) -> None:
     limits = {"statement_timeout": deadlines.statement_s, "idle_in_transaction_session_timeout": deadlines.idle_s}
-    # statements set these limits, because a pooler before the database refuses them as connection parameters
+    # set these limits by statements, because a connection pooler refuses them as connection parameters
     settings = "; ".join(f"SET {name} = {round(value * 1000)}" for name, value in limits.items() if value is not None)
 
     def limit(connection: Any, _record: object) -> None:
@@ -239,7 +241,7 @@ def _set_up_postgresql(engine: AsyncEngine, deadlines: _Deadlines) -> None:
 
 def _give_up_unanswered(context: ExceptionContext) -> None:
     """Terminate a connection whose statement timed out. SQLAlchemy then drops all older connections of the pool, too,
-    because each would time out as well.
+    because each of these connections would time out as well.
     """
     connection = context.connection
     if isinstance(context.original_exception, TimeoutError) and connection is not None and not connection.invalidated:
@@ -259,14 +261,16 @@ class HostsInTurn:
         self._first = 0
 
     async def __call__(self, **given: Any) -> Any:
-        """Raises ConnectionError with the failure of each host. For a single host, raises the errors of the driver."""
+        """Raises ConnectionError, which has the failure of each host. If there is only one host, raises the errors of
+        the driver.
+        """
         hosts, ports = given.get("host"), given.get("port")
         if not isinstance(hosts, list) or not isinstance(ports, list):
             return await self._connect(**given)
         if given.get("timeout") is not None:
             given["timeout"] = given["timeout"] / len(hosts)
         failures: list[str] = []
-        first = self._first  # a concurrent connect may change `_first`
+        first = self._first  # a copy, because a concurrent connect may change `_first`
         for step in range(len(hosts)):
             place = (first + step) % len(hosts)
             try:
@@ -280,7 +284,7 @@ class HostsInTurn:
 
 
 def _asyncpg_in_turn() -> HostsInTurn:
-    """Returns asyncpg's function to connect, with a failover between hosts. Raises ModuleNotFoundError."""
+    """Returns a function that connects by asyncpg, with a failover between hosts. Raises ModuleNotFoundError."""
     import asyncpg  # type: ignore[import-untyped]
 
     goes_on_after = (
@@ -299,8 +303,8 @@ def _asyncpg_in_turn() -> HostsInTurn:
 
 @asynccontextmanager
 async def connection_of(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """Opens a connection. Raises DatabaseOutOfReach when PostgreSQL accepts no connections, for which asyncpg raises
-    many kinds of errors.
+    """Opens a connection. Raises DatabaseOutOfReach when PostgreSQL accepts no connections. asyncpg raises many kinds
+    of errors in this case.
     """
     async with AsyncExitStack() as stack:
         try:
@@ -315,8 +319,8 @@ async def connection_of(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
 
 
 def at_one_moment(engine: AsyncEngine) -> AsyncEngine:
-    """Returns an engine whose transactions read all data as of their first read. Transactions of SQLite always read in
-    this way.
+    """Returns an engine whose transactions read the state of the database at their first read. Transactions of SQLite
+    always read in this way.
     """
     if engine.dialect.name == "sqlite":
         return engine
@@ -325,7 +329,7 @@ def at_one_moment(engine: AsyncEngine) -> AsyncEngine:
 
 def begin_writing(engine: AsyncEngine) -> sqlite.Begin:
     """Returns a function that begins a write transaction. On SQLite, the transaction waits for the write lock when it
-    begins, not at its first write.
+    begins, and not at its first write.
     """
     if engine.dialect.name == "sqlite":
         return engine.execution_options(**{sqlite.TAKES_WRITE_LOCK: True}).begin

@@ -12,7 +12,8 @@ from typing import NamedTuple, Protocol
 class CoordinatorRow(NamedTuple):
     """The row of a coordinator. `url`: the coordinator's address for other coordinators. `renewals`: the number of
     times that the coordinator has renewed the row. `release`: the coordinator's version of this project. `takes`:
-    whether the coordinator may get groups; False before it serves, while it does not renew its row, and once it stops.
+    True if the coordinator may get groups. False before the coordinator serves, while it does not renew its row, and
+    when it stops.
     """
 
     coordinator_id: str
@@ -36,19 +37,19 @@ class GroupOwner(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeaseView:
-    """All rows of coordinators and groups, as of one moment."""
+    """All rows of coordinators and groups at one moment."""
 
     coordinators: Mapping[str, CoordinatorRow]
     groups: Mapping[str, GroupOwner]
 
     def is_free(self, group: GroupOwner) -> bool:
-        """Whether the group has no owner, or its owner has no row."""
+        """Returns whether the group has no owner, or an owner without a row."""
         return group.owner is None or group.owner not in self.coordinators
 
 
 class LeaseTimes(NamedTuple):
     """The times of a lease. `renewal_ms`: the interval of renewals. `valid_ms`: the time for which a coordinator may
-    answer after it sent a renewal that succeeded.
+    answer calls after it sent a successful renewal.
     """
 
     renewal_ms: float
@@ -66,26 +67,28 @@ rows.
 
 
 def lease_times(lease_timeout_ms: int) -> LeaseTimes:
-    """Returns the times for a `lease.timeout.ms`: the time within which others serve the groups of a crashed owner."""
-    # other coordinators observe a row for 2/3 * MARGIN = 0.7 of the timeout; the rest is for their next poll, take and
-    # opening
+    """Returns the lease times for a `lease.timeout.ms`, the time within which other coordinators serve the groups of a
+    crashed owner.
+    """
+    # Other coordinators observe a row for 2/3 * MARGIN = 0.7 of the timeout. The rest of the timeout is for their next
+    # poll, the take and the opening of the group.
     return LeaseTimes(lease_timeout_ms / 12, lease_timeout_ms * 2 / 3)
 
 
 class LeaseStore(Protocol):
-    """The rows of coordinators and groups in the store. Each method is one transaction, and raises StoreError when it
-    failed or when its result is unknown.
+    """The rows of coordinators and groups in the store. Each method is one transaction, and raises StoreError if the
+    transaction failed or its result is unknown.
     """
 
     times: LeaseTimes
 
     async def enter(self, coordinator_id: str, url: str, release: str) -> None:
-        """Insert the row of a coordinator, under a new id. The coordinator gets no groups before a poll with
-        `takes`.
+        """Insert the row of a coordinator, under a new id. The coordinator gets no groups before its first poll with
+        `takes=True`.
         """
 
     async def poll(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> LeaseView | None:
-        """Renew the row, and read all rows. Returns None if the row is gone, so that nothing was written.
+        """Renew the row, and read all rows. Returns None if the row was deleted; then nothing is written.
 
         `takes`: whether the coordinator may get groups from now on. `renews`: False leaves the `renewals` of the row
         unchanged.
@@ -95,14 +98,14 @@ class LeaseStore(Protocol):
         """Delete the row of a coordinator if its `renewals` is still this number. Returns whether a row was deleted."""
 
     async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
-        """Make the coordinator `by` the owner in epoch + 1, if the group's owner and epoch are unchanged, the
-        coordinator `by` has a row, and the old owner has no row. If the owner is `by` itself, only raise the epoch.
+        """Make the coordinator `by` the owner in epoch + 1. Three conditions must hold: the group still has this owner
+        and epoch, `by` has a row, and the old owner has no row. If `by` is the owner already, only raise the epoch.
         Returns the new epoch; None if nothing was changed.
         """
 
     async def hand_over(self, group_id: str, epoch: int, by: str, to: str) -> bool:
-        """Make the coordinator `to` the owner in epoch + 1, if the coordinator `by` is still the owner in this epoch
-        and `to` has a row. Returns whether the owner was changed.
+        """Make the coordinator `to` the owner in epoch + 1. Two conditions must hold: `by` is still the owner in this
+        epoch, and `to` has a row. Returns whether the owner was changed.
         """
 
     async def leave(self, coordinator_id: str) -> None:

@@ -1,7 +1,7 @@
 """Leases as rows of PostgreSQL, and the lease of an SQLite file. `LeaseStore` describes each method.
 
-On PostgreSQL each statement is its own transaction, on a connection for leases only, so no renewal waits for writes of
-groups. A statement without an answer in time is an error, and its connection is closed.
+On PostgreSQL each statement is its own transaction, on a connection that is only for leases. So no renewal waits for
+writes of groups. A statement without an answer in time is an error, and its connection is closed.
 """
 
 import asyncio
@@ -43,8 +43,8 @@ _POLL = text(
     "WHERE EXISTS (SELECT 1 FROM renewed) AND (SELECT digest FROM present) IS DISTINCT FROM :known"
 )
 """Reads the row of this coordinator with a digest of all groups, the rows of the other coordinators, and all groups.
-Groups are left out if their digest is `known`: polls come several times a second, and groups change seldom. `members`
-is set only in the rows of groups.
+The groups are left out if their digest equals `known`, because polls come several times a second, and groups change
+seldom. `members` is set only in the rows of groups.
 
 The parts of one statement do not see each other's changes, so the row of this coordinator comes from `renewed`.
 """
@@ -52,7 +52,7 @@ The parts of one statement do not see each other's changes, so the row of this c
 
 class SqlLeaseStore(LeaseStore):
     """The rows on PostgreSQL. `engine`: an engine of `create_lease_engine`. `lease_ms`: this coordinator's
-    `lease.timeout.ms`. `entered`: called with the id under which this coordinator has entered.
+    `lease.timeout.ms`. `entered`: called with this coordinator's id after its row was inserted.
     """
 
     def __init__(self, engine: AsyncEngine, lease_ms: int, entered: Callable[[str], None]) -> None:
@@ -63,9 +63,9 @@ class SqlLeaseStore(LeaseStore):
         self._groups: tuple[str | None, Mapping[str, GroupOwner]] = (None, {})
 
     async def enter(self, coordinator_id: str, url: str, release: str) -> None:
-        """Inserts the row as `LeaseStore.enter` describes. Raises UnusableDatabase if two coordinators would have
-        different values of `lease.timeout.ms`: the coordinator with the shorter timeout would count the other
-        coordinator as expired while the other still answers.
+        """Inserts the row as `LeaseStore.enter` describes. Raises UnusableDatabase if another coordinator has a
+        different value of `lease.timeout.ms`. The coordinator with the shorter timeout would treat the other as expired
+        while the other still answers.
         """
         row = {"coordinator_id": coordinator_id, "url": url, "release": release, "takes": False}
         has_another = coordinators.c.lease_ms != self._lease_ms
@@ -106,9 +106,11 @@ class SqlLeaseStore(LeaseStore):
     async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
         seen = groups.alias()
         as_seen = (seen.c.group_id == group_id) & (seen.c.epoch == epoch) & seen.c.owner.is_not_distinct_from(owner)
-        # a coordinator may take its own group again, after a hand-over to it or a take without an answer
+        # a coordinator may take a group that it owns already: after a hand-over to it, or after a take without an
+        # answer
         is_free = (seen.c.owner == by) | ~_has_row(seen.c.owner).correlate(seen)
-        # skip a row that its former owner still locks: it is taken later, because no renewal may wait for such a write
+        # Skip a row that the former owner of the group still locks, because no renewal may wait for the owner's write.
+        # The group is taken later.
         free = select(seen.c.group_id).where(as_seen, is_free, _has_row(by)).with_for_update(skip_locked=True, of=seen)
         taken = update(groups).where(groups.c.group_id.in_(free), groups.c.epoch == epoch)
         return epoch + 1 if await self._changed(taken.values(owner=by, epoch=epoch + 1)) else None
@@ -121,7 +123,7 @@ class SqlLeaseStore(LeaseStore):
         await self._changed(delete(coordinators).where(coordinators.c.coordinator_id == coordinator_id))
 
     async def _changed(self, statement: UpdateBase) -> bool:
-        """Executes the statement. Returns whether the statement has changed a row."""
+        """Executes the statement. Returns whether the statement has changed one row."""
         async with self._connection() as connection:
             return (await connection.execute(statement)).rowcount == 1
 
@@ -135,7 +137,7 @@ class SqlLeaseStore(LeaseStore):
 
 
 Rows = Mapping[str, Row[Any]]
-"""Rows of `coordinators`, by their ids."""
+"""Rows of the table `coordinators`, by the coordinator's id."""
 
 
 async def rows_of(connection: AsyncConnection, which: ColumnElement[bool]) -> Rows:
@@ -146,10 +148,10 @@ async def rows_of(connection: AsyncConnection, which: ColumnElement[bool]) -> Ro
 
 
 async def renewing(connection: AsyncConnection, which: ColumnElement[bool], before: Rows) -> Row[Any] | None:
-    """Observes the rows of these coordinators. Returns the first row that is inserted or renewed meanwhile, else None.
+    """Observes the rows that `which` selects. Returns the first row that is inserted or renewed meanwhile, else None.
 
-    The rows are observed for the longest lease of the rows `before`, and not at all if `before` is empty. The
-    transaction of `connection` must see later commits of other coordinators. Raises SQLAlchemyError.
+    The rows are observed for the longest lease of the rows `before`. If `before` is empty, the rows are not observed.
+    The transaction of `connection` must see later commits of other coordinators. Raises SQLAlchemyError.
     """
     loop = asyncio.get_running_loop()
     lease_ms = max((row.lease_ms for row in before.values()), default=0)
@@ -172,8 +174,9 @@ def _has_row(coordinator_id: str | ColumnElement[str | None]) -> Exists:
 
 
 class FileLeaseStore(LeaseStore):
-    """The leases of an SQLite file, which only the holder of its lock uses (`opening.file_lease`): it owns every group,
-    in epoch 0, the epoch of all groups in a file. `groups`: returns all groups in the file, by id.
+    """The leases of an SQLite file. Only the coordinator with the file's lock (`opening.file_lease`) uses the file.
+    This coordinator owns every group, and the epoch of every group is 0. `groups`: returns all groups in the file, by
+    id.
     """
 
     times = NEVER_EXPIRES

@@ -1,12 +1,12 @@
 """Opens the store: takes the lease of an SQLite file, brings the schema up to date, and makes the repository.
 
-`open_store` is for the coordinator, `migrate` for the command `assignor migrate`.
+The coordinator calls `open_store`, and the command `assignor migrate` calls `migrate`.
 
 Only one process at a time uses an SQLite file. The lease of an SQLite file is a lock on a file beside the database. The
 operating system drops the lock when the process ends, so another process can use the database at once after `kill -9`.
 
 SQLite treats an empty file as a new database. So a coordinator also notes in the lock file that the database was set
-up. The note keeps a database that lost its groups from being used as a new database.
+up. Because of this note, a database that lost its groups is not used as a new database.
 """
 
 import asyncio
@@ -45,14 +45,15 @@ from operating_system.processes import advice_of
 PATIENCE_S = 60.0
 _POLL_S = 0.05
 _MIGRATION_LOCK = zlib.crc32(b"assignor coordinator migrates")
-"""The key of the advisory lock on PostgreSQL."""
+"""The key of PostgreSQL's advisory lock for a change of the schema."""
 
 _SET_UP = "set up"
 _RESTORE = "Put it back, or restore a backup"
 
 
 class OpenStore(NamedTuple):
-    """An open store. `schema_before`: the schema version before it was brought up to date; None for a new database.
+    """An open store. `schema_before`: the schema version before the schema was brought up to date; None for a new
+    database.
 
     `lease_store`: call its `enter` before the first group is created or written.
     """
@@ -65,8 +66,8 @@ class OpenStore(NamedTuple):
 
 @asynccontextmanager
 async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
-    """Opens the store, and on SQLite holds its lease until the block is left. Raises StoreError; StoreInUse while
-    another process holds the lease.
+    """Opens the store for the block. On SQLite, holds the lease of the file until the block ends. Raises StoreError,
+    and StoreInUse while another process holds the lease.
     """
     async with exclusive_engine(settings) as engine:
         before, after = await _upgraded(engine)
@@ -87,8 +88,8 @@ async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
 
 
 async def migrate(settings: Settings) -> tuple[str | None, str]:
-    """Brings the schema up to date. Returns the schema version before and after. Raises StoreError; StoreInUse while a
-    coordinator uses an SQLite file.
+    """Brings the schema up to date. Returns the schema version before and after. Raises StoreError, and StoreInUse
+    while a coordinator uses an SQLite file.
     """
     async with exclusive_engine(settings) as engine:
         return await _upgraded(engine)
@@ -96,8 +97,8 @@ async def migrate(settings: Settings) -> tuple[str | None, str]:
 
 @asynccontextmanager
 async def exclusive_engine(settings: Settings) -> AsyncIterator[AsyncEngine]:
-    """The engine for a change of the schema, or for filling an empty database, in an `exclusive_transaction`. An SQLite
-    file is leased for the whole block. Raises StoreError.
+    """Yields the engine for an `exclusive_transaction`. If the database is an SQLite file, holds the file's lease for
+    the whole block. Raises StoreError.
     """
     engine = create_engine(settings)
     file = sqlite_file(engine.url)
@@ -114,7 +115,9 @@ async def exclusive_engine(settings: Settings) -> AsyncIterator[AsyncEngine]:
 
 @asynccontextmanager
 async def exclusive_transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """A write transaction during which no other process changes the schema or fills the database. Raises StoreInUse."""
+    """Begins a write transaction for a change of the schema, or for filling an empty database. No other process can do
+    either during this transaction. Raises StoreInUse.
+    """
     async with begin_writing(engine)() as connection:
         if engine.dialect.name != "sqlite":
             await take_to_migrate(connection)
@@ -122,12 +125,13 @@ async def exclusive_transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConne
 
 
 async def _upgraded(engine: AsyncEngine) -> tuple[str | None, str]:
-    """Brings the schema up to date. Returns its version before and after."""
+    """Brings the schema up to date. Returns the schema version before and after."""
     file = sqlite_file(engine.url)
     try:
         if file is not None:
             _check_leftover_files(file)
-            # SQLite would create the file with the umask; the files beside it get the mode of the database
+            # Create the file here, because SQLite would create it with the mode of the umask. SQLite gives the other
+            # files of the database the mode of this file.
             create_private_file(file)
         async with connection_of(engine) as connection:
             before = await connection.run_sync(schema.version_of)
@@ -135,7 +139,8 @@ async def _upgraded(engine: AsyncEngine) -> tuple[str | None, str]:
         if before is None and file is not None and _was_set_up(file):
             raise _emptied(file, "has no tables")
         if before is not None and is_usable:
-            after = before  # usually the schema is up to date; on PostgreSQL, the start then waits for no other process
+            # usually the schema is up to date, and then the start on PostgreSQL waits for no other process
+            after = before
         else:
             async with exclusive_transaction(engine) as connection:
                 before, after = await connection.run_sync(schema.upgrade)
@@ -150,8 +155,8 @@ async def _upgraded(engine: AsyncEngine) -> tuple[str | None, str]:
 
 
 async def take_to_migrate(connection: AsyncConnection, patience_s: float = PATIENCE_S) -> None:
-    """Take the lock for changing the schema or filling an empty database. The transaction holds the lock to its end.
-    Waits for `patience_s` while another process holds the lock; then raises StoreInUse.
+    """Take the lock for changing the schema or filling an empty database. The transaction holds the lock until its end.
+    Waits for up to `patience_s` seconds if another process holds the lock, and then raises StoreInUse.
     """
     loop = asyncio.get_running_loop()
     until_s = loop.time() + patience_s
@@ -169,11 +174,12 @@ async def take_to_migrate(connection: AsyncConnection, patience_s: float = PATIE
 
 
 async def _refuse_unusable(settings: Settings, file: Path) -> None:
-    """Raises UnusableDatabase for a file that is not a coordinator's, or has a schema that cannot be upgraded. The
-    database of a refused file is not changed: no lock file is made for it, and WAL mode is not set.
+    """Raises UnusableDatabase for a file that is not a coordinator's database, or has a schema that cannot be upgraded.
+    A refused database is not changed: no lock file is made beside it, and WAL mode is not set.
     """
     found = stat_of(file)
-    # an empty file is checked later: SQLite would delete the write-ahead log beside the file when it opens the file
+    # an empty file is checked later, because SQLite would delete the write-ahead log beside the file when it opens the
+    # file
     if found is None or not found.st_size:
         return
     engine = read_only_engine(settings.database_url, settings.sqlite_busy_timeout_ms)
@@ -183,7 +189,7 @@ async def _refuse_unusable(settings: Settings, file: Path) -> None:
             if not await connection.run_sync(schema.takes_this_release, version):
                 await connection.run_sync(schema.check_upgradable, version)
     except SQLAlchemyError:
-        pass  # the file is damaged or locked; the connection that writes reports the fault
+        pass  # the file is damaged or locked: a later connection, which writes, reports the fault
     finally:
         await engine.dispose()
 
@@ -219,8 +225,8 @@ def file_lease(database: Path) -> Iterator[None]:
 
 
 def _lock_file_of(file: Path) -> Path:
-    """Returns the path of the lock file. The first line of the lock file is the process id of the lease's holder;
-    another line says that the database was set up.
+    """Returns the path of the lock file. The first line of the lock file is the process id of the lease's holder. A
+    further line means that the database was set up.
     """
     return file.with_name(f"{file.name}.lock")
 
@@ -233,14 +239,14 @@ def note_set_up(file: Path) -> None:
 
 
 def _was_set_up(file: Path) -> bool:
-    """Whether a coordinator's tables were in the database. Raises OSError."""
+    """Returns whether the database once had a coordinator's tables. Raises OSError."""
     lock_file = _lock_file_of(file)
     return lock_file.exists() and _SET_UP in lock_file.read_text(encoding="utf-8").splitlines()
 
 
 def _check_leftover_files(file: Path) -> None:
     """Raises UnusableDatabase if files of the database are missing or damaged. Call `_check_leftover_files` before
-    SQLite opens the database: SQLite would silently make a new database, or go back to older data.
+    SQLite opens the database: SQLite would silently make a new database, or use older data.
 
     Raises OSError.
     """

@@ -1,10 +1,11 @@
-"""The stored form of a recorded rebalance: a rebalance/1 document in which the shared part of assignments stands once.
+"""The stored form of a recorded rebalance: a rebalance/1 document that has the shared part of its assignments only
+once.
 
     zstandard of: text before the assignments (int32 length, UTF-8) | text after them (likewise) | packed assignments
 
-The expanded document is byte for byte the JSON that was packed: the text before the assignments, each assignment in
-base64, the text after them. The JSON may be a hundred times as long as its stored form, so it is expanded in chunks. A
-document that does not fit this form is stored as gzip of its JSON.
+The expanded document equals the packed JSON byte for byte. The document has the text before the assignments, each
+assignment in base64, and the text after the assignments. The JSON may be a hundred times as long as its stored form, so
+it is expanded in chunks. A document that does not fit this form is stored as gzip of its JSON.
 """
 
 import base64
@@ -27,7 +28,7 @@ _GZIP_CHUNK = 65_536
 
 
 def pack_document(document: Mapping[str, object], assignments: SharedAssignments) -> bytes:
-    """Returns the stored form. `document`: rebalance/1; `assignments` replace its `output.assignments`."""
+    """Returns the stored form. `document`: a rebalance/1, whose `output.assignments` are replaced by `assignments`."""
     before, after = _around_the_assignments(document)
     writer = Writer()
     writer.nullable_byte_array(before, "text before the assignments")
@@ -37,10 +38,9 @@ def pack_document(document: Mapping[str, object], assignments: SharedAssignments
 
 
 def pack_whole_document(document: Mapping[str, object]) -> bytes:
-    """Like `pack_document`, for a rebalance/1 from elsewhere, which has its assignments in base64.
+    """Returns the stored form of a rebalance/1 of another leader, whose assignments are in base64.
 
-    If its base64 is written in another way than here, the document is stored as gzip, so that it can be returned
-    unchanged.
+    If an assignment is not in canonical base64, the document is stored as gzip, so that it can be returned unchanged.
     """
     output = document["output"]
     assert isinstance(output, Mapping), "checked"
@@ -52,9 +52,7 @@ def pack_whole_document(document: Mapping[str, object]) -> bytes:
 
 
 def expanded(stored: bytes) -> Iterator[bytes]:
-    """Yields the rebalance/1 document as JSON, in chunks that belong to one member each. Raises InputError,
-    DecodeError.
-    """
+    """Yields the rebalance/1 document as JSON, usually in one chunk for each member. Raises InputError, DecodeError."""
     if stored.startswith(_GZIP_MAGIC):
         yield from _gunzipped(stored)
         return
@@ -67,8 +65,8 @@ def expanded(stored: bytes) -> Iterator[bytes]:
 
 
 class RecordedDocument(NamedTuple):
-    """A recorded rebalance in two parts. `document`: rebalance/1 without the assignments of its output, which are in
-    `assignments`.
+    """A recorded rebalance in two parts. `document`: the rebalance/1 without `output.assignments`. `assignments`: the
+    assignments of the output.
     """
 
     document: dict[str, object]
@@ -76,9 +74,12 @@ class RecordedDocument(NamedTuple):
 
 
 def read_recorded(stored: bytes) -> RecordedDocument:
-    """Returns the packed document without making its whole text. Raises InputError, DecodeError."""
+    """Parses a stored rebalance. A packed document is parsed without making its whole text. Raises InputError,
+    DecodeError.
+    """
     if stored.startswith(_GZIP_MAGIC):
-        text = b"".join(_gunzipped(stored))  # outside of the try block, because an InputError is a ValueError
+        # outside of the try block, which would catch an InputError, because it is a ValueError
+        text = b"".join(_gunzipped(stored))
         try:
             document = json.loads(text)
         except ValueError as error:
@@ -97,7 +98,7 @@ def _unpacked(stored: bytes) -> tuple[bytes, SharedAssignments, bytes]:
 
 
 def _around_the_assignments(document: Mapping[str, object]) -> tuple[bytes, bytes]:
-    """Returns the text before and after the assignments: `{... "output":{... "assignments":{` and `} ...}`."""
+    """Returns the texts before and after the assignments, such as `{... "output":{... "assignments":{` and `} ...}`."""
     output = document["output"]
     assert isinstance(output, Mapping), "every recorded rebalance has an output"
     before, after = _split(document, "output")
@@ -108,7 +109,7 @@ def _around_the_assignments(document: Mapping[str, object]) -> tuple[bytes, byte
 
 
 def _split(fields: Mapping[str, object], at: str) -> tuple[list[bytes], list[bytes]]:
-    """Returns the fields before and after the field `at`, as JSON."""
+    """Returns, as JSON, the fields before the field `at` and those after it."""
     names = list(fields)
     place = names.index(at)
 

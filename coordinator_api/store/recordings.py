@@ -1,8 +1,8 @@
-"""Reads the recorded rebalances from a coordinator's database while it runs, for the commands that read recordings.
+"""Reads the recorded rebalances from the database of a running coordinator, for the commands that read recordings.
 
-The reader writes nothing: no migration, no lock, no new file. Each page of recordings is a short read transaction, so
-memory stays bounded, and no long transaction keeps SQLite from checkpointing its write-ahead log. A rebalance that the
-coordinator deletes meanwhile (`rebalances.retained.count`) is left out.
+The reader changes nothing: it makes no migration, takes no lock and leaves no new file. Each page of recordings is a
+short read transaction, so memory stays bounded, and no long transaction keeps SQLite from checkpointing its write-ahead
+log. A rebalance that the coordinator deletes during the reading (`rebalances.retained.count`) is left out.
 """
 
 import atexit
@@ -29,15 +29,15 @@ from coordinator_api.store.store_errors import StoreError, reason
 from rebalance_analysis.reading.sources import RawLine, shown
 
 PAGE = 32
-"""The number of stored documents in memory at a time. A packed document has some kilobytes; a large one has some
-megabytes.
+"""The number of stored documents in memory at one time. Most packed documents have some kilobytes; a large document has
+some megabytes.
 """
 
 
 def read_only_engine(name: str, busy_timeout_ms: int = 30_000) -> AsyncEngine:
     """Returns an engine whose connections cannot write. `name`: the path of an SQLite file, or a URL.
-    `busy_timeout_ms`: the longest wait of a read for a locked SQLite file. Raises InputError if `name` names no
-    database.
+    `busy_timeout_ms`: the longest time for which a read waits for a locked SQLite file. Raises InputError if `name`
+    does not name a database.
     """
     try:
         url = parse_url(name) if "://" in name else URL.create("sqlite+aiosqlite", database=name)
@@ -57,11 +57,11 @@ def read_only_engine(name: str, busy_timeout_ms: int = 30_000) -> AsyncEngine:
 
 
 def _read_only_url(file: Path, name: str) -> URL:
-    """Returns the URL for reading an SQLite file such that no new file stays beside the database.
+    """Returns the URL for reading an SQLite file. Reading leaves no new file beside the database.
 
     While SQLite reads a database in WAL mode, it keeps two files beside it, `-wal` and `-shm`. An existing `-wal`
-    belongs to a coordinator that is running or was killed, and stays. Without a `-wal`, SQLite would create one, and a
-    read-only connection could not remove it afterwards, so this connection may write.
+    belongs to a coordinator that is running or was killed, and stays. If there is no `-wal`, SQLite creates one. A
+    read-only connection could not remove this file at its end, so the connection is one that may write.
     """
     if not file.is_file():
         raise InputError("cannot be opened: No such file", shown(name))
@@ -69,22 +69,23 @@ def _read_only_url(file: Path, name: str) -> URL:
     if not sqlite.write_ahead_log_of(file).exists():
         options["mode"] = "rw"
         if not os.access(file.parent, os.W_OK):
-            # a directory that cannot be written, for example on a read-only disk: SQLite could not create the two files
+            # SQLite could not create the two files in a directory that cannot be written, for example on a read-only
+            # disk
             options |= {"mode": "ro", "immutable": "1"}
     return URL.create("sqlite+aiosqlite", database=f"file:{quote(str(file))}", query=options)
 
 
 def read(name: str) -> Iterator[RawLine]:
-    """Yields every recorded rebalance as a line of JSON, ordered by group and generation, except rebalances that wait
-    for approval.
+    """Yields the recorded rebalances as lines of JSON, ordered by group and generation. Rebalances that wait for
+    approval are left out.
 
-    `name`: the path of an SQLite file, or a URL. `where` of a line is name:group:generation. Raises InputError when the
-    database cannot be read.
+    `name`: the path of an SQLite file, or a URL. The field `where` of each line has the form name:group:generation.
+    Raises InputError when the database cannot be read.
     """
     called = shown(name)
     with ExitStack() as resources:
-        # the event loop runs in a separate thread: the caller may be inside another event loop, in a notebook for
-        # example
+        # the event loop runs in a separate thread, because the caller may be inside another event loop, for example in
+        # a notebook
         event_loop = resources.enter_context(start_blocking_portal())
         # A program may end while this generator is open. Python then closes the generator after it has stopped the
         # thread, and the call to the thread would never return.
@@ -133,8 +134,8 @@ def _is_held(summary: str) -> bool:
 
 
 def _unpacked(document: bytes) -> bytes:
-    """Returns the expanded document. A damaged document is returned unchanged: it is not a line of JSON, so the caller
-    skips and reports it.
+    """Returns the expanded document. A damaged document is returned unchanged. It is not JSON, so the caller skips the
+    document and reports it.
     """
     try:
         return b"".join(expanded(document))

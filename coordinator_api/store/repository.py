@@ -1,12 +1,12 @@
 """The repository: appends to the logs of groups, reads and shortens them, and stores recorded rebalances.
 
-The state of a group is the result of replaying its records, so nothing else about it is stored. Every write names the
-last sequence number that the writer knows, and the epoch in which its coordinator owns the group. So if two processes
-write one group, one of the writes is refused, and the writes never interleave.
+The state of a group is the result of replaying its records, so the store has no other form of this state. Every write
+names the last sequence number that the writer knows, and the epoch in which the writer's coordinator owns the group. If
+two processes write one group, one of the writes is refused. So the writes never interleave.
 
 A write is one transaction. On SQLite, writes run one at a time. On PostgreSQL, writes of different groups run
-concurrently, and of two writes of one group the second waits for the group's row. Reads run concurrently with writes.
-`sqlite.OpenFile` checks an SQLite file after each transaction, before the caller goes on. Loading a log checks its
+concurrently. Of two writes of the same group, the second waits for the group's row. Reads run concurrently with writes.
+`sqlite.OpenFile` checks an SQLite file after each transaction, before the caller continues. Loading a log checks its
 checksums (`stored_logs`).
 
 `groups.stored_bytes` is the sum of the characters of a group's records, which are ASCII, and the bytes of its recorded
@@ -41,7 +41,7 @@ from coordinator_api.store.token_store import TokenStore
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One rebalance to record. `document`: rebalance/1, packed (`recorded_documents`). `summary`: the entry of the
+    """One rebalance to record. `document`: the packed rebalance/1 (`recorded_documents`). `summary`: the entry of the
     rebalance in lists of rebalances, as JSON.
     """
 
@@ -52,8 +52,8 @@ class Recording:
 
 
 HELD = "held"
-"""The outcome of a recorded rebalance that waits for approval, or whose wait another rebalance has ended. No member got
-the assignments of this rebalance.
+"""The outcome of a recorded rebalance that waits for approval. A waiting rebalance that another rebalance replaced
+keeps this outcome. No member got the assignments of a rebalance with this outcome.
 """
 
 
@@ -61,7 +61,8 @@ the assignments of this rebalance.
 class RecordingNote:
     """A later outcome of a recorded rebalance that waited for approval.
 
-    `outcome`: the final outcome, None to leave it unchanged. `hold`: replaces these keys of the summary's `hold`.
+    `outcome`: the final outcome; None if the outcome does not change. `hold`: new values for some keys of the summary's
+    `hold`.
     """
 
     generation_id: int
@@ -84,14 +85,16 @@ class GroupLog:
 
 
 class Written(NamedTuple):
-    """The result of a write: the number of the group's last record, and the bytes of its log and recordings."""
+    """The result of a write. `sequence`: the number of the group's last record. `stored_bytes`: the size of the group's
+    log and recordings.
+    """
 
     sequence: int
     stored_bytes: int
 
 
 class _ExpectedGroup(NamedTuple):
-    """The stored state that a writer expects."""
+    """The stored state of a group that a writer expects."""
 
     group_id: str
     sequence: int
@@ -109,11 +112,11 @@ _EXPECTED_ROW = (
     & (groups.c.epoch == bindparam("expected_epoch"))
     & groups.c.owner.is_not_distinct_from(bindparam("expected_owner"))
 )
-"""The condition that selects the group's row if the row is as expected. The epoch alone is not enough: a group that was
-deleted and created again is in its first epoch again.
+"""The condition that selects the group's row if the row is as an `_ExpectedGroup` describes. The epoch alone is not
+enough, because a group that was deleted and created again begins again with the first epoch.
 """
 
-# built once: every commit executes a change, and building the statement would take a third of its time
+# these statements are built once, because building a statement would take a third of the time of each commit
 _DELETE = delete(groups).where(_EXPECTED_ROW)
 _CHANGE = (
     update(groups)
@@ -134,7 +137,7 @@ class Repository:
     know whether the write was committed, and has to read the group again.
 
     The `epoch` of a write is fixed when the group is taken or created, and stays the same while the coordinator owns
-    the group. On SQLite, where one process has all groups, it is 0.
+    the group. On SQLite, where one process has all groups, the epoch is always 0.
 
     `retained_rebalances`: the number of recorded rebalances to keep for each group (`rebalances.retained.count`).
     """
@@ -157,8 +160,8 @@ class Repository:
         self.tokens = TokenStore(self._reading, self._writing)
 
     def owned_by(self, coordinator_id: str | None) -> None:
-        """From now on, write as this coordinator, which owns the groups that it creates. Before the first call of
-        `owned_by`, created groups have no owner.
+        """Set the coordinator for which the repository writes. This coordinator owns the groups that it creates. Before
+        the first call of `owned_by`, created groups have no owner.
         """
         self._coordinator_id = coordinator_id
 
@@ -171,11 +174,11 @@ class Repository:
     async def check(self) -> None:
         """Check the store: write a number and read it again."""
         async with self._writing() as connection:
-            for table in metadata.sorted_tables:  # each table has to exist; damaged rows are found elsewhere
+            for table in metadata.sorted_tables:  # each table has to exist; other code finds damaged rows
                 await connection.execute(select(table).limit(0))
             counted = update(store_checks).values(number=store_checks.c.number + 1).returning(store_checks.c.number)
             written = (await connection.execute(counted)).scalar()
-            if written is None:  # the row is missing if only the tables of groups were copied into the database
+            if written is None:  # this row is missing if somebody copied only the tables of groups into the database
                 written = 1
                 await connection.execute(insert(store_checks).values(id=1, number=written))
             found = (await connection.execute(select(store_checks.c.number))).scalar()
@@ -187,14 +190,16 @@ class Repository:
     # --- reads
 
     async def stored_bytes(self) -> Mapping[str, int]:
-        """The size of the log and recorded rebalances of each group, by id, also of groups whose log cannot be read."""
+        """The size of the log and the recorded rebalances of each group, by group id, including groups whose log cannot
+        be read.
+        """
         async with self._reading() as connection:
             query = select(groups.c.group_id, groups.c.stored_bytes).order_by(groups.c.group_id)
             return {row.group_id: row.stored_bytes for row in await connection.execute(query)}
 
     async def load_group(self, group_id: str) -> GroupLog:
-        """Reads one group. The result for a group that does not exist has sequence 0, no records, and the epoch of a
-        new group.
+        """Reads one group. If the group does not exist, the result has sequence 0, no records, and the epoch of a new
+        group.
 
         Raises DamagedLog.
         """
@@ -203,7 +208,9 @@ class Repository:
         return GroupLog(group_id, stored.sequence, checked_log(stored), stored.stored_bytes, stored.epoch)
 
     async def stored_log(self, group_id: str) -> StoredLog:
-        """Reads the rows of the log, damaged or not; sequence 0 and no records when there is no such group."""
+        """Reads all rows of the group's log, including damaged rows. If the group does not exist, the result has
+        sequence 0 and no records.
+        """
         async with self._reading() as connection:
             stored = await read_log(connection, group_id, self._first_epoch)
             generation = await highest_recorded_generation(connection, group_id)
@@ -222,8 +229,8 @@ class Repository:
             return [json.loads(summary) for summary in rows]
 
     async def rebalance(self, group_id: str, generation_id: int) -> bytes | None:
-        """Returns the stored form of a recorded rebalance/1 (`recorded_documents`); None when the rebalance was never
-        recorded, or its recording is no longer kept.
+        """Returns the stored form of a recorded rebalance/1 (`recorded_documents`); None if the rebalance was never
+        recorded, or its recording was deleted.
         """
         query = select(rebalances.c.document).where(_recorded(group_id, generation_id))
         async with self._reading() as connection:
@@ -243,11 +250,12 @@ class Repository:
         epoch: int,
         members: int | None = None,
     ) -> Written:
-        """Write `records` after number `expected`, 0 for a new group, and `recording`, in one transaction.
+        """Write `records` and `recording` in one transaction.
 
-        A recording replaces the recording of its generation that waited for approval, and keeps its `hold`. `notes`:
-        changes of recordings, which may already be deleted. `members`: the present number of members, None if
-        unchanged. Raises ConcurrentWriter, NotOwner.
+        `expected`: the number of the last stored record; 0 for a new group. If a recording of the same generation
+        waited for approval, `recording` replaces it, and keeps its `hold`. `notes`: changes of recordings. A change of
+        a deleted recording has no effect. `members`: the present number of members; None if the number has not changed.
+        Raises ConcurrentWriter, NotOwner.
         """
         group = self._expected(group_id, expected, epoch)
         async with self._writing(group_id) as connection:
@@ -257,7 +265,7 @@ class Repository:
 
     async def replace(self, group_id: str, expected: int, snapshot: Sequence[str], *, epoch: int) -> Written:
         """Replace the whole log by `snapshot`, which replays to the same state. If the old records cannot be deleted
-        because the file is damaged, act like `renew`.
+        because the file is damaged, calls `renew`.
 
         Raises ConcurrentWriter, NotOwner.
         """
@@ -271,8 +279,8 @@ class Repository:
     async def renew(self, group_id: str, expected: int, snapshot: Sequence[str], *, epoch: int) -> Written:
         """Begin a new log with `snapshot`, in place of a log that may be damaged, in one transaction.
 
-        Raises ConcurrentWriter, NotOwner. Old records that cannot be deleted because the file is damaged stay, and are
-        not read any more.
+        Raises ConcurrentWriter, NotOwner. If the file is damaged and old records cannot be deleted, these records stay,
+        and are not read any more.
         """
         group = self._expected(group_id, expected, epoch)
         after = before_next_log(group.sequence)
@@ -330,8 +338,8 @@ class Repository:
         recording: Recording | None = None,
         members: int | None = None,
     ) -> Written:
-        """`after`: the number after which the records are written, if it is not `group.sequence`. `freed`: the bytes
-        that the same transaction removes elsewhere.
+        """`after`: the number after which the records are written; None for `group.sequence`. `freed`: the number of
+        bytes that the same transaction deletes.
         """
         group_id = group.group_id
         before = group.sequence if after is None else after
@@ -340,7 +348,8 @@ class Repository:
         dropped = None
         if recording is not None:
             waited = await _summary(connection, group_id, recording.generation_id) or {}
-            # the earlier recording waited for approval, was discarded, and has been computed again
+            # the earlier recording of this generation waited for approval and was discarded, and the rebalance was
+            # computed again
             held = waited.get("hold")
             if held is not None:
                 recording = replace(recording, summary=json.dumps({**json.loads(recording.summary), "hold": held}))
@@ -364,10 +373,10 @@ class Repository:
         return Written(last, stored_bytes)
 
     def _dropped_for(self, group_id: str, recording: Recording, *, replaces: bool) -> ColumnElement[bool]:
-        """Selects the recordings of the group to delete when its newest recording is added.
+        """Returns the condition for the recordings of the group that are deleted when its newest recording is added.
 
-        Recordings are counted, because the generations of a restored group have a gap. `replaces`: also select the
-        recording of the same generation.
+        The recordings to keep are counted, because the generations of a restored group have a gap. `replaces`: True to
+        delete the earlier recording of the same generation, too.
         """
         of_group, generation = rebalances.c.group_id == group_id, rebalances.c.generation_id
         others = select(generation).where(of_group, generation != recording.generation_id)
@@ -383,7 +392,7 @@ class Repository:
             async with connection_of(self._engine_for_reading) as connection:
                 yield connection
         except (SQLAlchemyError, OSError) as error:
-            # SQLite also reports damage when the file was replaced or cut short: raise these errors first
+            # SQLite also reports damage if the file was replaced or cut short, so check for these errors first
             self._check_file()
             raise unusable("cannot be read", error) from error
         self._check_file()
@@ -394,7 +403,7 @@ class Repository:
         try:
             async with self._begin() as connection:
                 yield connection
-                # checked before the commit: a refused write must not be in the file if the file is put back
+                # check before the commit, because a refused write must not be in the file if the file is put back
                 self._check_file()
         except (SQLAlchemyError, OSError) as error:
             if isinstance(error, IntegrityError) and group_id is not None:

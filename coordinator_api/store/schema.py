@@ -1,12 +1,13 @@
-"""The tables of the store and their version. Alembic brings them up to date with the scripts in `migrations`.
+"""The tables of the store, and the schema version. Alembic brings the tables up to date with the scripts in
+`migrations`.
 
 The state of a group is the result of replaying its records, so the store has only the records and the owner of the
 group. Kafka keeps the records of groups in `__consumer_offsets`. Times are milliseconds since the epoch; bodies are
 ASCII JSON.
 
-The scripts are next to this package in a checkout, and inside it after an installation. A schema has the oldest schema
-version whose release may run with it (`schema_support`), so that coordinators of one database can be upgraded one after
-the other.
+In a checkout, the directory `migrations` is next to this package. After an installation, it is inside this package. The
+table `schema_support` has the oldest schema version whose release may run with this schema. So the coordinators of one
+database can be upgraded one after the other.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:  # most starts find the schema up to date, and need not import
     from alembic.config import Config
 
 VERSION = "0005"
-"""The newest file in `migrations/versions`."""
+"""The schema version of this release: the newest file in `migrations/versions`."""
 
 OLDEST = "0005"
 """The oldest version that can be brought up to date. From this version on, the names of stored records are fixed."""
@@ -37,7 +38,7 @@ groups = sa.Table(
     sa.Column("sequence", sa.BigInteger, nullable=False),
     # the stored size of the group's log and recorded rebalances
     sa.Column("stored_bytes", sa.BigInteger, nullable=False, server_default="0"),
-    # the coordinator that owns the group; NULL for none, and always on SQLite, which only one process uses
+    # the coordinator that owns the group; NULL if there is no owner; always NULL on SQLite, which only one process uses
     sa.Column("owner", sa.String(64)),
     # incremented by each take and each hand-over of the group; a write with another epoch is refused
     sa.Column("epoch", sa.BigInteger, nullable=False, server_default="0"),
@@ -51,12 +52,12 @@ coordinators = sa.Table(
     sa.Column("coordinator_id", sa.String(64), primary_key=True),
     # the coordinator's address for other coordinators
     sa.Column("url", sa.Text, nullable=False),
-    # incremented by each renewal of the lease, which shows other coordinators that this one runs
+    # incremented by each renewal of the lease; other coordinators see by it that this coordinator runs
     sa.Column("renewals", sa.BigInteger, nullable=False),
     # the coordinator's `lease.timeout.ms`
     sa.Column("lease_ms", sa.BigInteger, nullable=False),
     sa.Column("release", sa.String(32), nullable=False),
-    # whether the coordinator may get groups; false before it serves, while it does not renew its row, and once it stops
+    # true if the coordinator may get groups; false before it serves, while it does not renew its row, and when it stops
     sa.Column("takes", sa.Boolean, nullable=False),
 )
 
@@ -76,7 +77,7 @@ group_records = sa.Table(
     sa.Column("body", sa.Text, nullable=False),
     # computed by `stored_logs.checksum`
     sa.Column("checksum", sa.BigInteger, nullable=False),
-    # whether the record is the last record of its transaction
+    # true if the record is the last record of its transaction
     sa.Column("ends_commit", sa.Boolean, nullable=False),
 )
 
@@ -115,7 +116,8 @@ tokens = sa.Table(
 
 
 def upgrade(connection: sa.Connection) -> tuple[str | None, str]:
-    """Bring the schema up to this release's version, in the connection's transaction, which the caller ends.
+    """Bring the schema up to this release's version. The changes belong to the connection's transaction, which the
+    caller ends.
 
     Returns the version before and after. A newer schema version that supports this release is left unchanged. Raises
     UnusableDatabase.
@@ -134,15 +136,15 @@ def upgrade(connection: sa.Connection) -> tuple[str | None, str]:
 
 
 def version_of(connection: sa.Connection) -> str | None:
-    """The schema version of the database; None when it is empty, or is not a coordinator's database."""
+    """The schema version of the database; None if the database is empty or is not a coordinator's."""
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
 
 
 def takes_this_release(connection: sa.Connection, version: str | None) -> bool:
-    """Whether this release runs with the schema of the database: the schema has this release's version, or a newer
-    version whose `schema_support` allows this release.
+    """Returns whether this release runs with the schema of the database. The schema must have this release's version,
+    or a newer version whose `schema_support` allows this release.
     """
     if version is None or version <= VERSION or not sa.inspect(connection).has_table(schema_support.name):
         return version == VERSION
@@ -170,8 +172,8 @@ def check_upgradable(connection: sa.Connection, version: str | None) -> None:
 
 
 def why_unknown(version: str) -> str | None:
-    """The reason why this release cannot read a database or a backup of this schema version, and a remedy; None if it
-    can.
+    """The reason why this release cannot read a database or a backup of this schema version, with a remedy. The result
+    is None if this release can read the version.
     """
     if version < OLDEST:
         return (
@@ -188,8 +190,8 @@ def why_unknown(version: str) -> str | None:
 
 
 def alembic_config() -> Config:
-    """Returns the configuration for `alembic.command`. The caller sets its attribute `connection`, or `url` from
-    `engine.parse_url`.
+    """Returns the configuration for `alembic.command`. The caller sets the configuration's attribute `connection`, or
+    its attribute `url` by `engine.parse_url`.
     """
     from alembic.config import Config
 

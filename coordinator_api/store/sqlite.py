@@ -1,12 +1,14 @@
-"""The coordinator's use of an SQLite file: WAL mode, one write at a time, and its own checks of the file.
+"""The coordinator's use of an SQLite file: WAL mode, one write at a time, and checks of the file that SQLite itself
+does not make.
 
-SQLite keeps pages in memory and the file open, so it does not notice changes that others make to the file:
+SQLite keeps pages in memory and the file open, so it does not notice changes that other programs make to the file:
 
 - Writes to a file that was deleted, replaced or cut short succeed, and are lost when the process ends. `OpenFile`
   compares the file with the opened one before each commit and after each transaction.
 - Damaged bytes are not noticed while their pages are in memory. `FileDamage` has SQLite check the file over another
   connection, which has no pages in memory.
-- When SQLite opens a damaged write-ahead log, it silently drops the commits after the damage. `log_damage` finds this.
+- When SQLite opens a damaged write-ahead log, it silently drops the commits after the damage. `log_damage` finds this
+  damage before SQLite opens the file.
 """
 
 import asyncio
@@ -29,16 +31,16 @@ Begin = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 """A function that begins a transaction. Leaving the block without an error commits the transaction."""
 
 TAKES_WRITE_LOCK = "takes_write_lock"
-"""The execution option for a transaction that waits for the write lock at its begin, not at its first write."""
+"""The execution option for a transaction that waits for the write lock when it begins, and not at its first write."""
 
 
 def set_up(engine: AsyncEngine, *pragmas: str) -> None:
-    """Set these pragmas on each new connection, and begin each of its transactions by a BEGIN."""
+    """Makes each new connection of `engine` set these pragmas, and begin each transaction by a BEGIN."""
 
     def set_pragmas(connection: Any, _record: object) -> None:
-        # the driver begins no transaction before DDL or a SELECT. An interrupted migration would leave half of its
-        # tables, and a backup would see later commits. So the driver's own transactions are off, and `begin` below
-        # begins each transaction
+        # The driver begins no transaction before DDL or a SELECT, so an interrupted migration would leave half of its
+        # tables, and a backup would see later commits. So the driver's own transactions are off here, and `begin` below
+        # begins each transaction.
         connection.isolation_level = None
         cursor = connection.cursor()
         for pragma in pragmas:
@@ -57,11 +59,12 @@ def set_up(engine: AsyncEngine, *pragmas: str) -> None:
 
 
 class WriteTurns:
-    """Begins the writes of this process one at a time, in the order of their calls. `begin`: begins one write.
+    """Begins the writes of this process one at a time, in the order of their calls. `begin`: the function that begins
+    one write.
 
-    If all writers waited for SQLite's own lock, they would poll it, and wait longer. If a write has waited `patience_s`
-    for a lock of another program, the other writes are refused with StoreBusy, so that a locked database blocks one
-    call only.
+    If all writers waited for SQLite's own lock, they would poll the lock, and would wait longer. If a write has waited
+    `patience_s` for a lock of another program, the other writes are refused with StoreBusy. So a locked database blocks
+    only one call.
     """
 
     def __init__(self, begin: Begin, patience_s: float = 0.5) -> None:
@@ -73,7 +76,9 @@ class WriteTurns:
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[AsyncConnection]:
-        """A write transaction. Raises StoreBusy while another write has waited long for the lock of another program."""
+        """Begins a write transaction. Raises StoreBusy if another write has waited for long for the lock of another
+        program.
+        """
         await self._wait_for_turn()
         try:
             async with AsyncExitStack() as transaction:
@@ -118,7 +123,7 @@ def _busy() -> StoreBusy:
 
 
 class OpenFile:
-    """The database's file and its write-ahead log, as of their first check."""
+    """The identities of the database's file and of its write-ahead log, as the first check found them."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -144,11 +149,12 @@ class OpenFile:
                 self._check_length(found.st_size)
 
     def _check_length(self, now: int) -> None:
-        """Raises DatabaseCutShort if the file has shrunk. An SQLite file only grows, unless another program vacuums it;
-        a vacuumed file has the smaller length in its header.
+        """Raises DatabaseCutShort if the file has shrunk. An SQLite file shrinks only if another program vacuums it. A
+        vacuumed file has the smaller length in its header.
         """
         if now < self._bytes and now < bytes_by_header(self._file):
-            self._cut_to = now  # kept, because the lost pages stay lost even if later writes make the file longer again
+            # remember this, because the lost pages stay lost even if later writes make the file longer again
+            self._cut_to = now
         self._bytes = now
         if self._cut_to is not None:
             raise DatabaseCutShort(
@@ -170,7 +176,9 @@ def stat_of(path: Path) -> os.stat_result | None:
 
 
 def bytes_by_header(file: Path) -> int:
-    """The length of the file by its header. For a file that is too short for a header, its length plus 1."""
+    """The length of the file that its header names. If the file is too short for a header, the result is its length
+    plus 1.
+    """
     with file.open("rb") as opened:
         header = opened.read(_HEADER_BYTES)
     if len(header) < _HEADER_BYTES:
@@ -182,15 +190,15 @@ def bytes_by_header(file: Path) -> int:
 _HEADER_BYTES = 100
 _PAGE_SIZE_AND_PAGES = struct.Struct(">16xH10xI")
 _LARGEST_PAGE = 65_536
-"""The largest page size in bytes. The header's field for the page size is too small for this number, and has 1
-instead.
+"""The largest page size in bytes. The field for the page size in the header is too small for this number, and has the
+value 1 instead.
 """
 
 
 # --- damage to the bytes of the file
 
 _WAIT_S = 0.3
-"""The longest wait of a caller for a running check. The check of a small file takes some milliseconds."""
+"""The longest time for which a caller waits for a running check. The check of a small file takes some milliseconds."""
 
 _REST = 19
 """The seconds of pause for each second of a check, so that checks take at most a twentieth of the time."""
@@ -200,8 +208,8 @@ class FileDamage:
     """Checks the file by `PRAGMA quick_check` within `watched`, whenever the file has changed since the last check.
 
     A check takes time in proportion to the file, so it runs in the background, and callers get the newest result. If
-    the file was damaged at the first check, `check` never raises: the groups with damaged logs are set aside already,
-    and the others are led. Use an instance on one event loop.
+    the file was damaged at the first check, `check` never raises an error, because the coordinator already leads only
+    the groups whose logs are intact. Use an instance on one event loop.
 
     Source: https://www.sqlite.org/pragma.html#pragma_quick_check
     """
@@ -223,7 +231,7 @@ class FileDamage:
             yield
         finally:
             if self._connection is not None:
-                with suppress(sqlite3.ProgrammingError):  # the connection of the check was closed meanwhile
+                with suppress(sqlite3.ProgrammingError):  # the check's connection may have been closed meanwhile
                     self._connection.interrupt()
             if self._checking is not None:
                 await asyncio.wait((self._checking,))
@@ -277,8 +285,8 @@ class FileDamage:
         return None if answer == "ok" else " ".join(str(answer).split())
 
     def _ask(self, statement: str, option: str) -> object:
-        # let SQLite open the file: if this process opened and closed the file itself, the system would drop SQLite's
-        # locks on the file
+        # SQLite has to open the file: if this process itself opened and closed the file, the system would drop SQLite's
+        # locks on it
         uri = f"file:{quote(str(self._file))}?{option}"
         with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as connection:
             self._connection = connection
@@ -299,16 +307,16 @@ _WORD = 0xFFFFFFFF
 
 
 def log_damage(log: Path) -> str | None:
-    """The damage of a write-ahead log that loses commits; None if there is none. Raises OSError.
+    """The damage of a write-ahead log that would lose commits; None if there is no such damage. Raises OSError.
 
         header (32 bytes), then frames: frame header (24 bytes), page        all numbers big-endian
 
-    When SQLite opens a database, it uses the frames up to the first one whose checksum does not fit, because a power
-    loss during a write leaves such a frame. Bytes that were damaged after the write look like such an incomplete frame.
-    Damaged frames and incomplete frames can be told apart: each frame's checksum continues that of the frame before,
-    and a commit is synced before the next one begins. So the log is damaged if the first unfit frame, or a frame after
-    it, ends a commit that further frames continue: that commit was complete and answered. Damage within the very last
-    commit looks like an interrupted write.
+    When SQLite opens a database, it uses the frames before the first frame whose checksum does not fit. A power loss
+    during a write leaves such a frame. Bytes that were damaged after the write look like such an incomplete frame.
+    Damaged frames differ from incomplete frames. The checksum of each frame continues that of the frame before, and a
+    commit is synced before the next commit begins. So the log is damaged if a commit ends at or after the first frame
+    that does not fit, and a further frame continues the checksum of this commit. That commit was complete and answered.
+    Damage within the very last commit looks like an interrupted write.
 
     Source: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
     """
@@ -338,9 +346,9 @@ def log_damage(log: Path) -> str | None:
 def _frames(
     opened: BinaryIO, page_size: int, salts: list[int], sums: list[int], order: str
 ) -> Iterator[tuple[bool, bool]]:
-    """Yields two values for each complete frame of the file: whether its checksum continues the checksum in the frame
-    before, and whether the frame ends a commit. Frames of an earlier use of the file have other salts, and continue
-    nothing.
+    """Yields two values for each complete frame of the file. The first is True if the frame's checksum continues the
+    checksum in the frame before. The second is True if the frame ends a commit. Frames of an earlier use of the file
+    have other salts, so they do not continue a checksum.
     """
     while len(header := opened.read(_FRAME_HEADER.size)) == _FRAME_HEADER.size:
         page = opened.read(page_size)

@@ -1,5 +1,5 @@
-"""The errors of the store, and the mapping of database errors to these errors. SQLAlchemy's errors never leave this
-package.
+"""The errors of the store, and the conversion of database errors to these errors. This package never raises
+SQLAlchemy's errors.
 """
 
 import sqlite3
@@ -10,9 +10,10 @@ from assignor.errors import AssignorFault, InputError, Unavailable
 
 
 class StoreError(AssignorFault):
-    """The store cannot be used. The message has the database or the setting, the cause, and the remedy.
+    """The store cannot be used. The message names the database or the setting, the cause, and the remedy.
 
-    `public`: the text for callers of the service. The message contains paths, so only the log has the message.
+    `public`: the text for callers of the service. The message of the error contains paths, so only the log shows the
+    message.
     """
 
     public: ClassVar[str] = "it cannot be read or written"
@@ -81,7 +82,7 @@ class ReadOnlyDatabase(StoreError):
 
 
 class DamagedDatabase(StoreError):
-    """The database itself is damaged, not only the log of one group."""
+    """The database itself is damaged, and not only the log of one group."""
 
     public = "its file is damaged"
 
@@ -93,7 +94,7 @@ class DatabaseReplaced(StoreError):
 
 
 class DatabaseCutShort(StoreError):
-    """The database's file is shorter than before. Stored data may be lost."""
+    """The database's file is shorter than it was at an earlier check. Stored data may be lost."""
 
     public = "its file was cut short while the service was using it"
 
@@ -129,12 +130,12 @@ _NOT_TEXT = "Could not decode to UTF-8"
 def kind_of(error: Exception) -> type[StoreError]:
     """Returns the class of StoreError for an error of the database, of its driver or of SQLAlchemy.
 
-    DamagedDatabase: the requested rows cannot be read. Other rows of the database may be readable.
+    DamagedDatabase means that the requested rows cannot be read; other rows of the database may be readable.
     """
     if isinstance(error, ConnectionError | TimeoutError):
         return DatabaseOutOfReach
     if _NOT_TEXT in str(error):
-        return DamagedDatabase  # Python's own error, without a code of SQLite
+        return DamagedDatabase  # an error of Python's sqlite3 module, which has no SQLite code
     cause = getattr(error, "orig", error)
     sqlstate: str = getattr(cause, "sqlstate", None) or ""
     if sqlstate in _KIND_BY_SQLSTATE:
@@ -146,8 +147,8 @@ def kind_of(error: Exception) -> type[StoreError]:
 
 
 def unusable(problem: str, error: Exception) -> StoreError:
-    """Returns the error to raise when the database cannot be used because of `error`. `problem`: the text of the error
-    after the database's name.
+    """Returns the error to raise when the database cannot be used because of `error`. `problem`: the text that follows
+    the database's name in the message.
     """
     return kind_of(error)(f"the database (setting database.url) {problem}: {reason(error)}")
 

@@ -1,4 +1,4 @@
-"""The rows of a group's log: reads them, also from a damaged file, and checks whether the log is whole.
+"""Reads the rows of a group's log, even from a damaged file, and checks whether the log is complete.
 
 Rules: the numbers of a log follow each other without a gap, and the last one is the group's sequence number. The
 checksum of a record covers its group, its number and its body, so it reveals a record that was changed, moved or
@@ -6,10 +6,10 @@ copied.
 
 A repair begins a new log. The record numbers of the new log begin at the next multiple of `NUMBERS_OF_A_LOG`, and only
 records with numbers of the present log count. So records of the old log that cannot be deleted, because the file is
-damaged there, are never read again. `group/snapshot` decides on the kept and dropped records.
+damaged there, are never read again. The module `group/snapshot` decides which records a repair keeps.
 
 One query reads the whole log. If the database cannot answer this query, each row is read by its own query, so that a
-damaged row does not hide the others.
+damaged row does not hide the other rows.
 """
 
 import zlib
@@ -33,9 +33,9 @@ NUMBERS_OF_A_LOG = 2**32
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """One row. `body`: None if the body is not text; `raw` then has the bytes of the body.
+    """One row. `body`: the record as text; None if the stored body is not text. `raw`: the bytes of such a body.
 
-    If the database cannot read the row, `unreadable` has the reason, and the other fields but `sequence` are None.
+    If the database cannot read the row, `unreadable` has the reason, and all other fields except `sequence` are None.
     """
 
     sequence: int
@@ -48,10 +48,11 @@ class StoredRecord:
 
 @dataclass(frozen=True, slots=True)
 class StoredLog:
-    """All rows of one group's log, damaged or not. `sequence`: the number that the last row must have.
+    """All rows of one group's log, including damaged rows. `sequence`: the number that the last row must have.
 
-    `recorded_generation`: the highest generation of the group's recorded rebalances; 0 for none. `stored_bytes`: the
-    size of the records and recorded rebalances, by the group's row. `epoch`: the epoch that a write has to name.
+    `recorded_generation`: the highest generation of the group's recorded rebalances; 0 if there is none.
+    `stored_bytes`: the size of the records and recorded rebalances, as the group's row has it. `epoch`: the epoch that
+    a write has to name.
     """
 
     group_id: str
@@ -63,12 +64,12 @@ class StoredLog:
 
     @property
     def is_empty(self) -> bool:
-        """True if there is no such group, or if the group was deleted and some of its rows could not be removed."""
+        """True if the group does not exist, or if it was deleted and some of its rows could not be removed."""
         return not self.records and self.sequence < first_number(self.sequence)
 
     @property
     def problem(self) -> str | None:
-        """The damage of the log; None if it is as it was written."""
+        """The damage of the log; None if the log is not damaged."""
         for place, record in enumerate(self.records):
             expected = self.records[0].sequence + place
             if record.sequence != expected:
@@ -96,7 +97,7 @@ def checksum(group_id: str, sequence: int, body: str) -> int:
 
 
 def damage_of(group_id: str, record: StoredRecord) -> str | None:
-    """The damage of a record; None when it is as it was written."""
+    """The damage of a record; None if the record is not damaged."""
     name = f"record {record.sequence}"
     if record.unreadable is not None:
         return f"{name} cannot be read: {record.unreadable}"
@@ -108,7 +109,7 @@ def damage_of(group_id: str, record: StoredRecord) -> str | None:
 
 
 def damage_of_log(stored: StoredLog) -> str | None:
-    """The damage of the log, as a text that names the group; None if the log is as it was written."""
+    """The damage of the log, as a text that names the group; None if the log is not damaged."""
     problem = stored.problem
     return None if problem is None else f"the log of group {stored.group_id} is damaged: {problem}"
 
@@ -195,8 +196,8 @@ async def _without_index(connection: AsyncConnection, group_id: str, sequence: i
 async def _matching(connection: AsyncConnection, condition: ColumnElement[bool]) -> list[StoredRecord]:
     body: ColumnElement[Any] = group_records.c.body
     if connection.dialect.name == "sqlite":
-        # read as bytes, because the driver raises for text that is not UTF-8. PostgreSQL has only UTF-8 text, and would
-        # read backslashes as escapes in this cast
+        # read as bytes, because the driver raises an error for text that is not UTF-8. PostgreSQL has only UTF-8 text,
+        # and would read backslashes as escapes in this cast
         body = cast(body, LargeBinary)
     query = select(group_records.c.sequence, body, group_records.c.checksum, group_records.c.ends_commit)
     rows = await _rows(connection, query.where(condition).order_by(group_records.c.sequence))
@@ -230,9 +231,7 @@ async def _rows(connection: AsyncConnection, query: Select[Any]) -> Sequence[Row
 
 @dataclass(frozen=True, slots=True)
 class GroupRepair:
-    """A repair. `problem`: the damage of the log. `executed`: whether the new log is stored, and the group is led
-    again.
-    """
+    """A repair. `problem`: the damage of the log. `executed`: True if the repair was carried out."""
 
     group_id: str
     problem: str

@@ -35,7 +35,7 @@ class StoredToken:
 class TokenStore:
     """The stored tokens. Every method raises StoreError when the store cannot be used.
 
-    `reading`, `writing`: the functions of the repository that open a connection for one read, and one transaction.
+    `reading`, `writing`: the functions of the repository that open a connection for reading, and a write transaction.
     """
 
     def __init__(self, reading: Begin, writing: Begin) -> None:
@@ -43,14 +43,14 @@ class TokenStore:
         self._writing = writing
 
     async def tokens(self) -> list[StoredToken]:
-        """All tokens, sorted by name."""
+        """All stored tokens, sorted by name."""
         async with self._reading() as connection:
             rows = (await connection.execute(select(tokens).order_by(tokens.c.name))).mappings()
             return [_stored_token(row) for row in rows]
 
     async def add(self, token: StoredToken) -> None:
-        """Store a token with a new name and a new hash. Raises NameTaken, also if another process has just stored the
-        name.
+        """Store a token with a new name and a new hash. Raises NameTaken, for example if another process has just
+        stored the name.
         """
         principal = token.entry.principal
         values = {

@@ -1,11 +1,13 @@
-"""Server-sent events: the service reports that the content of a page has changed, and the page fetches it again.
+"""Server-sent events, by which the service reports that the content of a page has changed. The page then fetches its
+content again.
 
     : hello                 at once; a comment follows after 15 s without events, so that a broken connection is noticed
     event: changed          with a digest of the present content; a page that shows this content does nothing
     data: 1c0ffee…
 
-A stream begins with the digest, so a page that missed a change while it had no stream is updated. The number of streams
-is limited (`page.events.max.count`). A stream ends when the service stops, or when its caller's token becomes invalid.
+A stream begins with the digest of the present content. So a page that missed a change while it had no stream fetches
+the new content. The number of streams is limited (`page.events.max.count`). A stream ends when the service stops, or
+when its caller's token becomes invalid.
 """
 
 import asyncio
@@ -30,16 +32,17 @@ from coordinator_client.access.credentials import Credentials
 HEARTBEAT_S = 15.0
 RETRY_MS = 2_000
 SHORTEST_PAUSE_S = 0.2
-"""The shortest pause between two messages of one stream: a page need not be fetched more often."""
+"""The shortest pause between two messages of one stream: an open page need not be fetched more often."""
 
 POLL_EVERY_S = 1.0
-"""The interval at which a digest is computed again without a commit, because lags change without a commit."""
+"""The interval at which a digest is computed again if no commit comes. Lags change without a commit."""
 
 LONGEST_PAUSE_S = 2.0
 
 Digests = Callable[[], AsyncGenerator[str | None, None]]
-"""A function that yields digests of the content of a page: when the content may have changed, and at least every
-HEARTBEAT_S. The iteration yields None if there is no new digest, and ends when the service stops.
+"""A function that yields digests of the content of a page. The function yields when the content may have changed, and
+at least every HEARTBEAT_S. The function yields None if there is no new digest. The iteration ends when the service
+stops.
 """
 
 
@@ -58,7 +61,7 @@ async def digests_of(
             except TooManyRequests:
                 found = None
             except (CoordinatorFault, StoreError) as error:
-                # the error is sent as a digest, so that the page is fetched again and shows the error
+                # the error is sent in place of a digest, so that the page is fetched again and shows the error
                 found = type(error).__name__
             took_s = loop.time() - began_s
             yield found
@@ -67,8 +70,8 @@ async def digests_of(
 
 
 async def _events(digests: Digests, admission: Admission, goes_on: Callable[[], bool]) -> AsyncGenerator[str, None]:
-    """Yields the messages of a stream. `admission`: counts this stream while it is open. `goes_on`: a function that is
-    called before each message; the stream ends if it returns False.
+    """Yields the messages of a stream. `admission`: the counter of open streams. `goes_on`: a function that is called
+    before each message; if it returns False, the stream ends.
     """
     with admission.one():
         yield f": hello\nretry: {RETRY_MS}\n\n"
@@ -94,7 +97,7 @@ def event_stream(request: Request, digests: Digests) -> Response:
     asked = need(request.scope["state"][CALL], path)
 
     def goes_on() -> bool:
-        # if another request follows on the connection, uvicorn does not tell the stream that the connection broke
+        # if another request follows on the connection, uvicorn does not notify the stream when the connection breaks
         if connection is not None and connection.gone is not None and connection.gone.is_set():
             return False
         try:

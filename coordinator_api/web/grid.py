@@ -1,7 +1,7 @@
-"""A group's grid: a row for each instance, with its threads, each with its copies of tasks.
+"""The grid of a group has a row for each instance. A row has the instance's threads, each with its copies of tasks.
 
-The grid has two forms: rows for the template of a small group, and compact JSON for the page's script, which builds
-only the visible rows.
+The grid has two forms. For a small group, the template gets the rows. For a large group, the page's script gets compact
+JSON, and builds only the visible rows.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from coordinator_api.web.static_files import PackedFile
 from rebalance_analysis.presentation.quantities import clock_duration, count_text, counted
 
 MOST_PLAIN_COPIES = 400
-"""The most copies of a group whose grid the template renders; for more copies, the script builds the grid."""
+"""The largest number of copies for which the template renders a grid. For more copies, the script builds the grid."""
 
 SHORTEST_SPAN_MS = 900
-"""The shortest time between two readings of lags from which a copy's speed of restoration is computed."""
+"""The shortest time between two readings of lags from which the speed of a copy's restoration is computed."""
 
 _LAGS_OLDER_MS = 5_000
 
@@ -37,7 +37,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class SeenLags:
-    """The lags of copies at one time, by task and member, in records. Only lags above 0 are stored."""
+    """The lags of copies at one time, by task and member, in records. A lag of 0 is not stored."""
 
     at_ms: int
     lags: Mapping[tuple[str, str], int]
@@ -51,7 +51,9 @@ class SeenLags:
         return cls(at_ms, behind)
 
     def left_ms(self, now_ms: int, copy: Mapping[str, Any], acceptable: int) -> int | None:
-        """The time until the lag of `copy` is acceptable; None if it is not known, or the lag does not shrink."""
+        """The time until the lag of `copy` is acceptable. The result is None if this time is not known, or if the lag
+        does not shrink.
+        """
         before, now, span_ms = self.lags.get((copy["task"], copy["member_id"])), copy["lag"], now_ms - self.at_ms
         if before is None or now is None or now <= acceptable or now >= before or span_ms < SHORTEST_SPAN_MS:
             return None
@@ -69,8 +71,8 @@ class RecentLags:
     seen: tuple[SeenLags, ...] = ()
 
     def compared_with(self, now: SeenLags) -> SeenLags:
-        """The lags to compare with those of a new grid, `now`. The lags of `now` are stored, and replace the oldest
-        ones, if the last stored ones are old enough.
+        """Returns the earlier lags with which the lags of a new grid, `now`, are compared. If the last stored lags are
+        old enough, the lags of `now` are stored, and the oldest lags are dropped.
         """
         seen = self.seen
         if not seen or now.at_ms - seen[-1].at_ms >= _LAGS_OLDER_MS:
@@ -80,7 +82,7 @@ class RecentLags:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A copy of a task. `standing`: `runs`, `stateless`, `away` (its member is away), `unknown`, `caught up` or
+    """A copy of a task. `standing`: `runs`, `stateless`, `away` if the copy's member is away, `unknown`, `caught up` or
     `behind`. `lag`: the lag in records, only set if `standing` is `caught up` or `behind`. `whole`: the number of
     records of the task's changelogs. `left_ms`: the time until the copy has caught up; None if the time is not known.
     """
@@ -94,7 +96,9 @@ class Chip:
 
     @property
     def done(self) -> int | None:
-        """The restored percentage of a copy that is behind; None for other copies, and if it is not known."""
+        """The restored percentage of a copy that is behind. The result is None for other copies, and if the percentage
+        is not known.
+        """
         if self.standing != "behind" or self.lag is None or not self.whole:
             return None
         return max(0, min(99, 100 * (self.whole - self.lag) // self.whole))
@@ -124,9 +128,9 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class GridThread:
-    """One member. `name`: a short name. `fetched`: True if the thread has fetched the tasks of this generation, or
-    keeps its tasks while a rebalance waits for approval. `away_until_ms`: the time until which the thread's tasks wait
-    for the thread; None if the thread is not away.
+    """One member. `name`: a short name. `fetched`: True if the thread has fetched its tasks of this generation.
+    `fetched` is also True if the thread keeps its tasks while a rebalance waits for approval. `away_until_ms`: the time
+    until which the thread's tasks wait for the thread; None if the thread is not away.
     """
 
     member_id: str
@@ -145,8 +149,8 @@ class GridThread:
 
 @dataclass(frozen=True, slots=True)
 class GridRow:
-    """One instance. `name`: the common part of the threads' client ids, else the beginning of the process id. `tags`:
-    client tags, as `key=value`.
+    """One instance. `name`: the common part of the threads' client ids. Without a common part, the beginning of the
+    process id. `tags`: client tags, as `key=value`.
     """
 
     process_id: str
@@ -171,8 +175,8 @@ class GridRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupGrid:
-    """The grid of a group. `unplaced`: the tasks of which a member has a copy, but no member has the active one.
-    `restoring`: all copies that are behind, each with the name of its instance, the largest lag first.
+    """The grid of a group. `unplaced`: the tasks of which members have copies, but no member has the active copy.
+    `restoring`: all copies that are behind, each with the name of its instance. The copy with the largest lag is first.
     """
 
     rows: tuple[GridRow, ...]
@@ -200,7 +204,7 @@ class GroupGrid:
 
 def group_grid(document: Mapping[str, Any], before: SeenLags = NOTHING_SEEN, now_ms: int = 0) -> GroupGrid:
     """Builds the grid of a group. `document`: the answer of `GET /v1/groups/{group}`. `before`: earlier lags of the
-    group. `now_ms`: the time of the document, by the clock of `before`. Takes time in proportion to the tasks.
+    group. `now_ms`: the time of the document, by the clock that `before` uses. Takes time in proportion to the tasks.
     """
     acceptable = int(document["configs"]["acceptable.recovery.lag"])
     chips: dict[str, list[Chip]] = {member["member_id"]: [] for member in document["members"]}
@@ -232,7 +236,7 @@ def group_grid(document: Mapping[str, Any], before: SeenLags = NOTHING_SEEN, now
 
 def running_tasks(document: Mapping[str, Any]) -> set[str]:
     """The tasks whose owner has fetched them and is not restoring. While a rebalance waits for approval, members keep
-    their tasks. `document`: as for `group_grid`.
+    their tasks. `document`: the answer of `GET /v1/groups/{group}`.
     """
     goes_on = document.get("held_rebalance") is not None
     fetched = {member["member_id"] for member in document["members"] if member["fetched"] or goes_on}
@@ -244,9 +248,9 @@ def running_tasks(document: Mapping[str, Any]) -> set[str]:
 
 
 def grid_document(grid: GroupGrid) -> dict[str, object]:
-    """The grid for the page's script: an object for each instance, an array for each thread, and for each copy a
-    compact form: `A0_3` for a copy that runs, else `[role and task, standing, lag, whole, left in ms]` without trailing
-    nulls.
+    """The grid for the page's script has an object for each instance and an array for each thread. A copy that runs is
+    a string such as `A0_3`. Any other copy is an array `[role and task, standing, lag, whole, left in ms]` without
+    trailing nulls.
     """
     return {
         "rows": [

@@ -2,9 +2,9 @@
 second.
 
 The description of a large group takes a part of a second, and each open page requests it. Requests that arrive while a
-description is made share the result. A commit makes the cached description invalid at once; lags change without a
-commit, so it also expires. A description that took long is kept longer, so that pages use at most a quarter of the
-time. The grid of a description is made when a page first requests it.
+description is made share the result. A commit makes the cached description invalid at once. The description also
+expires, because lags change without a commit. A description that took long is cached for longer, so that descriptions
+take at most a quarter of the time. The grid of a description is made when a page requests the grid for the first time.
 """
 
 import asyncio
@@ -38,8 +38,8 @@ _DROPPED_AFTER_S = 5.0
 class GroupDocument:
     """A group's description with its grid. `values`: the document, which must not be changed. `digest`: the digest of
     all values that pages show. `took_s`: the time that the description took. `tasks`: the number of the group's tasks,
-    running or not; None if it is not known. `lags`: the lags of earlier grids of the group. `making`: a lock for making
-    or packing the grid; callers that wait for it occupy no thread.
+    running or not; None if this number is not known. `lags`: the lags of earlier grids of the group. `making`: a lock
+    for making or packing the grid. Callers that wait for this lock occupy no thread.
     """
 
     values: Mapping[str, Any]
@@ -54,14 +54,16 @@ class GroupDocument:
     _packed: PackedFile | None = field(default=None, init=False)
 
     async def grid(self) -> GroupGrid:
-        """The group's grid. Takes time in proportion to the copies of tasks, but only once for all pages."""
+        """The group's grid. The first call takes time in proportion to the copies of tasks. Later calls return the same
+        grid.
+        """
         async with self.making:
             if self._grid is None:
                 self._grid = await asyncio.to_thread(self._make_grid)
             return self._grid
 
     async def packed(self) -> PackedFile:
-        """The grid for the page's script. Takes time as `grid` does."""
+        """The grid for the page's script. The first call takes time in proportion to the copies of tasks."""
         grid = await self.grid()
         async with self.making:
             if self._packed is None:
@@ -102,8 +104,8 @@ class GroupDocuments:
                 self._under_way[group_id] = making
                 making.add_done_callback(lambda done: self._made(group_id, done))
             made = await asyncio.shield(making)
-            # a description that is newer than the request is accepted, so that a group that keeps changing is answered
-            # too
+            # accept a description that is newer than the request, so that a request for a group with constant changes
+            # ends, too
             if made.image is self._coordinator.group(group_id).image or made.image is not image:
                 return made
 
@@ -127,7 +129,7 @@ class GroupDocuments:
             return
         made = done.result()
         self._kept[group_id] = made
-        # the timer gets the time, not the document, because it would keep a replaced document in memory
+        # the timer gets the time and not the document, because the timer would keep a replaced document in memory
         asyncio.get_running_loop().call_later(
             _DROPPED_AFTER_S + made.took_s * SHARE_OF_TIME, self._drop, group_id, made.made_s
         )
@@ -150,7 +152,7 @@ TheDocument = Annotated[GroupDocument, Depends(document_of)]
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
-    """The digest of a description. The digest leaves out values that change all the time and are not shown."""
+    """The digest of a description. The digest leaves out values that change all the time and that pages do not show."""
     shown = dict(document)
     shown["members"] = [{**each, "last_heard_ms": None} for each in document["members"]]
     shown["cluster"] = document["cluster"] and {**document["cluster"], "looked_at_ms": None}
@@ -161,8 +163,8 @@ def digest_of(document: Mapping[str, Any]) -> str:
 def task_total(definition: Definition, image: GroupImage) -> int | None:
     """The number of the group's tasks, running or not. Takes time in proportion to this number.
 
-    Returns None if the number of tasks is not known, such as while topics are missing. If the definition only names a
-    cluster, the topics are those of the last rebalance.
+    Returns None if the number of tasks is not known, for example while topics are missing. If the definition only names
+    a cluster, the topics are those of the last rebalance.
     """
     snapshot = definition.snapshot
     if definition.provider is not None:

@@ -1,4 +1,6 @@
-"""`/ui/groups/{group}`: one group, its grid with the filter of the address, and its event stream."""
+"""`/ui/groups/{group}`: the page of one group, its grid, and its event stream. The query of the address has the filter
+of the grid.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ async def group(request: Request, group_id: GroupId, coordinator: TheCoordinator
 
 @router.get("/ui/groups/{group}/grid.json")
 async def grid(request: Request, seen: TheDocument) -> Response:
-    """The group's grid for the page's script; 304 if the caller has this grid already."""
+    """The group's grid for the page's script. The status is 304 if the caller has this grid already."""
     asked = GridFilter.of(request.query_params)
     if asked == GridFilter():
         packed = await seen.packed()
@@ -62,7 +64,7 @@ async def grid(request: Request, seen: TheDocument) -> Response:
 
 @router.get("/ui/groups/{group}/events")
 async def group_events(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
-    """An event stream: `changed` when the group or its lags have changed."""
+    """An event stream with an event `changed` when the group or its lags have changed."""
     documents: GroupDocuments = request.app.state.group_documents
 
     async def digest() -> str:
@@ -72,14 +74,14 @@ async def group_events(request: Request, group_id: GroupId, coordinator: TheCoor
 
 
 _LONGEST = 249
-"""The most characters of one field of the filter."""
+"""The largest number of characters of one field of the filter."""
 
 
 @dataclass(frozen=True, slots=True)
 class GridFilter:
-    """The filter of a grid. An empty field does not filter. `q`: words that an instance, a thread or a task must
-    contain. `show`: a role of a task's copies to show, or `behind` for copies that lag behind. `by`: `rack` or
-    `tag:KEY`, to group rows by it.
+    """The filter of a grid. An empty field has no effect. `q`: words that an instance, a thread or a task must contain.
+    `show`: the role of the copies to show, or `behind` for copies that lag behind. `by`: the field by which rows are
+    grouped, `rack` or `tag:KEY`.
     """
 
     subtopology: str = ""
@@ -96,7 +98,7 @@ class GridFilter:
 
     @property
     def query(self) -> str:
-        """The filter as the query of an address, without `?`; empty if nothing is filtered."""
+        """The filter as the query of an address, without `?`. Empty if the grid is not filtered."""
         return urlencode({each.name: value for each in fields(self) if (value := getattr(self, each.name))})
 
 
@@ -114,7 +116,8 @@ def filtered(grid: GroupGrid, asked: GridFilter) -> GroupGrid:
     if asked.subtopology or asked.show or asked.q:
         rows = [found for row in rows if (found := _within(row, asked)) is not None]
     if asked.by:
-        rows.sort(key=lambda row: grouping(row, asked.by))  # a stable sort: within a group, rows stay ordered by name
+        # the sort is stable: rows with the same heading stay ordered by name
+        rows.sort(key=lambda row: grouping(row, asked.by))
     return replace(grid, rows=tuple(rows), copies=sum(len(thread.chips) for row in rows for thread in row.threads))
 
 
@@ -129,7 +132,7 @@ def grouping(row: GridRow, by: str) -> str:
 
 
 def sections(grid: GroupGrid, asked: GridFilter) -> tuple[tuple[str, tuple[GridRow, ...]], ...]:
-    """The rows of a filtered grid by heading; a single section without heading if rows are not grouped."""
+    """The rows of a filtered grid by heading. If rows are not grouped, there is a single section without a heading."""
     found: dict[str, list[GridRow]] = {}
     for row in grid.rows:
         found.setdefault(grouping(row, asked.by), []).append(row)

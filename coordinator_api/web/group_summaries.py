@@ -2,12 +2,12 @@
 is open.
 
 A description of a group takes time in proportion to its tasks, and lags change without a commit. So one loop for all
-open pages describes the groups in turn: first groups that have changed, then the one with the oldest description, each
-at most once a second. The loop queues like other descriptions, uses at most a quarter of the time, and pauses while the
-service is overloaded. Pages show the present results, so a list never waits for long.
+open pages describes the groups in turn, each group at most once a second. Groups that have changed come first, then the
+group with the oldest description. The loop waits in the queue for descriptions, uses at most a quarter of the time, and
+pauses while the service is overloaded. A page shows the summaries that exist, so a list never waits for long.
 
-Each coordinator summarizes the groups that it owns. A page shows the other groups with the summaries of their
-coordinators.
+Each coordinator summarizes the groups that it owns. A page shows the groups of other coordinators with the summaries
+that those coordinators made.
 """
 
 from __future__ import annotations
@@ -36,26 +36,30 @@ a fortieth of the time.
 """
 
 SHARE_OF_TIME = 4
-"""After a description that took a second, the loop pauses for SHARE_OF_TIME - 1 seconds."""
+"""The loop uses one part in SHARE_OF_TIME of the time: after a description that took a second, it pauses for
+SHARE_OF_TIME - 1 seconds.
+"""
 
 FIRST_PAUSE = 0.5
-"""After a group is described for the first time, the pause is only this share of the time that it took."""
+"""The pause after the first description of a group, as a share of the time that this description took."""
 
 LONGEST_FIRST_WAIT_S = 0.4
-"""The longest wait of a page for groups that have not been described yet."""
+"""The longest time for which a page waits for the first descriptions of groups."""
 
 _REST_S = 40
 _TOGETHER_S = 0.05
-"""The time for which commits are collected, so that commits in close succession are handled together."""
+"""The time for which the loop collects commits, so that it handles commits in close succession together."""
 
 _GOES_ON_S = 10.0
-"""The loop stops when no page has asked for this many seconds. (An open page asks again after a few seconds.)"""
+"""The loop stops when no page has requested a list for this many seconds. (An open page repeats its request after a few
+seconds.)
+"""
 
 
 class GroupSummary(BaseModel):
-    """The summary of a group. `tasks_running`: the number of tasks, out of `tasks`, whose owner runs them and is not
-    restoring; None while nothing is known. `lag`: the sum of the known lags of all copies, in records. `advice`: advice
-    for the operator.
+    """The summary of a group. `tasks_running`: the number of the `tasks` whose owner runs them and is not restoring;
+    None if this number is not known. `lag`: the sum of the known lags of all copies, in records. `advice`: advice for
+    the operator.
     """
 
     tasks_running: int | None = None
@@ -84,7 +88,7 @@ class SummarizedLine(GroupLine, GroupSummary):
 
     @property
     def notes(self) -> list[str]:
-        """Sentences about the group, the most important first."""
+        """Sentences about the group. The most important sentence is first."""
         notes = []
         if self.led_by is not None:
             notes.append(f"Led by {self.led_by}. This coordinator shows what that leader reported.")
@@ -117,7 +121,7 @@ class GroupSummaries:
         self._news = asyncio.Condition()
 
     def listed(self, sees: Callable[[str], bool], elsewhere: Iterable[GroupList] = ()) -> SummarizedList:
-        """The present lines of the groups for which `sees` is true, those of `elsewhere` included.
+        """The present lines of all groups for which `sees` is true, including the groups in `elsewhere`.
 
         Raises LeaseEnded.
         """
@@ -139,8 +143,8 @@ class GroupSummaries:
     def digests(
         self, sees: Callable[[str], bool], elsewhere: Callable[[], Awaitable[Iterable[GroupList]]]
     ) -> AsyncGenerator[str | None, None]:
-        """Yields digests of the list that the caller sees, for an event stream. `elsewhere`: gets the lists of other
-        coordinators.
+        """Yields digests of the list that the caller sees, for an event stream. `elsewhere`: a function that gets the
+        lists of other coordinators.
         """
 
         async def digest() -> str:
@@ -201,7 +205,8 @@ class GroupSummaries:
             self._due_s[group_id] = began_s + max(DESCRIBE_EVERY_S, _REST_S * took_s)
             async with self._news:
                 self._news.notify_all()
-            # the pause is shorter after a first description, because a newly opened page waits for the descriptions
+            # the pause after a group's first description is shorter, because a newly opened page waits for the
+            # descriptions
             await asyncio.sleep(took_s * (FIRST_PAUSE if is_first else SHARE_OF_TIME - 1))
         return min((self._due_s.get(each, 0.0) for each in runtimes), default=loop.time() + DESCRIBE_EVERY_S)
 
@@ -215,8 +220,8 @@ class GroupSummaries:
 
 
 def digest_of(listed: SummarizedList) -> str:
-    """The digest of a list. Takes time in proportion to the groups; run in a thread, it lets other threads run after
-    each group.
+    """The digest of a list. Takes time in proportion to the number of groups. In a thread, it lets other threads run
+    after each group.
     """
     shown = hashlib.sha256()
     for line in (*listed.groups, *listed.unreadable):

@@ -32,7 +32,7 @@ _COLUMNS: Mapping[str, Callable[[SummarizedLine], str | int | None]] = {
     "probing": lambda line: line.probing_rebalance_at_ms,
     "note": lambda line: next(iter(line.notes), None),
 }
-"""The sort key of each column. A group whose key is None stands last in ascending and in descending order."""
+"""The sort key of each column. A group whose key is None is last, in ascending and in descending order."""
 
 
 @router.get("/ui")
@@ -69,7 +69,7 @@ async def groups_for_others(request: Request, coordinator: TheCoordinator) -> Re
 
 @router.get("/ui/events")
 async def group_list_events(request: Request, coordinator: TheCoordinator) -> Response:
-    """An event stream: `changed` when the list has changed."""
+    """An event stream with an event `changed` when the list has changed."""
     summaries: GroupSummaries = request.app.state.group_summaries
     return event_stream(request, lambda: summaries.digests(principal_of(request).sees, lambda: _elsewhere(request)))
 
@@ -80,8 +80,8 @@ async def _elsewhere(request: Request) -> list[GroupList]:
 
 
 class GroupsShown(NamedTuple):
-    """The groups to show. `total`: the number of groups that the caller may see, found or not. `sort`: the key of a
-    column.
+    """The groups to show. `total`: the number of all groups that the caller may see, including those that the search
+    does not find. `sort`: the key of a column.
     """
 
     rows: list[SummarizedLine]
@@ -92,7 +92,9 @@ class GroupsShown(NamedTuple):
     descending: bool
 
     def address(self, column: str) -> str:
-        """The address that sorts by the column, or reverses the order if the list is sorted by the column already."""
+        """The address that sorts the list by the column. If the list is sorted by this column already, the address
+        reverses the order.
+        """
         turned = column == self.sort and not self.descending
         asked = {"q": self.query, "sort": column, "order": "desc" if turned else ""}
         return "?" + urlencode({name: value for name, value in asked.items() if value})

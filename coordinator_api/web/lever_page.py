@@ -1,8 +1,9 @@
-"""`/ui/groups/{group}/levers`: forms for the operator commands. A POST has the effect of the command's call below /v1.
+"""`/ui/groups/{group}/levers`: forms for the operator commands. A POST of a form has the same effect as the command's
+call below /v1.
 
-A refused form is shown again with the error and the typed values. An accepted form redirects to the page, so that a
-reload does not send it twice. A form that cannot be parsed raises InputError, whose `where` is the id of the wrong
-field.
+A refused form is shown again with the error and the typed values. After an accepted form, the browser is redirected to
+the page, so that a reload does not send the form again. Parsing an invalid form raises InputError, whose `where` is the
+id of the wrong field.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +37,7 @@ Form = Annotated[Mapping[str, str], Depends(checked_form)]
 _MOST_KEPT = 16
 
 INSTANCE, MEMBER = "instance", "member"
-"""The first part of a form's field `target`. A colon and the id to drain follow this part."""
+"""The kinds in a form's field `target`. Its value is `instance:ID` or `member:ID`, with the id to drain."""
 
 
 @router.get("/ui/groups/{group}/levers")
@@ -94,7 +95,7 @@ async def _shown(
         status=status,
         group=document,
         summary=GroupSummary.of(document, seen.tasks),
-        levers=(),  # the header shows no levers, because the page has a card for each lever
+        levers=(),  # the header of this page shows no levers, because the page has a card for each lever
         on={lever.name: lever for lever in active_levers(document["levers"])},
         names=names,
         member_names={each["member_id"]: each["client_id"] or each["member_id"] for each in document["members"]},
@@ -110,8 +111,8 @@ async def _shown(
 
 
 class HeldChanges:
-    """The effects of rebalances that wait for approval, computed once for each. Use `HeldChanges` on the service's
-    event loop.
+    """The effects of rebalances that wait for approval. The effects of each rebalance are computed once. Use
+    `HeldChanges` on the service's event loop.
     """
 
     def __init__(self, coordinator: Coordinator) -> None:
@@ -121,8 +122,8 @@ class HeldChanges:
     async def of(
         self, request: Request, group_id: str, held: Mapping[str, Any] | None, names: Mapping[str, str]
     ) -> Mapping[str, Any] | None:
-        """The effects of the rebalance that waits. `held`: from the group's document. Returns None if no rebalance
-        waits, or the effects cannot be computed now.
+        """The effects of the rebalance that waits. `held`: the `held_rebalance` of the group's document. Returns None
+        if no rebalance waits, or the effects cannot be computed now.
         """
         if held is None:
             return None
@@ -195,7 +196,7 @@ def _generation(form: LeverForm) -> int:
 
 
 def _target(form: LeverForm) -> tuple[str | None, str | None]:
-    """The process id and the member id to drain; one of them is None. Raises InputError."""
+    """The process id and the member id to drain. One of these two ids is None. Raises InputError."""
     kind, _, one = form.fields.get("target", "").partition(":")
     if not one or kind not in (INSTANCE, MEMBER):
         raise InputError("choose the instance or the member that is to be drained", "target")
@@ -209,7 +210,7 @@ def _set_lever(name: LeverName, is_on: bool) -> Callable[[LeverForm], events.Eve
 def _set_time(
     name: LeverName, field: str, unit_ms: int, longest_ms: int, what: str
 ) -> Callable[[LeverForm], events.Event]:
-    """Returns a function that reads a time from a form and sets the lever to it. `what`: the unit, in words."""
+    """Returns a function that reads a time from a form and sets the lever to it. `what`: the name of the unit."""
 
     def event_of(form: LeverForm) -> events.Event:
         text, most = form.fields.get(field, "").strip(), longest_ms // unit_ms

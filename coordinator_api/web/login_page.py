@@ -1,7 +1,7 @@
-"""`/ui/login`, `/ui/logout`: a form sends a token, and a cookie keeps it.
+"""`/ui/login`, `/ui/logout`: a form sends a token, and the token is kept in a cookie.
 
-Each login takes the same time, so that the time does not reveal how much of a token is right. Few logins run at the
-same time. The audit log has a line for each login; no log has the token.
+Each login takes the same time, so that the time does not reveal how much of a token is right. Only a few logins run at
+one time. The audit log has a line for each login. No log has the token.
 """
 
 import asyncio
@@ -51,7 +51,9 @@ async def show_login(request: Request, next: str | None = None) -> Response:
 
 @router.post("/ui/login")
 async def log_in(request: Request, form: Form) -> Response:
-    """Store the token in a cookie and redirect; for an invalid token, show the form again with 401."""
+    """Stores a valid token in a cookie, and redirects to a page. For an invalid token, shows the form again with status
+    401.
+    """
     access: Access = request.app.state.access
     going_on = safe_next(form.get("next"))
     if access.credentials.is_empty:

@@ -1,4 +1,4 @@
-"""All web pages together, for the application: the routes, the page for problems, and the setup of shared objects."""
+"""Collects all web pages for the application: the routes, the page for problems, and the setup of shared objects."""
 
 from fastapi import FastAPI, Request, Response
 from starlette.responses import RedirectResponse
@@ -37,7 +37,7 @@ PAGES = (
     login_page,
     static_files,
 )
-"""The files of the pages. Add the file of a new page here."""
+"""The modules of the pages. Add the module of a new page here."""
 
 router = named_router(include_in_schema=False)
 
@@ -55,7 +55,7 @@ async def redoc(request: Request) -> Response:
 
 def install(app: FastAPI, coordinator: Coordinator) -> None:
     """Put the objects that the routes share into the application's state."""
-    static_files.static_files()  # compressing the files takes too long for a request
+    static_files.static_files()  # compress the files now, because this takes too long for a request
     app.state.page_streams = Admission(coordinator.settings.page_events_max_count, "page.events.max.count")
     app.state.group_documents = documents = GroupDocuments(coordinator)
     app.state.held_changes = lever_page.HeldChanges(coordinator)

@@ -1,6 +1,4 @@
-"""Problems as pages, with the error and advice. A caller that is a program gets the problem document, as for all other
-addresses.
-"""
+"""Renders problems as pages, which show the error and advice. A program gets the problem document, and not a page."""
 
 from html import escape
 from urllib.parse import quote, urlsplit
@@ -37,8 +35,8 @@ _BOUNCE = (
 
 
 def problem_page(scope: Scope, problem: Problem) -> Response | None:
-    """Renders a problem as a page, or redirects to the login. Returns None if the caller is no browser, or needs no
-    page.
+    """Renders a problem as a page, or redirects to the login. Returns None if the caller is not a browser, or if the
+    request is not for a page.
     """
     path, request = scope["path"], Request(scope)
     is_browser = "text/html" in request.headers.get("accept", "") or "hx-request" in request.headers
@@ -52,7 +50,7 @@ def problem_page(scope: Scope, problem: Problem) -> Response | None:
         if "hx-request" not in request.headers:
             return None
         # another coordinator owns this group; scripts may not fetch from its origin, so the browser loads the whole
-        # page there
+        # page from it
         return Response(status_code=204, headers={**PAGE_HEADERS, "HX-Redirect": problem.headers["Location"]})
     if problem.status == 401 and path != LOGIN:
         response = _login(request)
@@ -67,7 +65,9 @@ def problem_page(scope: Scope, problem: Problem) -> Response | None:
 
 
 def _login(request: Request) -> Response:
-    """Sends an unknown caller to the login, which leads back to the requested page."""
+    """Redirects an unknown caller to the login page. After the login, the browser is redirected to the requested
+    page.
+    """
     has_session = token_of_cookie(request.headers) is not None
     site = request.headers.get("sec-fetch-site", "none")
     if "hx-request" in request.headers:

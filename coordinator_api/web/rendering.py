@@ -34,7 +34,7 @@ _TONES: Mapping[str, Tone] = {
 
 
 class Badge(NamedTuple):
-    """The state of a group as a word and a shape, which can be distinguished without colours. `more`: a short
+    """The state of a group as a word and a shape, so that states can be distinguished without colours. `more`: a short
     explanation, which may be empty.
     """
 
@@ -71,7 +71,7 @@ def _environment() -> Environment:
 
 
 def wants_live_part(request: Request) -> bool:
-    """Returns whether the request is of an open page that needs only its live part."""
+    """Returns whether the request comes from an open page that needs only its live part."""
     return "hx-request" in request.headers and "hx-history-restore-request" not in request.headers
 
 
@@ -98,5 +98,5 @@ def page(request: Request, name: str, /, *, status: int = 200, **values: object)
 
 
 def see_other(request: Request, address: str) -> Response:
-    """The answer to a form: redirects the browser to this address of the service."""
+    """Returns the answer to a form, which redirects the browser to this address of the service."""
     return RedirectResponse(reference(request.scope, address), 303, headers=PAGE_HEADERS)

@@ -1,9 +1,9 @@
-"""Sessions of browsers, and forms that pages of other sites cannot send.
+"""The sessions of browsers, and the protection of forms against pages of other sites.
 
-The cookie contains the token itself. Scripts cannot read the cookie, a browser sends it below /ui only and only for
-requests from pages of this service, and it ends when the browser is closed. A form is accepted if the browser's headers
-say that it comes from a page of this service, and if it has the form token that only such a page has: an HMAC of the
-caller's token with a key of this process.
+The session's cookie contains the token itself. Scripts cannot read the cookie. A browser sends the cookie only below
+/ui and only for requests from pages of this service. The cookie ends when the browser is closed. A form is accepted if
+the browser's headers show that it comes from a page of this service. It also needs the form token, which only pages of
+this service have: an HMAC of the caller's token with a key of this process.
 """
 
 import hashlib
@@ -45,9 +45,9 @@ def may_steer(request: Request) -> bool:
 
 
 async def checked_form(request: Request) -> Mapping[str, str]:
-    """FastAPI dependency. Checks that the form comes from a page of this service, and returns its fields without the
-    form token. If a field occurs several times, the last value counts. Raises Problem 403 for other senders, 415 for
-    other kinds of bodies.
+    """FastAPI dependency. Checks that the form comes from a page of this service. Returns the form's fields without the
+    form token. If a field occurs several times, the last value counts. Raises Problem 403 if the form comes from
+    elsewhere, and 415 if the body is not a form.
     """
     refusal = _origin_refusal(request)
     if refusal is not None:
@@ -70,9 +70,9 @@ async def checked_form(request: Request) -> Mapping[str, str]:
 
 
 def _origin_refusal(request: Request) -> str | None:
-    """The reason why the form is refused as cross-site; None if a page of this service sent it. Browsers set the
-    headers Sec-Fetch-Site and Origin, and pages cannot change these headers; every current browser sends at least one
-    of the two.
+    """The reason why the form is refused as cross-site; None if a page of this service sent the form. Browsers set the
+    headers Sec-Fetch-Site and Origin, and pages cannot change these headers. Every current browser sends at least one
+    of these headers.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site == "same-origin":
@@ -124,7 +124,7 @@ def end_session(request: Request, response: Response) -> None:
 
 
 def _cookie_path(request: Request) -> str | None:
-    """The path of the session's cookie. If the path is None, the browser uses the directory of the requested address,
+    """The path of the session's cookie. If this path is None, the browser uses the directory of the requested address,
     which is /ui below the proxy's prefix.
     """
     prefix = public_address(request.scope).prefix

@@ -1,7 +1,7 @@
 """The static files of pages: styles, scripts, and third-party libraries from `vendor/`.
 
-The files are read once. The address of each file has a digest of all files, so that a browser may cache it for ever,
-and a new release has new addresses. JavaScript modules import each other by file name.
+The static files are read once. The address of each file has a digest of all files. So a browser may cache a file for
+ever, and a new release has new addresses. JavaScript modules import each other by file name.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def address_of(name: str) -> str:
 
 @router.get("/ui/static/{digest}/{file}")
 async def static_file(request: Request) -> Response:
-    """Sends one file. A page of an earlier release requests another digest; it gets the present file, but may not cache
-    it.
+    """Sends one file. If a page of an earlier release requests a file with an earlier digest, it gets the present file,
+    and must not cache it.
     """
     found = static_files().get(request.path_params["file"])
     if found is None:

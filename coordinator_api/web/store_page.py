@@ -1,9 +1,10 @@
 """`/ui/groups/{group}/stores`: the value of one key of a store, from the instance that has it (page.store.queries=on).
 
 The service, not the browser, calls the instances. Members report the addresses of instances, so a call goes only to an
-address that a member of this group reports as its own. A call is one GET of a fixed path, follows no redirect, and is
-limited in time, tries and bytes. A call goes to the resolved address that was checked, and never to link-local or
-multicast addresses. A call has the service's token for instances, never the visitor's token.
+address that a member of this group reports as its own. A call to an instance is one GET of a fixed path. A call follows
+no redirect, and is limited in time, tries and bytes. A call goes to the resolved address that was checked, and never to
+link-local or multicast addresses. A call has the service's token for instances, and never the token of the page's
+caller.
 """
 
 import asyncio
@@ -41,7 +42,7 @@ _ASK_ANOTHER = ("INVALID_STATE_STORE_PARTITION", "STORE_NOT_READY", "STALE_STORE
 
 @router.get("/ui/groups/{group}/stores")
 async def stores(request: Request, group_id: GroupId, coordinator: TheCoordinator, document: TheDocument) -> Response:
-    """The page with the form, and with the answer if the address has a key."""
+    """The page with the form. If the address has a key, the page also has the answer."""
     topology = (await coordinator.group(group_id).definition(document.image)).snapshot.topology
     names = sorted({store.name for each in topology.subtopologies for store in each.stores})
     settings, query = coordinator.settings, request.query_params
@@ -93,7 +94,7 @@ def _query_error(store: str, key: str, lag: str, names: list[str]) -> str | None
 
 
 class StoreUnanswered(AssignorFault):
-    """No instance answered the query. The message has the reason. `tried`: the error of each instance."""
+    """No instance answered the query. The message has the reason. `tried`: the error of each called instance."""
 
     def __init__(self, message: str, tried: Mapping[str, str]) -> None:
         super().__init__(message)
@@ -103,7 +104,7 @@ class StoreUnanswered(AssignorFault):
 @dataclass(frozen=True, slots=True)
 class StoreAnswer:
     """The answer of an instance. `value`: JSON text, or base64 if JSON cannot represent the value; None if the store
-    has no such key. `lag`: the lag of the copy, in records.
+    does not have the key. `lag`: the lag of the copy, in records.
     """
 
     value: str | None
@@ -126,14 +127,15 @@ def endpoints_of(document: Mapping[str, Any]) -> list[str]:
 async def ask_by_key(
     endpoints: Iterable[str], application_id: str, store: str, key: str, max_lag: int | None, token_file: Path | None
 ) -> StoreAnswer:
-    """Queries a store by key. `application_id`: only instances of this application count. `max_lag`: the largest lag of
-    a copy that may answer; None for the active copy only. Raises StoreUnanswered.
+    """Queries a store by key. `application_id`: only answers of instances of this application are accepted. `max_lag`:
+    the largest lag of a copy that may answer; None if only the active copy may answer. Raises StoreUnanswered.
     """
     known = list(endpoints)
     if not known:
         raise StoreUnanswered("no instance of this group reports an address: set application.server", {})
     parameters = {"key": key} if max_lag is None else {"key": key, "max_lag": str(max_lag)}
-    headers = {"Accept-Encoding": "identity"}  # MOST_BYTES would not bound the size of a compressed answer
+    # no compression, because MOST_BYTES would not bound the size of a compressed answer
+    headers = {"Accept-Encoding": "identity"}
     if token_file is not None:
         headers["Authorization"] = f"Bearer {await asyncio.to_thread(_token, token_file)}"
     tried: dict[str, str] = {}
@@ -165,8 +167,8 @@ async def ask_by_key(
 async def _call(
     client: httpx.AsyncClient, host: str, store: str, parameters: Mapping[str, str]
 ) -> tuple[int, Mapping[str, Any]]:
-    """Calls one instance. Returns status and answer; status 0 if the instance cannot be reached or its answer is no
-    JSON.
+    """Calls one instance. Returns the status and the answer. The status is 0 if the instance cannot be reached or its
+    answer is not JSON.
     """
     try:
         url = f"http://{await _dialed(host)}/v1/stores/{quote(store, safe='')}/key"
@@ -185,8 +187,8 @@ async def _call(
 
 
 async def _dialed(endpoint: str) -> str:
-    """The address and port to call. The name is resolved once, so that the checked address is also called. Raises
-    OSError.
+    """The address and port to call. The host name is resolved once, so that the called address is the checked address.
+    Raises OSError.
     """
     host, _, port = endpoint.rpartition(":")
     if not 0 < int(port) < 65_536:

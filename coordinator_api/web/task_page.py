@@ -19,8 +19,8 @@ router = named_router(include_in_schema=False)
 
 MOST_REBALANCES = 20
 MOST_STORED_BYTES = 262_144
-"""The largest size of all recordings of a page. Each recording is run again, so the page of a large group shows one
-rebalance at a time.
+"""The largest size of the recordings of one page together, in bytes. Each recording is run again, so the page of a
+large group shows one rebalance at a time.
 """
 
 
@@ -35,7 +35,7 @@ async def task(
     """The page of a task with its last recorded rebalances. `before`: only rebalances below this generation."""
     chosen = _parsed(task)
     digest = rebalances_digest(coordinator.group(group_id).image)
-    # the reads count as part of the computation, so an overloaded service refuses before it reads
+    # the reads count as part of the computation, so an overloaded service refuses the request before it reads
     with refusing_input(), computing(request, coordinator):
         stored, has_more = await _stored(coordinator, group_id, before)
         if not stored:
@@ -49,8 +49,8 @@ async def task(
 
 
 async def _stored(coordinator: Coordinator, group_id: str, before: int | None) -> tuple[list[tuple[int, bytes]], bool]:
-    """The last recordings with their generations, oldest first, and True if older recordings exist. The result has at
-    least one recording if the group has any.
+    """Returns the last recordings with their generations, oldest first. The second value is True if older recordings
+    exist. If the group has recordings, the result has at least one recording.
     """
     listed = await coordinator.repository.list_rebalances(group_id, before, MOST_REBALANCES + 1)
     found: list[tuple[int, bytes]] = []

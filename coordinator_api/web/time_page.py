@@ -1,6 +1,6 @@
 """`/ui/groups/{group}/time`: the recorded rebalances on a time line, and a comparison of two rebalances.
 
-A table with the same values stands below each picture.
+Below each picture is a table with the same values.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ LIMIT, LEAST, MOST = 20, 5, 80
 WIDTH = 900
 _LEFT, _RIGHT = 30, WIDTH - 30
 _SHAPES = {"stable": "stable", "settled": "stable", "probing": "probing", "error": "failed", "held": "held"}
-"""The shape of the mark of each outcome."""
+"""The shape of a rebalance's mark, by the outcome of the rebalance."""
 
 ARROWS_SHOWN = 60
 _TOP, _STEP = 30, 20
@@ -52,7 +52,7 @@ def _number(sent: str) -> int | None:
 
 
 Number = Annotated[int | None, BeforeValidator(_number)]
-"""A number in the address. An empty value counts as absent, because forms send empty fields."""
+"""The type of a number in the address. An empty value counts as absent, because forms send empty fields."""
 
 
 @router.get("/ui/groups/{group}/time")
@@ -65,8 +65,8 @@ async def time(
     before: Number = None,
     after: Number = None,
 ) -> Response:
-    """The page of the time line. `before_generation`, `limit`: select the rebalances. `before`, `after`: the
-    generations of the two rebalances to compare.
+    """The page of the time line. `before_generation`, `limit`: the parameters that select the shown rebalances.
+    `before`, `after`: the generations of the two rebalances to compare.
     """
     limit, pair = max(LEAST, min(limit or LIMIT, MOST)), (before, after)
     digest = rebalances_digest(coordinator.group(group_id).image)
@@ -99,7 +99,7 @@ async def time(
 
 @router.get("/ui/groups/{group}/time/events")
 async def time_events(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
-    """An event stream: `changed` when another rebalance has ended or waits for approval."""
+    """An event stream with an event `changed` when another rebalance has ended or waits for approval."""
 
     async def digest() -> str:
         return rebalances_digest(coordinator.group(group_id).image)
@@ -108,8 +108,8 @@ async def time_events(request: Request, group_id: GroupId, coordinator: TheCoord
 
 
 async def _newer_ms(coordinator: Coordinator, group_id: str, page_before: int | None) -> int | None:
-    """The start time of the rebalance just before this page's first row (the next newer one); None on the first page,
-    and if that rebalance is not recorded.
+    """The start time of the rebalance that followed the newest rebalance of this page. The result is None on the first
+    page, and if the following rebalance is not recorded.
     """
     if page_before is None or page_before >= JAVA_INT_MAX:
         return None
@@ -120,12 +120,12 @@ async def _newer_ms(coordinator: Coordinator, group_id: str, page_before: int | 
 async def _history(
     request: Request, coordinator: Coordinator, group_id: str, generations: list[int], limit: int
 ) -> dict[str, Any] | None:
-    """The history of the page's rebalances; None if there are none. Raises StoreError, and the errors of `computing`
-    and `run_in_worker`.
+    """The history of the page's rebalances; None if the page has no rebalances. Raises StoreError, and the errors of
+    `computing` and `run_in_worker`.
     """
     if not generations:
         return None
-    # the reads count as part of the computation, so an overloaded service refuses before it reads
+    # the reads count as part of the computation, so an overloaded service refuses the request before it reads
     with computing(request, coordinator):
         stored = [(each, await coordinator.recordings.stored(group_id, each)) for each in generations]
         kept = [(generation, packed) for generation, packed in stored if packed is not None]
@@ -139,8 +139,8 @@ class CannotCompare(AssignorFault):
 
 
 async def _compared(request: Request, coordinator: Coordinator, group_id: str, pair: Pair) -> dict[str, Any] | None:
-    """The comparison of the two chosen rebalances; None if none are chosen. Raises CannotCompare, and the errors of
-    `_history`.
+    """The comparison of the two chosen rebalances; None if no rebalances are chosen. Raises CannotCompare, and the
+    errors of `_history`.
     """
     before, after = pair
     if before is None and after is None:
@@ -159,8 +159,8 @@ async def _compared(request: Request, coordinator: Coordinator, group_id: str, p
 async def _made(
     computation: Awaitable[dict[str, Any] | None], what_for: str, not_made: str
 ) -> tuple[dict[str, Any] | None, str | None]:
-    """Returns the result and None, or None and a sentence with the reason for which there is no result. `not_made`: the
-    beginning of the sentence.
+    """Returns the result of `computation` and None. If there is no result, returns None and a sentence with the reason.
+    `not_made`: the beginning of the sentence.
     """
     try:
         return await computation, None
@@ -191,7 +191,9 @@ def _addresses(
 
 
 class OwnerlessTime(NamedTuple):
-    """A period in which tasks had no owner, according to the recordings. `text`: the tasks, and the duration."""
+    """A period in which tasks had no owner, according to the recordings. `text`: a text with the number of tasks and
+    the duration.
+    """
 
     x: float
     width: float
@@ -199,10 +201,11 @@ class OwnerlessTime(NamedTuple):
 
 
 class TimeLine(NamedTuple):
-    """The time line of a group. `rows`: newest first; each is a listed rebalance with further fields. `follows`: the
-    consequence in words. `shape`: the shape of the rebalance's mark. `x`: the position. `until_next_ms`: the time until
-    the next rebalance; None for the newest rebalance. `triggers`, `moved`, `held_back` (the number of tasks that no
-    member ran until the next rebalance): empty or None if not known.
+    """The time line of a group. `rows`: the rebalances, newest first. Each row has the fields of the listed rebalance
+    and those that follow here. `follows`: the consequence of the rebalance in words. `shape`: the shape of the
+    rebalance's mark. `x`: the position of this mark. `until_next_ms`: the time until the next rebalance; None for the
+    newest rebalance. `triggers`, `moved`: the triggers in words, and the number of moved tasks. `held_back`: the number
+    of tasks that no member ran until the next rebalance. These three fields are empty or None if they are not known.
     """
 
     rows: list[Mapping[str, Any]]
@@ -268,23 +271,21 @@ def _without_owner(tasks: int, ms: int) -> str:
 
 
 def _left_behind(round_: Mapping[str, Any]) -> int:
-    """The number of tasks of instances that are gone. No member ran the tasks of these instances until the rebalance
-    was computed.
-    """
+    """The number of tasks whose instances had left. No member ran these tasks until the rebalance was computed."""
     gone = {trigger["process"] for trigger in round_["triggers"] if trigger["kind"] == TriggerKind.LEFT}
     return sum(1 for move in round_["moves"] if move["from"] in gone)
 
 
 def _follows(summary: Mapping[str, Any]) -> str:
-    """The consequence of a rebalance in words. A summary keeps the outcome `held` if another rebalance replaced it."""
+    """The consequence of a rebalance in words. A rebalance that another rebalance replaced keeps the outcome `held`."""
     if summary["outcome"] == HELD and (summary.get("hold") or {}).get("ended"):
         return "it was never carried out"
     return outcome_of(str(summary["outcome"]))
 
 
 class MemberLine(NamedTuple):
-    """A member on one side of the picture. `tasks`: the number of the member's active tasks. `still`: True if none of
-    these tasks moved.
+    """A member on one side of the picture. `tasks`: the number of the member's active tasks. `still`: True if all these
+    tasks stayed at the member.
     """
 
     name: str
@@ -303,8 +304,8 @@ class Arrow(NamedTuple):
 
 def comparison(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Lays out the picture of a comparison. `answer`: the result of `page_computations.compare_two`. Returns `answer`
-    with the fields of the picture added: its `left` and `right` side, the `arrows` between them, the number of arrows
-    that are left out (`arrows_more`), a `summary`, and the picture's `height`.
+    and the fields of the picture: the sides `left` and `right`, the `arrows` between the sides, the number of arrows
+    that are left out (`arrows_more`), a `summary`, and the `height` of the picture.
     """
     names: Mapping[str, str] = answer["names"]
     active = [(move["task"], move["active"]) for move in answer["moves"] if move["active"] is not None]

@@ -34,7 +34,7 @@ _SWEEPS = 8
 
 @router.get("/ui/groups/{group}/topology")
 async def topology(request: Request, group_id: GroupId, coordinator: TheCoordinator, document: TheDocument) -> Response:
-    """The page of the topology in the group's definition, with the members' present tasks and lags."""
+    """The page of the group's topology, with the present tasks and lags of the members."""
     snapshot = (await coordinator.group(group_id).definition(document.image)).snapshot
     partitions = _partitions(snapshot, document.image)
     view = await asyncio.to_thread(topology_view, snapshot.topology, partitions, document.values)
@@ -170,7 +170,7 @@ _Node = tuple[str, str]
 
 
 def _picture(topics: Sequence[TopicRow], rows: Sequence[SubtopologyRow]) -> TopologyView:
-    # imported here: the import takes a part of a second, which would delay the start of the service
+    # imported here, because the import takes a part of a second and would delay the start of the service
     import networkx as nx
 
     graph: nx.DiGraph[_Node] = nx.DiGraph()
@@ -192,8 +192,8 @@ def _picture(topics: Sequence[TopicRow], rows: Sequence[SubtopologyRow]) -> Topo
 
 
 def _columns(graph: nx.DiGraph[_Node]) -> list[list[_Node]]:
-    """The columns of the picture from left to right, by the longest path. Subtopologies in a cycle share a column: an
-    application may read a topic that it writes.
+    """The columns of the picture, from left to right. A node's column is the length of the longest path to it.
+    Subtopologies in a cycle share a column. Cycles occur, because an application may read a topic that it writes.
     """
     import networkx as nx
 
@@ -203,7 +203,8 @@ def _columns(graph: nx.DiGraph[_Node]) -> list[list[_Node]]:
         members = [node for part in generation for node in whole.nodes[part]["members"]]
         columns.append(sorted(members, key=_order))
     _bring_near(columns, graph)
-    # order each column by the mean position of its neighbours, forwards and backwards in turn: fewer edges cross
+    # so that fewer edges cross, order the nodes of each column by the mean position of their neighbours, forwards and
+    # backwards in turn
     for sweep in range(_SWEEPS):
         place = {node: at - len(column) / 2 for column in columns for at, node in enumerate(column)}
         for column in columns[:: 1 if sweep % 2 == 0 else -1]:
@@ -217,7 +218,9 @@ def _columns(graph: nx.DiGraph[_Node]) -> list[list[_Node]]:
 
 
 def _bring_near(columns: list[list[_Node]], graph: nx.DiGraph[_Node]) -> None:
-    """Moves a topic that no subtopology writes to the column before its first reader: its edge then crosses no box."""
+    """Moves each topic that no subtopology writes to the column before its first reader, so that the topic's edge
+    crosses no box.
+    """
     at = {node: number for number, column in enumerate(columns) for node in column}
     for node in columns[0][:]:
         nearest = min((at[each] for each in graph.succ[node]), default=0) - 1

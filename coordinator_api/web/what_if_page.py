@@ -35,15 +35,16 @@ MODEL = ForecastModel()
 WIDTH, HEIGHT = 640, 180
 
 LONGEST = 2_000
-"""The most characters of one field."""
+"""The largest number of characters of one field."""
 
 ASSIGNORS = tuple(BUILT_IN_ASSIGNORS)
-"""The assignors that every service has."""
+"""The names of the assignors that every service has."""
 
 
 class Field(NamedTuple):
-    """A field of the form. `kind`: `text`; `number`, which sets the config that `hint` names; or `assignor`, which has
-    a list. `change`: the field of `Changes` that the form's field sets; errors name the field of `Changes`.
+    """A field of the form. `kind`: `text`, `number` or `assignor`. A `number` sets the config that `hint` names. An
+    `assignor` is chosen from a list. `change`: the field of `Changes` that the form's field sets; errors name the field
+    of `Changes`.
     """
 
     name: str
@@ -90,7 +91,7 @@ _CONFIGS = {field.name: field.hint for field in FIELDS if field.kind == "number"
 
 @router.get("/ui/groups/{group}/what-if")
 async def what_if_page(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
-    """The page with the form, and with the answer if the form has changes."""
+    """The page with the form. If the form has changes, the page also has the answer."""
     coordinator.group(group_id)
     form = what_if_form(dict(request.query_params))
     answer: Mapping[str, Any] | None = None
@@ -117,9 +118,9 @@ async def what_if_page(request: Request, group_id: GroupId, coordinator: TheCoor
 
 
 async def _answer(request: Request, coordinator: Coordinator, group_id: str, form: WhatIfForm) -> Mapping[str, Any]:
-    """Computes the effects of the changes. Raises InputError, DecodeError, TooManyRequests, as `POST /v1/simulate`."""
+    """Computes the effects of the changes. Raises InputError, DecodeError, TooManyRequests."""
     assert form.changes is not None, "it is asked"
-    # the reads count as part of the computation, so an overloaded service refuses before it reads
+    # the reads count as part of the computation, so an overloaded service refuses the request before it reads
     with computing(request, coordinator):
         source: bytes | RecordedRebalance | None
         if form.generation is None:
@@ -134,8 +135,8 @@ async def _answer(request: Request, coordinator: Coordinator, group_id: str, for
 
 
 def _plot(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The `rounds` of the forecast as bars over time. The heights are relative to the highest bar, whose value is
-    `most`.
+    """The `rounds` of the forecast as bars over time. `most` is the value of the highest bar, to which the heights of
+    all bars are relative.
     """
     last_ms = max((each["at_ms"] for each in rounds), default=0) or 1
     most = max((len(each[kind]) for each in rounds for kind in ("moved", "warming_up")), default=0)
@@ -187,7 +188,8 @@ async def _now(coordinator: Coordinator, group_id: str) -> RecordedRebalance:
 
 class WhatIfForm(NamedTuple):
     """The form as it was sent. `generation`: None for the present state of the group. `typed`: the texts of the fields.
-    `errors`: the error of each field; the key "" is for errors of no field. `changes`: None if there are errors.
+    `errors`: the error of each field; the key "" is for an error that concerns no field. `changes`: None if there are
+    errors.
     """
 
     generation: int | None
@@ -201,7 +203,7 @@ class WhatIfForm(NamedTuple):
         return self.changes is not None and self.changes != Changes()
 
     def refused(self, where: str | None, why: str) -> WhatIfForm:
-        """The form with an error of the computation, next to its field."""
+        """The form with an error of the computation, shown next to the field that the error concerns."""
         error = sentence(why.removeprefix(f"{where}: "))
         return self._replace(errors={**self.errors, _field_at(where or ""): error}, changes=None)
 

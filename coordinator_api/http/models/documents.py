@@ -1,5 +1,5 @@
-"""The documents that are a whole body or answer, and the group that all examples describe. The group of the examples
-has one member.
+"""The models of documents that are a whole body or answer, and the group that all examples describe. The group of the
+examples has one member.
 
 `assignor.recording` reads the documents and checks their fields.
 """
@@ -12,7 +12,7 @@ A_TIME_MS = 1_795_372_800_000
 A_MEMBER_ID = "words-1-8d7f3a52-5a0b-4f3a-9a86-0a5f6c1d2e3b"
 
 A_SUBSCRIPTION = "AAMAAAABAAVsaW5lcwAAACkAAAALAAAACz8MKx5sHUpTmkMvH15rehAAAAAAAAAAAAAAAAAAAAAAAAAAAAD///////8="
-"""The subscription of a first join to `A_DEFINITION`, as base64."""
+"""The subscription of a first join to the group of `A_DEFINITION`, as base64."""
 
 AN_ASSIGNMENT = (
     "AAMAAAABAAVsaW5lcwAAAAIAAAAAAAAAAQAAAEAAAAALAAAACwAAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAH//"

@@ -1,6 +1,6 @@
 """The answers about groups, their rebalances and their stored logs, and the results of computations for a caller.
 
-Later releases may add fields.
+Later releases may add fields to these answers.
 """
 
 import operator
@@ -55,7 +55,7 @@ class UnreadableGroupLine(BaseModel):
 
 class QuotaAnswer(BaseModel):
     used: int = Field(examples=[1])
-    allowed: int | None = Field(description="The limit; null when there is none.", examples=[100])
+    allowed: int | None = Field(description="The limit; null when there is no limit.", examples=[100])
 
 
 class QuotasAnswer(BaseModel):
@@ -95,7 +95,7 @@ class LastRebalanceAnswer(BaseModel):
     error: str | None = Field(examples=[None])
     error_code: int
     missing_topics: list[str] = Field(examples=[[]])
-    revision: int = Field(examples=[1], description="The revision of the definition from which it was computed.")
+    revision: int = Field(examples=[1], description="Revision of the definition for this rebalance.")
 
 
 class NoticeAnswer(BaseModel):
@@ -164,8 +164,9 @@ class GroupMemberAnswer(BaseModel):
 
 
 class TaskCopyAnswer(BaseModel):
-    """One copy of a task. `lag`: the copy's lag in records; -2 for a running active task, -3 when not known, null for a
-    stateless task. `end_offset_sum`: the sum of the end offsets of the task's changelogs, null when not known.
+    """One copy of a task. `lag`: the copy's lag in records; -2 for a running active task, -3 if the lag is not known,
+    null for a stateless task. `end_offset_sum`: the sum of the end offsets of the task's changelogs, null when not
+    known.
     """
 
     task: TaskId
@@ -205,13 +206,13 @@ class GroupAnswer(_ShownGroup):
 
 
 class StoredRecordAnswer(BaseModel):
-    """One record of a stored log. `problem`: the damage of the record; null when the record is as it was written."""
+    """One record of a stored log. `problem`: the damage of the record; null when the record is not damaged."""
 
     sequence: int = Field(examples=[1])
-    body: str | None = Field(description="A record as JSON; null when it cannot be read.", examples=['{"type": "..."}'])
-    body_base64: str | None = Field(description="The stored bytes, when they are no text.", examples=[None])
-    checksum: int | None = Field(description="CRC-32 of group, number and body; null when it cannot be read.")
-    ends_commit: bool | None = Field(description="True if it ends its transaction; null when it cannot be read.")
+    body: str | None = Field(description="The record as JSON; null if not readable.", examples=['{"type": "..."}'])
+    body_base64: str | None = Field(description="The stored bytes, if they are not text.", examples=[None])
+    checksum: int | None = Field(description="CRC-32 of group, number and body; null if the record is not readable.")
+    ends_commit: bool | None = Field(description="True if the record ends its transaction; null if not readable.")
     intact: bool
     problem: str | None = Field(examples=[None])
 
@@ -231,7 +232,7 @@ class KeptOfLog(BaseModel):
     the group's values after this record.
     """
 
-    # FastAPI makes this answer from the plan of a repair
+    # FastAPI makes this answer from the attributes of a planned repair
     model_config = ConfigDict(from_attributes=True)
 
     records: int = Field(validation_alias="kept_records", examples=[1])
@@ -241,8 +242,8 @@ class KeptOfLog(BaseModel):
 
 
 class DroppedOfLog(BaseModel):
-    """The records that a repair drops, readable or not. `members`: the members that have to join again. `generations`:
-    the generations that are known to have begun in these records.
+    """The records that a repair drops, including unreadable records. `members`: the members that have to join again.
+    `generations`: the generations that are known to have begun in the dropped records.
     """
 
     records: int = Field(examples=[4])
@@ -267,8 +268,9 @@ class RepairAnswer(BaseModel):
 
 
 class HoldOfRebalance(BaseModel):
-    """The wait of a rebalance for approval. `ended`: `approved`, `discarded`, `time-limit`, `hold-ended` or `replaced`
-    (by another rebalance); null while the rebalance waits.
+    """A rebalance's wait for approval: its start and its end, with the caller and the reason. `ended`: `approved`,
+    `discarded`, `time-limit`, `hold-ended`, or `replaced` if another rebalance replaced this one; null while the
+    rebalance waits.
     """
 
     since_ms: TimeMs
@@ -279,9 +281,9 @@ class HoldOfRebalance(BaseModel):
 
 
 class RebalanceLine(BaseModel):
-    """One recorded rebalance. `outcome`: `held` while the rebalance waits for approval; it stays `held` if another
-    rebalance has replaced it. `hold`: only present if the rebalance waited. `led_by`: only present if another leader
-    reported the rebalance.
+    """One recorded rebalance. `outcome`: the outcome of the rebalance; `held` while the rebalance waits for approval,
+    and also if another rebalance replaced the waiting rebalance. `hold`: only present if the rebalance waited.
+    `led_by`: only present if another leader reported the rebalance.
     """
 
     generation_id: Generation
@@ -309,8 +311,8 @@ class RebalanceList(BaseModel):
 
 class RebalanceExplanation(BaseModel):
     """The explanation of a rebalance. `same_result`: true if the rebalance has the same result when it is computed
-    again. `explanations`: the reason for each task's place, in words (`text`) and as data, as in `output.explanations`
-    of rebalance/1.
+    again. `explanations`: for each task, the reason why its copies are where they are, in words (`text`) and as data,
+    as in `output.explanations` of rebalance/1.
     """
 
     group_id: GroupId
@@ -328,8 +330,9 @@ class AssignAnswer(BaseModel):
 
 
 class SimulateAnswer(BaseModel):
-    """A forecast of the next rebalances. `forecast`: the end of the forecast (`end`), totals over all rebalances, the
-    measures of each rebalance (`rounds`), the final place of every task, and the `model`. Times in milliseconds.
+    """A forecast of the next rebalances. `forecast`: the reason why the forecast ends (`end`), totals over all
+    rebalances, the measures of each rebalance (`rounds`), the final place of every task, and the `model`. Times in
+    milliseconds.
     """
 
     id: str = Field(examples=[A_REBALANCE["id"]])

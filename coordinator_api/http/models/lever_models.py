@@ -13,7 +13,7 @@ move.
 """
 
 Forecast = Annotated[dict[str, Any], Field(examples=[{"end": "stable", "stable_after_ms": 500, "active_moves": 1}])]
-"""A forecast. The example of this field is shorter than a real document."""
+"""A forecast. The example of a document in this field is shorter than a real document."""
 
 
 class RejoinGraceBody(StrictBody):
@@ -40,9 +40,9 @@ class GenerationAnswer(BaseModel):
 
 
 class LeverAnswer(BaseModel):
-    """The caller that set a lever, with the time and the reason."""
+    """The caller that set a lever, the time at which it was set, and the reason."""
 
-    # FastAPI makes this answer from a `Lever` of the group
+    # FastAPI makes this answer from the attributes of a `Lever`
     model_config = ConfigDict(from_attributes=True, validate_by_name=True)
 
     by: Caller | None = Field(validation_alias=AliasPath("decision", "by"))
@@ -56,7 +56,7 @@ class HoldLever(LeverAnswer):
 
 class HeldAnswer(BaseModel):
     """A rebalance that waits for approval. `outcome`: the outcome of the rebalance if it is approved. `tasks_to_move`:
-    the tasks of which the rebalance takes a copy from a process, not counting warm-ups.
+    the tasks of which the rebalance removes a copy from a process; warm-up copies do not count.
     """
 
     model_config = ConfigDict(from_attributes=True)
@@ -69,9 +69,9 @@ class HeldAnswer(BaseModel):
 
 
 class LookedAtHeld(HeldAnswer):
-    """A held rebalance with its effects. `difference`: the changes `after` an approval, compared with `before`, where
-    every task stays; as in a what-if. `forecast`: as in the answer of `POST /v1/simulate`. `difference` and `forecast`
-    are null when they cannot be computed.
+    """A held rebalance with its effects. `difference`: the changes by an approval, as in a what-if. In `before`, every
+    task stays; `after` is the state after the approval. `forecast`: as in the answer of `POST /v1/simulate`.
+    `difference` and `forecast` are null when they cannot be computed.
     """
 
     difference: dict[str, Any] | None = Field(examples=[{"active_elsewhere": 1, "standbys_new": 0, "tasks": []}])
@@ -106,7 +106,7 @@ class DrainedLever(LeverAnswer):
 
     process_id: ProcessId
     member_id: MemberId | None = Field(examples=[None])
-    safe_to_stop: bool = Field(description="True if no task stands still when it is stopped now.", examples=[False])
+    safe_to_stop: bool = Field(description="True if a stop now interrupts no active task.", examples=[False])
     missing: list[MissingForDrain]
 
 

@@ -1,7 +1,7 @@
 """The bodies that members send, and the answers to these bodies.
 
 A member may be upgraded before its coordinator, so each body may have a few unknown fields, which are ignored. The
-number and size of unknown fields are limited, because unknown fields cost time and memory like other fields.
+number and size of unknown fields are limited, because these fields cost time and memory, too.
 """
 
 import base64
@@ -46,8 +46,8 @@ MAX_UNKNOWN_BYTES = 4_096
 """The largest size of all unknown fields of one body, names and values, as ASCII JSON without spaces."""
 
 TASK_PATTERN = r"^([\s\S]+__)?[0-9]{1,9}_[0-9]{1,9}$"
-"""A task id: `subtopology_partition`, with the name of a named topology before it. A number in a task id has at most
-nine digits, which is enough for any group.
+"""A task id has the form `subtopology_partition`. In a named topology, the topology's name comes first. A number in a
+task id has at most nine digits, which is enough for any group.
 """
 
 _BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
@@ -93,7 +93,7 @@ OffsetSums = Annotated[
 
 
 def _describe_unknown_fields(schema: dict[str, Any]) -> None:
-    # the schema does not mention that any field is allowed: tools would invent a field for the example
+    # the schema does not say that unknown fields are allowed: tools would invent a field for the example
     del schema["additionalProperties"]
     schema["maxProperties"] = len(schema["properties"]) + MAX_UNKNOWN_FIELDS
 
@@ -110,11 +110,11 @@ class _SentByMember(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, json_schema_extra=_describe_unknown_fields)
 
     nesting: ClassVar[int] = 0
-    """The nesting depth of this object in its body."""
+    """The nesting depth of an object in the body of its call."""
 
     @model_validator(mode="after")
     def _bound_unknown_fields(self) -> Self:
-        """Raises ValueError if the objects that are counted together have too many or too large unknown fields."""
+        """Raises ValueError if the unknown fields of the body are too many or too large."""
         ignored = [(body.model_extra, nesting) for body, nesting in self._counted_together() if body.model_extra]
         if sum(len(fields) for fields, _ in ignored) > MAX_UNKNOWN_FIELDS:
             raise ValueError(f"no more than {MAX_UNKNOWN_FIELDS} unknown fields are ignored")
@@ -125,12 +125,12 @@ class _SentByMember(BaseModel):
         return self
 
     def _counted_together(self) -> list[tuple[BaseModel, int]]:
-        """The objects whose unknown fields are counted together, each with its nesting depth."""
+        """The objects of the body whose unknown fields are counted together, each with its nesting depth."""
         return [(self, self.nesting)]
 
 
 Paused = Annotated[bool, Field(exclude_if=operator.not_)]
-"""True if the group is paused. `paused` is left out of an answer while it is false, because most groups are never
+"""True if the group is paused. An answer has no field `paused` if the value is false, because most groups are never
 paused.
 """
 
@@ -140,8 +140,8 @@ class _Answer(BaseModel):
 
 
 class SubscriptionBody(_SentByMember):
-    """A first join (no `member_id`) or a rejoin. Times in milliseconds. Up to 16 unknown fields of together 4 KB are
-    ignored.
+    """A first join (no `member_id`) or a rejoin. Times are in milliseconds. Up to 16 unknown fields of together 4 KB
+    are ignored.
     """
 
     model_config = ConfigDict(json_schema_extra=_describe_joins)
@@ -149,13 +149,13 @@ class SubscriptionBody(_SentByMember):
     member_id: Name | None = None
     group_instance_id: Name | None = Field(None, description="Makes the member a static member.")
     incarnation: Count | None = Field(
-        None, description="Rises at each start of the static member; older incarnations are fenced."
+        None, description="A number that rises at each start of the static member. Older incarnations are fenced."
     )
     client_id: Name | None = Field(None, examples=["words-1"])
     join_id: Annotated[str, Field(min_length=1, max_length=MAX_JOIN_ID_LENGTH)] | None = Field(
         None,
         description="Id of a first join, chosen by the caller. A first join with the same id is a repetition: it makes "
-        "no second member, and its answer has the member id of the first join and the generation for which the member "
+        "no second member. The answer has the member id of the first join, and the generation for which the member "
         "waits now.",
     )
     leave_on_disconnect: bool = Field(
@@ -209,12 +209,12 @@ class NoticeBody(_SentByMember):
 
 
 class ProcessHeartbeatBody(_SentByMember):
-    """One heartbeat for all members of a process. `known`: the `news` of the last answer; while there is nothing newer,
+    """One heartbeat for all members of a process. `known`: the `news` of the last answer. While there is no newer news,
     the answer is held for up to `wait_ms`. Up to 16 unknown fields of together 4 KB are ignored in the body and its
-    `members`, and as many in each of the `notices`.
+    `members`. Each of the `notices` may have 16 unknown fields of together 4 KB, too.
     """
 
-    # fail_fast: reporting an error takes far longer than decoding a member
+    # fail_fast, because reporting one error takes far longer than decoding a member
     members: dict[Name, HeartbeatBody] = Field(
         min_length=1,
         max_length=MAX_PROCESS_MEMBERS,
@@ -268,8 +268,8 @@ class SubscriptionAnswer(_Answer):
 
 class AssignmentAnswer(_Answer):
     """The assignment of a member. `assignment`: base64 of ConsumerProtocolAssignment. `followup`: true if another
-    rebalance follows by itself, when all members have their assignments, or, if source topics are missing, when the
-    topics exist.
+    rebalance follows without a further call. It follows when all members have their assignments. If source topics are
+    missing, it follows when the topics exist.
     """
 
     generation_id: Generation
@@ -278,9 +278,9 @@ class AssignmentAnswer(_Answer):
 
 
 class HeartbeatAnswer(_Answer):
-    """The answer to a heartbeat. `rejoin`: the member has to send its subscription. `stop`: the member has to leave and
-    end. `generation_id`: the group's generation. `paused`: the member must not process records, by an operator's
-    command; left out when false.
+    """The answer to a heartbeat. `rejoin`: true if the member has to send its subscription. `stop`: true if the member
+    has to leave and end. `generation_id`: the group's generation. `paused`: true if an operator has paused the group,
+    so that the member must not process records. An answer has no field `paused` if the value is false.
     """
 
     state: State
@@ -292,7 +292,7 @@ class HeartbeatAnswer(_Answer):
 
 class MemberNewsAnswer(_Answer):
     """The news for one member. `rejoin`, `stop`: as in `HeartbeatAnswer`. `assignment_generation`: the generation of
-    the assignment that the member can fetch now; 0 if there is none.
+    the assignment that the member can fetch now; 0 if the member has no assignment to fetch.
     """
 
     rejoin: bool = Field(examples=[False])
@@ -308,8 +308,8 @@ class MemberRefusal(_Answer):
 
 
 class ProcessHeartbeatAnswer(_Answer):
-    """The answer to the heartbeat of a process. `news`: a digest of all other fields but `state`; the process sends it
-    as `known` with its next heartbeat. `paused`: as in `HeartbeatAnswer`, for all members.
+    """The answer to the heartbeat of a process. `news`: a digest of all other fields except `state`. The process sends
+    this digest as `known` with its next heartbeat. `paused`: as in `HeartbeatAnswer`, for all members.
     """
 
     state: State

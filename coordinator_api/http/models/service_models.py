@@ -1,4 +1,4 @@
-"""The service itself: its tokens, its health, its release, and the form of its errors."""
+"""The bodies and answers about the service itself: its tokens, its health, its release, and the form of its errors."""
 
 from typing import Literal
 
@@ -34,8 +34,8 @@ class _TokenAnswer(BaseModel):
 
 
 class CreatedTokenAnswer(_TokenAnswer):
-    """A new token. `token`: shown only in this answer. `note`: a further effect of the call that created the token;
-    null if there is none.
+    """A new token. `token`: the new token, which only this answer shows. `note`: a further effect of the call that
+    created the token; null if it had no further effect.
     """
 
     token: str = Field(examples=["asg_" + "x" * 43])
@@ -57,7 +57,9 @@ class TokenList(BaseModel):
 
 
 class ServiceAnswer(BaseModel):
-    """The description of the service. `links`: the main addresses of the service, each under a word for its content."""
+    """The description of the service. `links`: the main addresses of the service. The name of each field says what its
+    address shows.
+    """
 
     service: str = Field(examples=["assignor coordinator"])
     what: str = Field(examples=["The leader of Kafka Streams groups as a durable HTTP service."])
@@ -66,9 +68,9 @@ class ServiceAnswer(BaseModel):
 
 
 class VersionAnswer(BaseModel):
-    """The answer of /version: the release of the service, its API versions, and the Kafka version it equals.
-    `api_versions`: the first parts of the addresses. `kafka_version`: the Kafka Streams release with the same
-    assignments.
+    """The answer of /version: the release of the service, its API versions, and the Kafka version whose assignments it
+    computes. `api_versions`: the API versions, which are the first part of each address, such as `v1`. `kafka_version`:
+    the Kafka Streams release that computes the same assignments.
     """
 
     version: str = Field(examples=["1.2.3"])

@@ -54,8 +54,8 @@ async def declare_group(
     """Declare a group (201) or give it another definition (200), which its next rebalance uses.
 
     While the group has members, another topology or another cluster is refused (409 `INCONSISTENT_GROUP_PROTOCOL`)
-    unless `replace=true`. The problem says how the definitions differ, and has the origin of the present definition:
-    `revision`, `declared_by` and `declared_at_ms`.
+    unless `replace=true`. The problem names the differences of the two definitions. Its fields `revision`,
+    `declared_by` and `declared_at_ms` describe the present definition.
     """
 
     if replace:
@@ -79,16 +79,16 @@ async def declare_group(
 
 @router.get("", responses={200: {"model": GroupList}})
 async def list_groups(request: Request, coordinator: TheCoordinator) -> Response:
-    """Every group that the caller may see, whichever coordinator owns it.
+    """Every group that the caller may see, on all coordinators.
 
     Each group has its id, state, generation, number of members, next probing rebalance, error, and the leader outside
     this service if there is one (`led_by`).
 
-    `condition`: the reason why a Stable group does no work; null when it works. `notices`: the number of notices of the
-    group's processes in the last day. `unreadable`: groups whose log cannot be read; the service does not lead them.
-    The state of a group whose coordinator does not answer within a second is `Unknown`. A call with the header
-    `Assignor-Asked-By: coordinator`, which coordinators send to each other, gets only the groups of this coordinator.
-    `quotas`: the use and the limits of the caller's prefix; null for a caller that sees all groups.
+    `condition`: the reason why a Stable group does no work; null for a group that works. `notices`: the number of
+    notices of the group's processes in the last day. `unreadable`: groups whose log cannot be read. The service does
+    not lead these groups. The state of a group whose coordinator does not answer within a second is `Unknown`. A call
+    with the header `Assignor-Asked-By: coordinator`, which coordinators send to each other, gets only the groups of
+    this coordinator. `quotas`: the use and the limits of the caller's prefix; null for a caller that sees all groups.
     """
     principal = principal_of(request)
     others: OtherCoordinators = request.app.state.other_coordinators
@@ -111,8 +111,8 @@ async def describe_group(request: Request, group_id: GroupId, coordinator: TheCo
 
 
 async def _description(group_id: str, coordinator: Coordinator) -> Response:
-    """Describes a group. Few descriptions run at a time, because a large one occupies a thread that heartbeats may
-    need.
+    """Describes a group. Only a few descriptions run at one time, because the description of a large group occupies a
+    thread that heartbeats may need.
     """
     runtime = coordinator.group(group_id)
     async with coordinator.descriptions:
@@ -144,11 +144,11 @@ async def drain_group(
     instance: DrainedInstance = None,
     member: DrainedMember = None,
 ) -> None:
-    """Tell every member to stop, in the answer to its next heartbeat. A PUT ends the drain.
+    """Order every member to stop, in the answer to its next heartbeat. A PUT of the group ends this drain.
 
-    With `instance` or `member`, no member has to stop. The tasks of this instance or member move to others, each as
-    soon as another instance has caught up on the task. `GET` says when the instance or member can be stopped. The drain
-    ends when the instance or member is gone, or by `DELETE`.
+    With `instance` or `member`, the call stops no member. The tasks of this instance or member move to other instances,
+    each as soon as another instance has caught up on the task. `GET` shows whether the instance or member can be
+    stopped. The drain ends when the instance or member is gone, or by `DELETE`.
     """
     event: events.Drain | events.SetInstanceDrain = events.Drain()
     if instance is not None or member is not None:

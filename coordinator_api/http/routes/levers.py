@@ -1,7 +1,7 @@
 """The levers of `/v1/groups/{group}`: operator commands that Kafka does not have.
 
-Each call of a lever has a `?reason=`, which `RequestGuard` has checked. The audit log has the caller, the time and the
-reason. As long as a lever is set, the group's document has the caller, the time and the reason as well.
+A call of a lever may have a `?reason=`, which `RequestGuard` has checked. The audit log has the call's caller, time and
+reason. While a lever is set, the group's document has the lever's caller, time and reason, too.
 """
 
 import asyncio
@@ -50,26 +50,26 @@ _HOLD = JsonBody(HoldBody)
 
 HeldGeneration = Annotated[
     int | None,
-    Query(
-        ge=0, le=JAVA_INT_MAX, description="Generation of the examined rebalance. By default that of the waiting one."
-    ),
+    Query(ge=0, le=JAVA_INT_MAX, description="Generation of the examined rebalance; by default the one that waits."),
     DIGITS,
 ]
 
 
 @router.post("/{group}/rebalance", status_code=204)
 async def request_rebalance(request: Request, group: RequestedGroup) -> None:
-    """Start a rebalance now. The reason is recorded with the rebalance. Refused for a group without members."""
+    """Start a rebalance now. The reason is recorded with the rebalance. The call is refused if the group has no
+    members.
+    """
     await _apply(group, events.RequestRebalance(reason_of(request)))
 
 
 @router.post("/{group}/pause", status_code=204)
 async def pause_group(request: Request, group: RequestedGroup) -> None:
-    """Pause all members: they process no records until a resume, but restore, keep standbys up to date and stay
-    members.
+    """Pause all members: they process no records until the group is resumed. Paused members stay in the group, restore
+    their state and keep standbys up to date.
 
     The answers to heartbeats notify members of the pause. A second pause changes nothing: the caller and the reason of
-    the first one stay.
+    the first pause stay.
     """
     await _apply(group, events.SetLever(LeverName.PAUSE, True, caller(request), reason_of(request)))
 
@@ -87,11 +87,12 @@ async def set_rejoin_grace(
     group_id: GroupId,
     coordinator: TheCoordinator,
 ) -> None:
-    """Reserve the tasks of members that leave: a process that is back within `grace_ms` continues with its tasks, and
-    no rebalance runs. A process that crashes, instead of leaving, gets no grace.
+    """Reserve the tasks of members that leave. A process that comes back within `grace_ms` continues with its tasks,
+    and no rebalance runs. A process that crashes without leaving gets no grace.
     """
     event = events.SetLever(LeverName.REJOIN_GRACE, True, caller(request), reason_of(request), body.grace_ms)
-    # called before the group is looked up, so that the audit line of a refusal has the value
+    # `note_lever` is called before the search for the group, so that the audit line of a refused call has the value,
+    # too
     note_lever(request, event)
     await _apply(coordinator.group(group_id), event)
 
@@ -107,7 +108,7 @@ async def show_drain(
     group: RequestedGroup, coordinator: TheCoordinator, instance: DrainedInstance = None, member: DrainedMember = None
 ) -> Response:
     """Show whether the drained instance or member can be stopped. If the instance or member cannot be stopped yet, the
-    answer has each task that still has to move, with the instance that takes the task, and the lag.
+    answer has each task that still has to move, the instance that gets the task, and the lag.
     """
     process_id, member_id = one_drained(instance, member)
     coordinator.overload.admit("describe")
@@ -130,8 +131,8 @@ async def end_instance_drain(
     instance: DrainedInstance = None,
     member: DrainedMember = None,
 ) -> None:
-    """End the drain of an instance or of a member, so that it may have tasks again. A PUT ends the drain of a whole
-    group.
+    """End the drain of an instance or of a member, so that it may have tasks again. A PUT of the group ends the drain
+    of a whole group.
     """
     event = events.SetInstanceDrain(False, *one_drained(instance, member))
     note_lever(request, event)
@@ -178,11 +179,11 @@ async def show_hold(request: Request, group: RequestedGroup, coordinator: TheCoo
 async def hold_rebalances(
     request: Request, body: Annotated[HoldBody, Depends(_HOLD)], group_id: GroupId, coordinator: TheCoordinator
 ) -> None:
-    """Have each computed rebalance that takes a task from a running owner wait for approval.
+    """Hold each computed rebalance that takes a task from a running owner, until an operator approves it.
 
-    Members keep processing meanwhile. The rebalance waits at most for the time limit; then it is carried out without
-    approval. Tasks without a running owner are placed at once. A second call replaces the time limit, also for a
-    rebalance that already waits.
+    Members keep processing meanwhile. After the time limit, the rebalance is carried out without approval. Tasks
+    without a running owner are placed at once. A second call replaces the time limit. The new time limit also holds for
+    a rebalance that already waits.
     """
     event = events.SetLever(LeverName.HOLD, True, caller(request), reason_of(request), body.time_limit_ms)
     note_lever(request, event)

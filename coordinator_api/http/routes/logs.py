@@ -22,8 +22,8 @@ router = named_router(prefix="/v1/groups/{group}", tags=["logs"], responses=prob
 
 FORMAT: Literal["group-log/1"] = "group-log/1"
 PIECE_RECORDS = 64
-"""The number of records in one piece of the answer. A record has some hundred bytes, or some hundred kilobytes after a
-large rebalance.
+"""The number of records in one piece of the answer. Most records have some hundred bytes. The record of a large
+rebalance has some hundred kilobytes.
 """
 
 
@@ -43,19 +43,20 @@ async def repair_log(
     coordinator: TheCoordinator,
     execute: Annotated[bool, Query(description="Carry out the repair. By default nothing is changed.")] = False,
 ) -> RepairAnswer:
-    """Plan the repair of a log that cannot be read: the records that it keeps and drops. With `execute=true`, carry it
-    out.
+    """Plan the repair of a log that cannot be read: the answer has the records that the repair keeps and drops. With
+    `execute=true`, carry out the repair.
 
-    Whole commits before the damage are kept. The group then has no members, and a generation above every generation
-    that members may have got. The repaired group is led again at once: its members get `UNKNOWN_MEMBER_ID` and join
-    again by themselves. If the group is still led, nothing is lost, because its log is written again from memory. 409
-    `INCONSISTENT_GROUP_PROTOCOL`: the log can be read. 409 `CORRUPT_MESSAGE`: no record can be kept.
+    A repair keeps the complete commits before the damage. The repaired group has no members, and its generation is
+    above every generation that members may have got. The repaired group is led again at once: its members get
+    `UNKNOWN_MEMBER_ID` and join again by themselves. If the service still leads the group, nothing is lost, because the
+    service writes the log again from memory. 409 `INCONSISTENT_GROUP_PROTOCOL`: the log can be read. 409
+    `CORRUPT_MESSAGE`: no record can be kept.
     """
     return _answer(await coordinator.repair(group_id, execute=execute))
 
 
 def _pieces(stored: StoredLog, problem: str | None) -> Iterator[bytes]:
-    """Yields a `StoredLogAnswer` in pieces of some records, because a log may be large."""
+    """Yields the JSON of a `StoredLogAnswer` in pieces of `PIECE_RECORDS` records, because a log may be large."""
     head = StoredLogAnswer(
         format=FORMAT, group_id=stored.group_id, sequence=stored.sequence, problem=problem, records=[]
     )

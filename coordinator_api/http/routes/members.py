@@ -136,8 +136,8 @@ async def fetch_assignment(
     wait_ms: WaitMs = 0,
     instance_id: InstanceId = None,
 ) -> Response:
-    """Fetch the assignment of `min_generation` or later. The call waits up to `wait_ms` for the assignment; 204 if
-    there is none after this time.
+    """Fetch the assignment of `min_generation` or later. The call waits up to `wait_ms` for the assignment. The answer
+    is 204 if there is no such assignment after this time.
 
     With `Accept: application/octet-stream` the body has only the bytes of the assignment, and headers have the other
     fields.
@@ -180,14 +180,14 @@ async def process_heartbeat(
     body: Annotated[ProcessHeartbeatBody, Depends(_PROCESS_HEARTBEAT)],
     wait_ms: WaitMs = 0,
 ) -> Response:
-    """Keep the sessions of all members of a process alive. The call is held while there is no news since `known`, but
-    at most for half of the shortest session, because a held call does not extend sessions.
+    """Keep the sessions of all members of a process alive. The call is held until there is news since `known`, but at
+    most for half of the members' shortest session timeout. The reason is that a held call does not extend sessions.
 
     The process is bound to the connection of this call: when the connection breaks, the members that joined with
     `leave_on_disconnect` are removed soon.
     """
     wait_s = min(wait_ms, coordinator.settings.longpoll_max_wait_ms) / 1000
-    # above longpoll.max.count, a heartbeat is answered at once: it is never refused
+    # a heartbeat is never refused: above longpoll.max.count, it is answered at once
     waits = wait_s > 0 and body.known is not None and not coordinator.long_polls.is_full
     connection = connection_of(request)
 
@@ -217,7 +217,9 @@ async def leave(
 
 
 class RawAssignment(Response):
-    """Sends the pieces of an assignment one by one, so that pieces that all members share are not copied."""
+    """A response that sends the pieces of an assignment one by one. So the pieces that all members share are not
+    copied.
+    """
 
     def __init__(self, ready: AssignmentReady) -> None:
         self._parts: AssignmentParts = ready.assignment
@@ -237,7 +239,9 @@ class RawAssignment(Response):
 
 
 async def _check_subscription(subscription: bytes) -> None:
-    """Refuse a subscription that the leader cannot read, before it reaches the group: Kafka's leader would crash."""
+    """Refuses a subscription that the leader cannot read, before the subscription reaches the group. Kafka's leader
+    would crash.
+    """
     try:
         if len(subscription) > OFF_LOOP_BYTES:
             await asyncio.to_thread(decode_member, subscription)

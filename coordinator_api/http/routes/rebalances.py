@@ -58,14 +58,15 @@ async def list_rebalances(
     responses={200: {"model": GenerationAnswer}, **problems(404, 409, 415)},
     openapi_extra=described_body(
         RebalanceDocument,
-        description="A rebalance/1 document of this group with its output and the source `kafka`; docs/formats.md "
-        "describes it.",
+        description="A rebalance/1 document of this group with its output and the source `kafka`. docs/formats.md "
+        "describes rebalance/1.",
     ),
 )
 async def report_rebalance(
     request: Request, response: Response, group_id: GroupId, coordinator: TheCoordinator
 ) -> GenerationAnswer:
-    """Report a rebalance that was led elsewhere: 201 if it is new, 200 if it is known, 409 if it is too old.
+    """Report a rebalance of another leader: 201 if the rebalance is new, 200 if it is known already, 409 if it is too
+    old.
 
     The first report creates the group, which is shown like any other group. Members of a group that is led elsewhere
     cannot join at this service.
@@ -95,7 +96,7 @@ async def explain_rebalance(
     task: Annotated[str | None, Query(pattern=TASK_PATTERN, max_length=300)] = None,
 ) -> Response:
     """The reason for the place of every task, or of one task (`task=0_3`)."""
-    # the limits cover the read as well, so an overloaded service refuses before it reads
+    # the read counts as part of the computation, so an overloaded service refuses the call before it reads
     with refusing_input(), computing(request, coordinator):
         chosen = None if task is None else TaskId.parse(task)
         stored = await _recorded(coordinator, group_id, generation)

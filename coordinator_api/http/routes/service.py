@@ -61,11 +61,13 @@ async def livez() -> Health:
 
 @router.get("/readyz", tags=["health"])
 async def readyz(coordinator: TheCoordinator) -> Readiness:
-    """503 while the service is stopping, or if a test write to the store cannot be read back within 2 s.
+    """Show whether the service can answer calls: 503 while the service is stopping, or if a test write to the store
+    cannot be read back within 2 s.
 
-    `parts`: the status of each part; `groups` says whether the logs of some groups cannot be read. A group with an
-    unreadable log does not make the service unready, because the service leads the other groups. On PostgreSQL, `lease`
-    says whether the coordinator's lease is valid: 503 while it is not.
+    `parts`: the status of each part of the service. The part `groups` shows whether the logs of some groups cannot be
+    read. A group with an unreadable log does not make the service unready, because the service leads the other groups.
+    On PostgreSQL, `lease` says whether the coordinator's lease is valid. The status is 503 while the lease is not
+    valid.
     """
     # health checks need no token, so they reveal neither ids nor numbers of groups
     groups = "some cannot be read" if coordinator.unreadable else "ok"

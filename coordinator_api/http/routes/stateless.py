@@ -1,6 +1,6 @@
 """`POST /v1/assign`, `POST /v1/simulate`: compute an answer for one recorded rebalance or placement problem.
 
-The answer is computed in a worker process; nothing is stored.
+A worker process computes the answer. The answer is not stored.
 """
 
 from collections.abc import Callable
@@ -45,7 +45,7 @@ _Ms = Annotated[int, Field(ge=0, le=LONGEST_MS), DIGITS]
 
 class _ForecastQuery(BaseModel):
     max_rounds: Annotated[int | None, Field(ge=1, le=MAX_ROUNDS), DIGITS] = Field(
-        None, description="Most rebalances, the recorded one included; by default the most that the service allows."
+        None, description="Largest number of rebalances, including the recorded one. Default: the service's limit."
     )
     restore_records_per_s: _Rate = _DEFAULT.restore_records_per_s
     standby_records_per_s: _Rate = _DEFAULT.standby_records_per_s
@@ -54,7 +54,7 @@ class _ForecastQuery(BaseModel):
         ge=0,
         le=HIGHEST_RATE,
         allow_inf_nan=False,
-        description="Records that each running stateful task appends.",
+        description="Number of records that each running stateful task appends in a second.",
     )
     rebalance_ms: _Ms = _DEFAULT.rebalance_ms
     session_timeout_ms: _Ms = _DEFAULT.session_timeout_ms
@@ -75,8 +75,8 @@ async def forecast_once(
 async def _computed(
     request: Request, coordinator: Coordinator, compute: Callable[..., bytes], *asked: object
 ) -> Response:
-    """Answers with the result of `compute` for the document. Raises Problem for a body, or bytes in it, that cannot be
-    used.
+    """Answers with the result of `compute` for the document. Raises Problem if the body, or bytes within the body,
+    cannot be used.
     """
     with computing(request, coordinator):
         answer = await run_on_document(

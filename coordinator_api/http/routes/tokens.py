@@ -31,8 +31,8 @@ TheTokens = Annotated[CreatedTokens, Depends(_created_tokens)]
 async def list_tokens(request: Request, tokens: TheTokens) -> Response:
     """Lists the tokens that the caller may see, without their secret values: the service stores only hashes.
 
-    `source`: `database` for tokens that were created over HTTP, which may be revoked; otherwise the name of the setting
-    that contains the token.
+    `source`: `database` for a token that was created over HTTP, and that may be revoked. For any other token, the name
+    of the setting that contains the token.
     """
     return answer(TokenList(tokens=await tokens.visible_to(principal_of(request))))
 
@@ -41,8 +41,8 @@ async def list_tokens(request: Request, tokens: TheTokens) -> Response:
 async def create_token(request: Request, tokens: TheTokens, body: Annotated[TokenBody, Depends(_TOKEN)]) -> Response:
     """Create a token (201). Only this answer contains the secret value.
 
-    The first token of a service has to be an admin token for all groups. From then on every call needs a token; the
-    answer's `note` says so.
+    The first token of a service has to be an admin token for all groups. After the first token is created, every call
+    needs a token. The `note` of the answer says so.
     """
     with refusing_input():
         principal = Principal(
