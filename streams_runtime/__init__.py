@@ -1,7 +1,7 @@
-"""Kafka Streams' runtime in Python: it runs the tasks that the group assigns to this process.
+"""The runtime of Kafka Streams in Python, which runs the tasks that the group assigns to this process.
 
-Everything that an application needs can be imported from here. A name is loaded when it is first used, so importing
-this package costs nothing. Starting points:
+An application can import everything that it needs from this package. The module behind a name is loaded when the name
+is first used, so the import of this package is fast. Starting points:
 
 ========================  =============================================================  ==============================
 task of the user          starting point                                                 code
@@ -23,11 +23,11 @@ read its stores           `GET /v1/stores/...` of an instance; `StateStoreClient
 watch a restore           `RestoreProgress`, or your own `RestoreListener`               `instance/restore/`
 ========================  =============================================================  ==============================
 
-The layers, from the group protocol down to the bytes: in `membership/`, a `member_machine` makes the decisions of one
-member, `process_membership` calls the coordinator for all members of the process, and `rebalance_mailbox` passes the
-members' orders to the stream threads. In `instance/`, a `stream_thread` loops over the steps of `thread_work`. These
-steps run the tasks of `tasks/`; `instance/restore/` restores the stores of the tasks; `logs/` stores all records.
-docs/runtime/ describes the behaviour of each layer.
+The package has layers, from the group protocol down to the bytes. In `membership/`, a `member_machine` makes the
+decisions of one member. `process_membership` calls the coordinator for all members of the process. `rebalance_mailbox`
+passes the orders of a member to its stream thread. In `instance/`, a `stream_thread` loops over the steps of
+`thread_work`. The steps of `thread_work` run tasks, which are in `tasks/`. `instance/restore/` restores the stores of
+the tasks. `logs/` stores all records. docs/runtime/ describes the behaviour of each layer.
 """
 
 from typing import TYPE_CHECKING

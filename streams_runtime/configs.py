@@ -1,8 +1,8 @@
-"""A member's configs under Kafka's dotted names, with Kafka's defaults and bounds.
+"""The configs of a member, with Kafka's dotted names, defaults and bounds.
 
 Source: `StreamsConfig` of 4.3.1. Keys about placement (`num.standby.replicas`, ...) belong to `assignor.configs` and
-become part of the group's definition. An unknown key is an error whose message has advice: the nearest known key, or
-this project's equivalent of a Kafka key.
+become part of the group's definition. An unknown key raises an error. The error message names the most similar known
+key, or the key that this project has in place of Kafka's.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ DEFAULT_SESSION_TIMEOUT_MS = 45_000
 REUSE_KTABLE_SOURCE_TOPICS = "reuse.ktable.source.topics"
 MERGE_REPARTITION_TOPICS = "merge.repartition.topics"
 OPTIMIZATIONS = frozenset({REUSE_KTABLE_SOURCE_TOPICS, MERGE_REPARTITION_TOPICS, "single.store.self.join"})
-"""The values that `topology.optimization` may list. There are no joins of two streams here, so
-`single.store.self.join` changes nothing.
+"""The optimizations that the config `topology.optimization` may list. `single.store.self.join` has no effect, because
+the DSL has no joins of two streams.
 """
 
 
@@ -48,9 +48,9 @@ class ProcessingGuarantee(StrEnum):
 
 
 def _values(read: Callable[[str, object, str], object], accepted: str = "") -> Mapping[str, Any]:
-    """Returns the metadata of a field of `StreamsConfig`. `read`: a function of the key, the given value and the place
-    for an error, which returns the field's value or raises InputError. `accepted`: the accepted values, worded as in
-    the documentation; "" for any text.
+    """Returns the metadata of a field of `StreamsConfig`. `read`: a function that takes the key, the given value and
+    the source of the configs for an error message. The function `read` returns the field's value, or raises InputError.
+    `accepted`: a text for the documentation that describes the accepted values; "" if any text is accepted.
     """
     return {"read": read, "accepted": accepted}
 
@@ -97,7 +97,8 @@ def _text(key: str, value: object, where: str) -> str:
 
 def _secret(key: str, value: object, where: str) -> str:
     if not isinstance(value, str) or not value:
-        raise InputError(f"{key} must be text", where)  # without the value, which is secret
+        # the error does not quote the value, because the value is secret
+        raise InputError(f"{key} must be text", where)
     return value
 
 
@@ -139,17 +140,19 @@ def _optimization(key: str, value: object, where: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class StreamsConfig:
-    """The configs of one instance. Times are in milliseconds. None may be given for a config whose default is None.
+    """The configs of one instance. Times are in milliseconds. If the default of a config is None, None is also an
+    accepted value.
 
-    `commit_interval_ms` None: 30 s, or 100 ms under exactly-once. `bootstrap_servers`: the servers of Kafka, or
-    `embedded:<directory>` for the log in a SQLite file, which needs no server. `application_server`: host:port under
-    which an instance on Spark serves its stores; port 0 picks a free port. `application_server` None: a free port of
-    the executor's host, or of loopback while there is no token. `application_server_ssl_*`: the TLS settings of the
-    endpoint at `application_server`, which serves plain HTTP without a certificate. `restore_batch_records`,
-    `restore_pass_ms`: the most records, and the longest time, that one pass of a thread restores while other tasks run.
-    `record_pass_ms`: the longest time that one pass processes records before it punctuates and commits.
-    `topology_optimization`: a subset of `OPTIMIZATIONS`; None: not given. `kafka_properties`: properties of Kafka's
-    clients; may contain secrets.
+    `commit_interval_ms`: None for 30 s, or for 100 ms under exactly-once. `bootstrap_servers`: the addresses of Kafka's
+    brokers, or `embedded:<directory>` for a log in a SQLite file, which needs no server. `application_server`:
+    host:port at which an instance on Spark answers queries of its stores. Port 0 stands for any free port.
+    If `application_server` is None, the instance uses a free port, on the executor's host if there is a token,
+    otherwise on loopback. `application_server_ssl_*`: the TLS settings of the endpoint at `application_server`. Without
+    a certificate, the endpoint serves plain HTTP. `restore_batch_records`: the largest number of records that one pass
+    of a thread restores while other tasks run. `restore_pass_ms`: the longest time that one pass of a thread restores
+    records while other tasks run. `record_pass_ms`: the longest time that one pass of a thread processes records before
+    it punctuates and commits. `topology_optimization`: a subset of `OPTIMIZATIONS`; None if the config was not given.
+    `kafka_properties`: the properties of Kafka's clients, which may contain secrets.
     """
 
     application_id: str = field(metadata=_values(_text))
@@ -160,7 +163,7 @@ class StreamsConfig:
     )
     commit_interval_ms: int | None = field(default=None, metadata=_whole(0))
     linger_ms: int = field(default=DEFAULT_LINGER_MS, metadata=_whole(0, JAVA_INT_MAX))
-    # Kafka has no limit; here one heartbeat of the process has the data of all its threads
+    # Kafka has no limit. In this project, one heartbeat of the process contains the data of all threads.
     num_stream_threads: int = field(default=1, metadata=_whole(1, 1_000))
     max_task_idle_ms: int = field(default=0, metadata=_whole(-1))
     task_timeout_ms: int = field(default=300_000, metadata=_whole(0))
@@ -198,16 +201,19 @@ class StreamsConfig:
     def spreads_over_hosts(self) -> bool:
         """True if neither `client.tag.*` nor `rack.aware.assignment.tags` is given.
 
-        With `spreads_over_hosts`, each instance has the tag HOST_TAG of its host, and standbys are spread over that
-        tag: a standby is placed on another host than the active copy if there is another host. An empty
-        `rack.aware.assignment.tags` disables the spreading over hosts. Differs from Kafka: Kafka sets no tag, so a
-        standby may be in another process of the active copy's host, and a failure of the host ends both copies.
+        If `spreads_over_hosts` is True, the client tag HOST_TAG of each instance names the instance's host. A standby
+        is placed on another host than the active copy, if there is another host. To disable this placement, set
+        `rack.aware.assignment.tags` to an empty value.
+        Differs from Kafka: Kafka sets no client tag, so the active copy and a standby may be on one host, and fail
+        together.
         """
         return not self.client_tags and RACK_AWARE_ASSIGNMENT_TAGS not in self.assignment
 
     @property
     def placement(self) -> Mapping[str, object]:
-        """The placement configs in the group's definition: `assignment`, with HOST_TAG if `spreads_over_hosts`."""
+        """The placement configs for the group's definition: `assignment`, and HOST_TAG as rack-aware tag if
+        `spreads_over_hosts` is True.
+        """
         if not self.spreads_over_hosts:
             return self.assignment
         return {**self.assignment, RACK_AWARE_ASSIGNMENT_TAGS: HOST_TAG}
@@ -218,7 +224,7 @@ class StreamsConfig:
 
     @property
     def isolation_level(self) -> IsolationLevel:
-        """The isolation level at which tasks read their input, and their changelogs when they restore."""
+        """The isolation level with which tasks read input topics, and changelogs during a restore."""
         return IsolationLevel.READ_COMMITTED if self.exactly_once else IsolationLevel.READ_UNCOMMITTED
 
     @property
@@ -247,7 +253,7 @@ class StreamsConfig:
 
     @property
     def log_properties(self) -> Mapping[str, str]:
-        """The properties that `open_log` needs in addition to the servers."""
+        """The properties that `open_log` needs in addition to `bootstrap_servers`."""
         if kafka_servers(self.bootstrap_servers) is None:
             return self.kafka_properties
         properties = {**self.kafka_properties, LINGER_MS: str(self.linger_ms)}
@@ -258,7 +264,7 @@ class StreamsConfig:
 
     @classmethod
     def from_dotted(cls, values: Mapping[str, object], where: str = "configs") -> StreamsConfig:
-        """Reads configs by their dotted names. Raises InputError that names the key."""
+        """Returns the configs that are given by dotted names. Raises an InputError that names the invalid key."""
         given = _ReadConfigs.of(values, where)
         for key in ("application.id", "bootstrap.servers"):
             if _FIELD_OF[key].name not in given.fields:
@@ -272,7 +278,9 @@ class StreamsConfig:
         return _checked(configs, where)
 
     def with_dotted(self, values: Mapping[str, object], where: str = "configs") -> StreamsConfig:
-        """These configs with other values for some keys. Raises InputError that names the key."""
+        """Returns a copy of the configs with other values for some keys, given by dotted names. Raises an InputError
+        that names the wrong key.
+        """
         given = _ReadConfigs.of(values, where)
         configs = replace(
             self,
@@ -286,7 +294,7 @@ class StreamsConfig:
 
 @dataclass(frozen=True, slots=True)
 class _ReadConfigs:
-    """Configs that were given by dotted names, after reading. `fields`: the fields of StreamsConfig that are no
+    """The checked values of configs that were given by dotted names. `fields`: the fields of StreamsConfig that are not
     mappings.
     """
 
@@ -316,9 +324,12 @@ class _ReadConfigs:
 
 
 def _checked(configs: StreamsConfig, where: str) -> StreamsConfig:
-    """Raises InputError for contradictory values, and for assignment configs out of their bounds."""
+    """Returns the configs. Raises InputError if values contradict each other, or if an assignment config is out of its
+    bounds.
+    """
     _check_heartbeats(configs, where)
-    AssignmentConfigs.from_dotted(configs.assignment, where)  # raised here, where the user can correct them
+    # only a check: errors are raised here, where the user gives the configs
+    AssignmentConfigs.from_dotted(configs.assignment, where)
     check_names(configs, where)
     _check_properties(configs, where)
     _ = configs.endpoint_tls
@@ -326,7 +337,7 @@ def _checked(configs: StreamsConfig, where: str) -> StreamsConfig:
 
 
 HOST_TAG = "host"
-"""The client tag that names the machine of an instance."""
+"""The client tag whose value is the name of an instance's host."""
 
 _CLIENT_TAG_PREFIX = "client.tag."
 MOST_TAGS, LONGEST_TAG, LONGEST_TAG_VALUE = 5, 20, 30
@@ -334,20 +345,21 @@ MOST_TAGS, LONGEST_TAG, LONGEST_TAG_VALUE = 5, 20, 30
 
 _ASSIGNMENT_KEYS = frozenset(KNOWN_KEYS)
 KAFKA_PROPERTIES = (CLIENT_KEYS | LOG_KEYS) - {"bootstrap.servers", "client.id", LINGER_MS, REPLICATION_FACTOR}
-"""Properties of Kafka's clients that an application's configs may have."""
+"""The properties of Kafka's clients that the configs of an application may contain."""
 
-# a config's key is made from the field's name, so that the two cannot differ
+# the key of a config is computed from the name of its field, so that the two cannot differ
 _FIELD_OF = {one.name.replace("_", "."): one for one in fields(StreamsConfig) if one.metadata}
 
 
 def accepted_values(key: str) -> str:
-    """The values that a key of `StreamsConfig` may have, worded as in the documentation; "" for any text."""
+    """Returns a text that describes the accepted values of a config; "" if any text is accepted."""
     setting = _FIELD_OF.get(key)
     return "" if setting is None else str(setting.metadata["accepted"])
 
 
 def check_names(configs: StreamsConfig, where: str) -> None:
-    """Checks the configs that become names of topics, directories or members, or lines of a table. Raises InputError.
+    """Checks the configs that are used as names of topics, directories and members, or that are printed in tables.
+    Raises InputError.
 
     Source: `Topic.validate`; for client tags `StreamsConfig.validateRackAwarenessConfiguration`.
     """
@@ -375,7 +387,7 @@ def check_names(configs: StreamsConfig, where: str) -> None:
 
 
 def configured_optimizations(configs: StreamsConfig | Mapping[str, object] | None) -> frozenset[str] | None:
-    """The value of `topology.optimization`; None when it is not given. Raises InputError."""
+    """Returns the value of `topology.optimization`; None if the config is not given. Raises InputError."""
     if isinstance(configs, StreamsConfig):
         return configs.topology_optimization
     value = None if configs is None else configs.get("topology.optimization")
@@ -413,7 +425,7 @@ def _check_heartbeats(configs: StreamsConfig, where: str) -> None:
 
 
 def _hint(key: str) -> str:
-    """The advice for an unknown key, as a suffix of an error message, without a full stop."""
+    """Returns advice for an unknown key, as the end of an error message, without a full stop."""
     if key in _INSTEAD:
         return f": {_INSTEAD[key]}"
     if key in _SINGLE_CLIENT_KEYS or key.startswith(_CLIENT_PREFIXES):
@@ -421,8 +433,8 @@ def _hint(key: str) -> str:
     return did_you_mean(key, [*_FIELD_OF, *_ASSIGNMENT_KEYS])
 
 
-# The advice for keys of Kafka that are set in another place here, or have no meaning here. Source: `StreamsConfig`,
-# `ConsumerConfig`, `ProducerConfig` of 4.3.1. `stream.threads.run.as` was a config of this project.
+# Advice for keys of Kafka that this project does not have, or that are set in another place. Source: `StreamsConfig`,
+# `ConsumerConfig`, `ProducerConfig` of 4.3.1. `stream.threads.run.as` is a former config of this project.
 _HANDLERS = "handlers are arguments of Application"
 _SENDING = f"{_HANDLERS}: processing_exception_handler= also handles errors when sending"
 _NO_CLIENT = "single clients cannot be configured here; the value is fixed, or write the key without its prefix"

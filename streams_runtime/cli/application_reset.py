@@ -1,14 +1,15 @@
-"""Resets an application to the state before its first run. `plan_reset` lists the changes, `carry_out` makes them.
+"""Resets an application to the state before its first run. `plan_reset` returns the changes, and `carry_out` makes the
+changes.
 
-Rules: a reset moves the committed offsets of the input topics, and deletes the internal topics with their committed
-offsets and the application's state directories on this machine. The partitions of the offsets are claimed first, so an
-instance that still runs somewhere is fenced and cannot commit afterwards. Every step can be repeated, so an interrupted
-reset can be run again.
+Rules: a reset moves the committed offsets of the input topics. A reset deletes the internal topics with their committed
+offsets, and the application's state directories on this machine. First the reset claims the partitions of the offsets.
+So an instance that still runs on another machine is fenced, and cannot commit afterwards. Every step can be repeated,
+so an interrupted reset can be run again.
 
 The name of an internal topic begins with the application id and has a suffix of Kafka Streams' internal topics. The
-internal topics of an application with a longer id ("words-2" beside "words") match as well, so `others` has the ids of
-the other applications. Source: `StreamsResetter`. Differs from Kafka: if no input topics are given, they are the topics
-of which the group has committed offsets.
+internal topics of an application "words-2" also begin with "words". To tell these topics apart, `others` has the ids of
+the other applications. Source: `StreamsResetter`. Differs from Kafka: if no input topics are given, the reset uses all
+topics with committed offsets of the group.
 """
 
 import glob
@@ -34,14 +35,14 @@ _INTERNAL = re.compile(
 
 
 class MovedOffset(NamedTuple):
-    """A change of a committed offset. `before`: None if there is no committed offset."""
+    """A change of a committed offset. `before`: the present committed offset; None if there is none."""
 
     before: int | None
     after: int
 
 
 class Partitions(NamedTuple):
-    """The committed offsets of partitions, as far as they exist, and the begin and end offsets of the partitions."""
+    """The begin and end offsets of partitions, and the committed offsets of those partitions that have one."""
 
     committed: Mapping[TopicPartition, int]
     begins: Mapping[TopicPartition, int]
@@ -49,15 +50,17 @@ class Partitions(NamedTuple):
 
 
 NewOffsets = Callable[[Log, Partitions], Mapping[TopicPartition, int]]
-"""Returns the new offset of each partition. An offset outside of the partition is set to its begin or end."""
+"""A function that returns the new offset of each partition. The caller replaces an offset outside of the partition by
+the partition's begin or end offset.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
     """The changes of a reset.
 
-    `offsets`: the offsets to move. `topics`: the topics to delete, with their numbers of partitions. `state`: the
-    directories to delete.
+    `offsets`: the offsets to move. `topics`: the names of the topics to delete, each with its number of partitions.
+    `state`: the directories to delete.
     """
 
     application_id: str
@@ -80,10 +83,11 @@ def plan_reset(
     others: Iterable[str] = (),
     state_dirs: Iterable[Path] = (),
 ) -> ResetPlan:
-    """Returns the changes of a reset. Changes nothing.
+    """Returns the changes that a reset would make. The function itself changes nothing.
 
-    `input_topics`: empty for all topics with a committed offset. `internal_topics`: empty for all internal topics.
-    `others`: ids of other applications. Raises InputError for a topic that does not exist or is not internal, LogError.
+    `input_topics`: the topics whose offsets are moved; empty for all topics with a committed offset. `internal_topics`:
+    the topics to delete; empty for all internal topics. `others`: the ids of other applications. Raises LogError, and
+    InputError if a topic does not exist or a topic to delete is not internal.
     """
     known = log.topics()
     internal = {
@@ -118,8 +122,8 @@ def plan_reset(
 
 
 def state_directories(state_dir: Path, application_id: str) -> list[Path]:
-    """Returns the state directories of the application: of one instance in `state_dir`, or of several instances, which
-    have one directory each below `state_dir`.
+    """Returns the state directories of the application. State directories are in `state_dir`, or, if several instances
+    run on one machine, in directories below `state_dir`.
     """
     found = [state_dir / application_id, *sorted(state_dir.glob(f"*/{glob.escape(application_id)}"))]
     return [directory for directory in found if (directory / LOCK_FILE_NAME).exists()]
@@ -128,7 +132,7 @@ def state_directories(state_dir: Path, application_id: str) -> list[Path]:
 def carry_out(log: Log, plan: ResetPlan) -> None:
     """Make the changes of the plan.
 
-    Raises LockError, before any change, if an instance uses one of the state directories; LogError.
+    Raises LockError, before any change, if an instance uses one of the state directories. Raises LogError.
     """
     with ExitStack() as locks:
         for directory in plan.state:
@@ -138,7 +142,7 @@ def carry_out(log: Log, plan: ResetPlan) -> None:
             moved = {partition: OffsetAndMetadata(offset.after) for partition, offset in plan.offsets.items()}
             with closing(log.producer()) as producer:
                 producer.commit_offsets([(claim, moved)])
-        # the topics are looked up after the claim, which creates the claims topic in logs that have claims topics
+        # look up the topics after the claim, because the claim can create the claims topic
         going = {*plan.topics, claims_topic(plan.application_id)}
         log.delete_topics(sorted(going & log.topics().keys()))
         for directory in plan.state:
@@ -146,9 +150,9 @@ def carry_out(log: Log, plan: ResetPlan) -> None:
 
 
 def is_internal_topic(application_id: str, topic: str, others: Iterable[str] = ()) -> bool:
-    """True for an internal topic of the application.
+    """Returns True for an internal topic of the application.
 
-    `others`: ids of other applications. A topic belongs to the application with the longest matching id.
+    `others`: the ids of other applications. A topic belongs to the application with the longest matching id.
     """
     if topic == claims_topic(application_id):
         return True
@@ -170,14 +174,18 @@ def to_offset(offset: int) -> NewOffsets:
 
 
 def shift_by(records: int) -> NewOffsets:
-    """Move offsets by a number of records, from the committed offset or, if there is none, from the begin."""
+    """Move each offset by a number of records, counted from the committed offset, or from the begin offset if there is
+    no committed offset.
+    """
     return lambda _log, partitions: {
         each: partitions.committed.get(each, begin) + records for each, begin in partitions.begins.items()
     }
 
 
 def to_time(timestamp_ms: int) -> NewOffsets:
-    """Move offsets to the first record of this time or later, or to the end if there is no such record."""
+    """Move each offset to the first record of this time or later. If there is no record of this time or later, move the
+    offset to the end.
+    """
     return lambda log, partitions: {
         **partitions.ends,
         **log.offsets_for_time(partitions.begins, timestamp_ms),
@@ -185,7 +193,9 @@ def to_time(timestamp_ms: int) -> NewOffsets:
 
 
 def _delete(directory: Path) -> None:
-    """Rename the directory, then delete it. A rename is atomic, so a half-deleted store is never opened as a store."""
+    """Rename the directory, then delete it. A rename is atomic, so a store that is only half deleted is never
+    opened.
+    """
     deleted = directory.with_name(f".{directory.name}.deleted")
     shutil.rmtree(deleted, ignore_errors=True)
     os.rename(directory, deleted)

@@ -1,4 +1,4 @@
-"""Adds the commands about data to the `assignor` program."""
+"""Adds the commands of this package to the program `assignor`."""
 
 import typer
 
@@ -10,8 +10,8 @@ from streams_runtime.cli.produce_command import produce
 from streams_runtime.cli.reset_command import reset
 
 STREAMS = Extra("streams", ("httpx",))
-"""The extra that `reset` needs, because it calls the coordinator. On an embedded log, all commands but `reset` work
-without an extra.
+"""The extra of the Python package that the command `reset` needs, because `reset` calls the coordinator. With an
+embedded log, all other commands need no extra.
 """
 
 

@@ -39,10 +39,12 @@ _TIMEOUT_HELP = "Stop if no record arrives for this many milliseconds. Default: 
 
 @dataclass(frozen=True, slots=True)
 class ConsumeOptions:
-    """The options about the first and the last record. Raises InputError for options that exclude each other."""
+    """The options that choose the first and the last record to print. Raises InputError for options that exclude each
+    other.
+    """
 
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to read.")]
-    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Short for --offset earliest.")] = False
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="The same as --offset earliest.")] = False
     offset: Annotated[str | None, typer.Option(metavar="OFFSET", help=_OFFSET_HELP)] = None
     since: Annotated[str | None, typer.Option(metavar="TIME", help=_SINCE_HELP)] = None
     partition: Annotated[
@@ -56,7 +58,7 @@ class ConsumeOptions:
     timeout_ms: Annotated[int | None, typer.Option(min=0, max=JAVA_LONG_MAX, metavar="MS", help=_TIMEOUT_HELP)] = None
     isolation_level: Annotated[IsolationLevel, typer.Option(help=_ISOLATION_HELP)] = IsolationLevel.READ_COMMITTED
     skip_bad_records: Annotated[
-        bool, typer.Option("--skip-bad-records", help="Report unreadable records and continue; exit code 2.")
+        bool, typer.Option("--skip-bad-records", help="Report and skip unreadable records; then the exit code is 2.")
     ] = False
 
     def __post_init__(self) -> None:
@@ -68,7 +70,9 @@ class ConsumeOptions:
         return not self.from_beginning and self.since is None and self.offset in (None, "latest")
 
     def starts(self, log: Log, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Returns the first offset to read of each partition. Raises InputError for an invalid offset."""
+        """Returns, for each partition, the offset of the first record to read. Raises InputError for an invalid
+        offset.
+        """
         begins, ends = log.begin_offsets(partitions), log.end_offsets(partitions, self.isolation_level)
         if self.since is not None:
             since = log.offsets_for_time(partitions, time_ms(self.since, "--since"))
@@ -91,11 +95,11 @@ class ConsumeOptions:
 
 @dataclass(frozen=True, slots=True)
 class LineOptions:
-    """The options about the output of records."""
+    """The options that choose the output for each record."""
 
     key_deserializer: Annotated[str, typer.Option(metavar="NAME", help=f"Type of keys: {_SERDE_HELP}.")] = "string"
     value_deserializer: Annotated[
-        str, typer.Option(metavar="NAME", help="Type of values, by the names of --key-deserializer.")
+        str, typer.Option(metavar="NAME", help="Type of values, as for --key-deserializer.")
     ] = "string"
     schema_registry: SchemaRegistry = None
     print_key: Annotated[bool, typer.Option("--print-key", help="Print the key as well.")] = False
@@ -114,7 +118,7 @@ class LineOptions:
     format: FormatOption = Format.TEXT
 
     def writer(self, topic: str) -> LineWriter:
-        """Returns the writer of the lines. Raises InputError for an unknown name of a serde."""
+        """Returns the object that writes the lines. Raises InputError for an unknown name of a serde."""
         from streams_runtime.cli.record_lines import LineWriter
 
         everything = self.format is Format.WIDE
@@ -161,7 +165,7 @@ def _partitions(options: ConsumeOptions, count: int) -> list[TopicPartition]:
 
 @dataclass
 class _Consumption:
-    """One run of `consume`. `ends`: the end offsets of the partitions when the run began."""
+    """One run of `consume`. `ends`: the end offsets that the partitions had when the run began."""
 
     options: ConsumeOptions
     lines: LineOptions
@@ -172,7 +176,7 @@ class _Consumption:
     bad: int = 0
 
     def run(self) -> None:
-        """Print the records. Exits with a special exit code unless all requested records were printed. Raises
+        """Print the records. Exits with a nonzero exit code if some of the requested records were not printed. Raises
         UndecodableRecord, LogError.
         """
         try:
@@ -181,7 +185,8 @@ class _Consumption:
             print_message(count_text(self.printed, "record"))
             leave(EXIT_INTERRUPTED)
         except BrokenPipeError:
-            leave(EXIT_NOBODY_READS)  # the reader of stdout closed the pipe, as `head` does when it has enough lines
+            # the program that reads stdout has closed the pipe, as `head` does when it has enough lines
+            leave(EXIT_NOBODY_READS)
         most = self.options.max_messages
         is_short = most is not None and self.printed < most and not self.options.until_end
         print_message(f"{count_text(self.printed, 'record')}{f' of {most}' if is_short else ''}")
@@ -211,7 +216,9 @@ class _Consumption:
         )
 
     def _print(self, batch: RecordBatch) -> None:
-        """Print the batch. If a record cannot be decoded, the records before it are printed all the same."""
+        """Print the records of a batch. If a record cannot be decoded, the records before it are printed
+        nevertheless.
+        """
         from streams_runtime.logs.topic_reading import consumed_records
 
         most = self.options.max_messages

@@ -1,4 +1,4 @@
-"""Options that the commands about data share: the address of the log, with errors for wrong addresses, and times."""
+"""The options that the commands of this package share: the address of the log, and times."""
 
 import logging
 import re
@@ -48,13 +48,13 @@ SchemaRegistry = Annotated[
 ]
 ClientProperties = Annotated[
     Path | None,
-    typer.Option("--command-config", metavar="FILE", help="Properties of the Kafka client: TLS, SASL, time-outs."),
+    typer.Option("--command-config", metavar="FILE", help="File with properties of the Kafka client (TLS, SASL, ...)."),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class LogAddress:
-    """The options about the log, which every command about data has."""
+    """The options with the address of the log, which every command of this package has."""
 
     bootstrap_server: BootstrapServer
     command_config: ClientProperties = None
@@ -66,7 +66,9 @@ class LogAddress:
         return kafka_servers(self.bootstrap_server) is not None
 
     def properties(self) -> Mapping[str, str]:
-        """Returns the client properties of the file. Raises InputError for a file that cannot be read."""
+        """Returns the client properties of the file that the option names. Raises InputError for a file that cannot be
+        read.
+        """
         if self.command_config is None:
             return {}
         from kafka_client.settings.properties_file import read_properties_file
@@ -75,14 +77,14 @@ class LogAddress:
 
     @contextmanager
     def opened(self, *, create: bool = False) -> Iterator[Log]:
-        """Open the log. `create`: make an embedded log if there is none.
+        """Open the log. `create`: True to create an embedded log if the directory has none.
 
-        Raises InputError for an invalid address or a directory without a log, LogTimeout if no broker listens at the
-        address.
+        Raises InputError if the address is invalid or the directory has no log, and LogTimeout if no broker listens at
+        the address.
         """
         from streams_runtime.logs.opening import kafka_servers, open_log
 
-        # The commands report errors themselves; the log lines of the clients would only repeat them.
+        # The commands report errors themselves. The log lines of the clients would report the same errors again.
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
         logging.getLogger("kafka_client").setLevel(logging.ERROR)
         if self.bootstrap_server.startswith("memory:"):
@@ -100,9 +102,10 @@ class LogAddress:
         known: Collection[str],
         otherwise: str = "make it with `assignor topics create {topic}`",
     ) -> None:
-        """Raises UnknownTopicOrPartition for a missing topic; the error suggests the topic with the most similar name.
+        """Raises UnknownTopicOrPartition if a topic is not in `known`. The error message suggests the known topic with
+        the most similar name.
 
-        `otherwise`: the advice if this is not the wanted topic.
+        `otherwise`: the advice for a user who does not want the suggested topic.
         """
         for topic in topics:
             if topic not in known:
@@ -125,8 +128,8 @@ _OPTION = "--bootstrap-server"
 def _check_that_somebody_listens(servers: str, properties: Mapping[str, str]) -> None:
     """Raises LogTimeout if no address accepts a connection.
 
-    The client itself would try for a minute (default.api.timeout.ms), because a broker may be restarting. At the start
-    of a command, a closed port usually means a wrong address.
+    The Kafka client itself would retry for a minute (default.api.timeout.ms), because a broker may be restarting. At
+    the start of a command, a closed port usually means a wrong address.
     """
     from streams_runtime.logs.kafka.log_settings import log_settings
 
@@ -141,7 +144,7 @@ def _check_that_somebody_listens(servers: str, properties: Mapping[str, str]) ->
 
 
 def time_ms(text: str, option: str) -> int:
-    """Parses milliseconds since the epoch, or an ISO 8601 time, which is local time if it has no zone. Raises
+    """Parses milliseconds since the epoch, or an ISO 8601 time. Without a zone, the time is local. Raises
     InputError.
     """
     try:
@@ -183,13 +186,17 @@ def count_text(count: int, one: str) -> str:
 
 
 def check_one_choice(given: Sequence[str]) -> None:
-    """Raises InputError if more than one of several exclusive options is given. `given`: the names of given options."""
+    """Raises InputError if `given` has more than one option. The options exclude each other. `given`: the names of the
+    options that the user gave.
+    """
     if len(given) > 1:
         raise InputError(f"does not go together with {given[0]}", given[1])
 
 
 def checked_timestamp_ms(value: int, option: str) -> int:
-    """Returns the time. Raises InputError for a time before the epoch, which no record can have."""
+    """Returns the given time. Raises InputError if the time is before the epoch, because no record can have such a
+    timestamp.
+    """
     if value < 0:
         raise InputError(f"must not be before the epoch, and {value} ms is", option)
     return value

@@ -1,6 +1,7 @@
-"""Serdes by name, with the form of their objects in a line of text and in JSON.
+"""Finds serdes by name, with functions that convert their objects to and from text and JSON.
 
-The names are those of Kafka's serdes: short (`long`), or the class name (`LongSerializer`) with or without its package.
+A serde has a short name, such as `long`. The name of Kafka's class, such as `LongSerializer`, is also accepted, with or
+without its Java package.
 """
 
 import base64
@@ -24,8 +25,9 @@ _KAFKA_CLASS = re.compile(r"(?:[\w.]+\.)?(\w+?)(?:Serializer|Deserializer|Serde)
 class NamedSerde:
     """A serde with its conversions from and to text and JSON.
 
-    `of_text`, `of_json`: return the object, or raise ValueError with the expected form. `to_text`: returns one line.
-    `to_json`: returns a value that can be written as JSON.
+    `of_text`, `of_json`: functions that return the object, or raise a ValueError that describes the expected form.
+    `to_text`: a function that returns one line of text. `to_json`: a function that returns a value that can be written
+    as JSON.
     """
 
     name: str
@@ -39,8 +41,8 @@ class NamedSerde:
 def named_serde(name: str, option: str, topic: str, schema_registry: str | None = None) -> NamedSerde:
     """Returns the serde for the keys or the values of a topic. Raises InputError, which lists the known names.
 
-    `option`: the option with the name. `schema_registry`: the URL of the registry, which avro, json-schema and protobuf
-    need.
+    `option`: the command-line option that gives the name. `schema_registry`: the URL of the registry, which avro,
+    json-schema and protobuf need.
     """
     match = _KAFKA_CLASS.match(name)
     short = (match[1] if match else name).lower()
@@ -54,14 +56,15 @@ def named_serde(name: str, option: str, topic: str, schema_registry: str | None 
 
 
 def _windowed(inner: NamedSerde, option: str) -> NamedSerde:
-    """Returns a serde that only reads windowed keys.
+    """Returns a serde for windowed keys that can only read.
 
-    Writing is refused, because the window's start must not take part in the choice of the partition.
+    The serde cannot write, because the partition of a windowed key has to be chosen without the window's start.
     """
     if "deserializer" not in option:
         raise InputError(f"{_WINDOWED}{inner.name} can only be read: such keys are written by an application", option)
 
-    from streams_runtime.dsl.windows import TimeWindowedSerde  # loads the DSL, which few commands need
+    # imported here, because this import loads the DSL, which few commands need
+    from streams_runtime.dsl.windows import TimeWindowedSerde
 
     def refused(_given: Any) -> Any:
         raise ValueError("a windowed key cannot be written")
@@ -77,8 +80,8 @@ def _windowed(inner: NamedSerde, option: str) -> NamedSerde:
 
 
 def _of_registry(name: str, option: str, topic: str, schema_registry: str | None) -> NamedSerde:
-    """Returns a serde of the schema registry. The serde reads with the writer's schema, and writes with the topic's
-    latest schema.
+    """Returns a serde that uses the schema registry. The serde reads with the writer's schema, and writes with the
+    topic's latest schema.
     """
     if schema_registry is None:
         raise InputError(f"{name} needs the URL of the schema registry: --schema-registry", option)
@@ -100,7 +103,9 @@ def _of_registry(name: str, option: str, topic: str, schema_registry: str | None
 
 
 def _plain(value: Any) -> Any:
-    """Returns the value in JSON's types: bytes become base64, other types, such as times, become text."""
+    """Returns the value in JSON's types. Bytes become base64, and objects of other types, such as times, become
+    text.
+    """
     return json.loads(
         json.dumps(value, default=lambda each: _to_base64(each) if isinstance(each, bytes) else str(each))
     )
@@ -115,7 +120,9 @@ def _json_text(value: Any) -> str:
 
 
 def _text_of_json(value: Any) -> str:
-    """Returns text for the string serde. A JSON value that is no text, such as an object, becomes JSON text."""
+    """Converts a JSON value to text for the string serde. A value that is not a text, such as an object, becomes JSON
+    text.
+    """
     return value if isinstance(value, str) else _json_text(value)
 
 
@@ -144,7 +151,7 @@ def _double(given: Any) -> float:
 
 
 def _json_number(value: float) -> float | str:
-    """Infinity and NaN become text, because JSON does not have them."""
+    """Returns a float as a JSON value. Infinity and NaN become text, because JSON does not have them."""
     return value if math.isfinite(value) else repr(value)
 
 

@@ -43,13 +43,13 @@ _FROM_LINE_HELP = "First line to write, if an earlier run has written the lines 
 
 @dataclass(frozen=True, slots=True)
 class ProduceOptions:
-    """The options about the lines. Raises InputError for options that exclude each other."""
+    """The options of `produce`. Raises InputError for options that exclude each other."""
 
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to write to.")]
     file: Annotated[str, typer.Argument(metavar="[FILE]", help=_FILE_HELP, show_default=False)] = _STDIN
     key_separator: Annotated[str | None, typer.Option(metavar="TEXT", help=_SEPARATOR_HELP)] = None
     json: Annotated[bool, typer.Option("--json", help=_JSON_HELP)] = False
-    null_marker: Annotated[str | None, typer.Option(metavar="TEXT", help="Key or value that means null.")] = None
+    null_marker: Annotated[str | None, typer.Option(metavar="TEXT", help="Text that means null.")] = None
     key_serializer: Annotated[str, typer.Option(metavar="NAME", help=f"Type of keys: {_SERDE_HELP}.")] = "string"
     value_serializer: Annotated[str, typer.Option(metavar="NAME", help=f"Type of values: {_SERDE_HELP}.")] = "string"
     schema_registry: SchemaRegistry = None
@@ -63,7 +63,7 @@ class ProduceOptions:
     ] = None
     from_line: Annotated[int, typer.Option(min=1, max=JAVA_LONG_MAX, metavar="N", help=_FROM_LINE_HELP)] = 1
     skip_bad_lines: Annotated[
-        bool, typer.Option("--skip-bad-lines", help="Report lines that are no record and continue; exit code 2.")
+        bool, typer.Option("--skip-bad-lines", help="Report and skip lines without a valid record; exit code 2.")
     ] = False
 
     def __post_init__(self) -> None:
@@ -103,7 +103,8 @@ class ProduceOptions:
 def produce(options: ProduceOptions, address: LogAddress) -> None:
     """Write each line as a record to a topic.
 
-    A key goes to the partition that Kafka's own clients choose. At the end, the number of records is printed.
+    A record with a key goes to the partition that Kafka's own clients would choose. At the end, the command prints the
+    number of records.
     """
     from streams_runtime.logs.record_producer import RecordProducer
     from streams_runtime.serdes import BYTES
@@ -121,7 +122,7 @@ def produce(options: ProduceOptions, address: LogAddress) -> None:
 
 @dataclass
 class _Production:
-    """One run of `produce`: the lines that it reads, and the number of records that the log has acknowledged."""
+    """One run of `produce`. Reads the lines, and counts the records that the log has acknowledged."""
 
     options: ProduceOptions
     reader: LineReader
@@ -132,12 +133,12 @@ class _Production:
     def __post_init__(self) -> None:
         self._taken = self._written = self._bad = 0
         self._line = 1  # the next line to read
-        self._next_line = 1  # all lines before this line are written or were skipped
+        self._next_line = 1  # all lines before this line were written or skipped
         self._began = time.monotonic()
         self._shown_at = self._began if sys.stderr.isatty() else float("inf")
 
     def run(self) -> None:
-        """Write all lines. Exits with a special exit code if it was interrupted or a line was skipped."""
+        """Write all lines. Exits with a nonzero exit code if the run was interrupted or a line was skipped."""
         try:
             self._take_all()
             self._make_certain()
@@ -195,7 +196,9 @@ class _Production:
         self._written, self._next_line = self._taken, self._line
 
     def _give_up(self, fault: AssignorFault) -> None:
-        """Raise the error with the number of written lines, so that the user can continue from there."""
+        """Raise the error. The message contains the number of written lines, so that the user can continue after these
+        lines.
+        """
         try:
             self._make_certain()
         except AssignorFault as error:
@@ -234,7 +237,9 @@ class _Production:
 
 
 class _LineRefused(AssignorFault):
-    """A line is no record, or the topic does not accept the record. The message begins with file and line number."""
+    """A line is not a valid record, or the topic does not accept the record. The error message begins with the name of
+    the file and the number of the line.
+    """
 
 
 def _name_of(source: str) -> str:
@@ -243,10 +248,11 @@ def _name_of(source: str) -> str:
 
 
 def _input_lines(source: str, about_to_wait: Callable[[], None]) -> Iterator[tuple[int, bytes]]:
-    """Returns each line without its line end, and its number, from 1 on. The last line needs no line end.
+    """Yields the number of each line, counted from 1, and the line without its line end. The last line can be without a
+    line end.
 
-    `source`: a file, or `-` for stdin. `about_to_wait`: called before a wait for input, when all available lines were
-    returned. Raises InputError for a file that cannot be read.
+    `source`: the path of a file, or `-` for stdin. `about_to_wait`: a function that is called each time before the
+    iterator waits for more input. Raises InputError for a file that cannot be read.
     """
     with ExitStack() as closing:
         try:
@@ -262,7 +268,7 @@ def _input_lines(source: str, about_to_wait: Callable[[], None]) -> Iterator[tup
                 yield number + 1, rest.removesuffix(b"\r")
         except OSError as error:
             if error.filename is None and not isinstance(error, IsADirectoryError):
-                raise  # this error comes from the caller's code, not from the file
+                raise  # the caller's code, which runs between two lines, has raised this error
             raise InputError(f"cannot be read: {error.strerror}", _name_of(source)) from None
 
 

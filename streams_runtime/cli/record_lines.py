@@ -1,9 +1,11 @@
-"""Converts records to and from lines of text and of JSON. `produce --json` reads the JSON lines that `consume` writes.
+"""Converts records to lines of text or JSON, and lines to records. `produce --json` reads the JSON lines that `consume`
+writes.
 
-A line of JSON has `key`, `value`, `headers` (pairs of a name and text or null), `timestamp` (milliseconds since the
-epoch) and `partition`; all but `value` may be missing. `topic` and `offset`, which `consume` writes, are ignored. In a
-header, a name or a value that is not UTF-8 is written as `{"base64": "..."}`; UTF-8 is always written as text. So the
-form is unambiguous, and a header keeps its bytes when it is copied. The text format is that of Kafka's console tools.
+A line of JSON has the fields `key`, `value`, `headers` (pairs of a name and a text or null), `timestamp` (milliseconds
+since the epoch) and `partition`. All fields except `value` may be missing. When lines are read, the fields `topic` and
+`offset`, which `consume` writes, are ignored. The name or value of a header is written as text if it is UTF-8,
+otherwise as `{"base64": "..."}`. So the bytes of a header stay the same when records are copied through JSON lines. The
+format of text lines is that of Kafka's console tools.
 Source: `LineMessageReader`, `DefaultMessageFormatter`.
 """
 
@@ -25,11 +27,13 @@ _FIELDS = ("key", "value", "headers", "timestamp", "partition", "topic", "offset
 
 
 class BadLine(AssignorFault):
-    """A line that cannot be parsed as a record. The message names the mistake, but not the line number."""
+    """A line that cannot be parsed as a record. The error message describes the mistake, without the line number."""
 
 
 class RecordLine(NamedTuple):
-    """The record of a line, as bytes. `timestamp_ms`, `partition`: None if the line has none."""
+    """The record in a line, with key and value as bytes. `timestamp_ms`, `partition`: None if the line does not have
+    this field.
+    """
 
     key: bytes | None
     value: bytes | None
@@ -53,7 +57,7 @@ class LineReader:
     is_json: bool = False
 
     def record(self, line: bytes) -> RecordLine | None:
-        """Returns the record of a line; None for a blank line of JSON. Raises BadLine."""
+        """Returns the record in a line. Returns None for a blank line, if the lines are JSON. Raises BadLine."""
         try:
             text = line.decode()
         except UnicodeDecodeError as error:
@@ -140,7 +144,7 @@ class LineWriter:
         return self.separator.join(parts)
 
     def document(self, record: ConsumedRecord[Any, Any]) -> dict[str, Any]:
-        """Returns the record as the dict that `consume` writes as a line of JSON."""
+        """Returns the record as a dict, which `consume` writes as a line of JSON."""
         return {
             "topic": record.topic,
             "partition": record.partition,
@@ -165,7 +169,7 @@ def _headers(given: Any) -> Headers:
     headers: list[tuple[str, bytes | None]] = []
     try:
         for pair in pairs:
-            # without this check a text of two letters would be unpacked as a pair
+            # without this check, a text of two letters would be accepted as a pair
             if not isinstance(pair, list | tuple):
                 raise TypeError
             name, value = pair
@@ -182,7 +186,9 @@ def _headers(given: Any) -> Headers:
 
 
 def _of_json(given: Any) -> bytes | None:
-    """Returns the bytes of a header's name or value in JSON. Raises TypeError, ValueError."""
+    """Returns the bytes of a header's name or value, from its form in JSON. Raises TypeError or ValueError for another
+    form.
+    """
     if given is None:
         return None
     if isinstance(given, str):
@@ -216,7 +222,7 @@ def _name_bytes(name: str) -> bytes:
 
 
 def _text(data: bytes | None) -> str | None:
-    """Returns readable text, with escapes for bytes that are not UTF-8."""
+    """Decodes bytes to readable text. Bytes that are not UTF-8 become escapes."""
     return None if data is None else data.decode(errors="backslashreplace")
 
 

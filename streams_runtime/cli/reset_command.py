@@ -29,19 +29,19 @@ _DATETIME_HELP = "Go to the first record since this time: 2026-11-22T19:00:00Z, 
 
 
 class StillRunning(AssignorFault):
-    """The application has live members, so it is not reset."""
+    """The application cannot be reset, because its group has live members."""
 
 
 class NothingToReset(AssignorFault):
-    """The log has no committed offsets and no internal topics of the application. Most likely the given application id
-    is wrong.
+    """The log has no committed offsets and no internal topics of the application. The given application id is probably
+    wrong.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetOptions:
-    """The options about the new offsets of input topics. At most one of these options may be given; more raise
-    InputError.
+    """The options that choose the new offsets of input topics. Raises InputError if more than one of these options is
+    given.
     """
 
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="Go to the first offsets (default).")] = False
@@ -52,7 +52,7 @@ class OffsetOptions:
     shift_by: Annotated[int | None, typer.Option(metavar="N", help="Move by N records; back if N is negative.")] = None
     to_datetime: Annotated[str | None, typer.Option(metavar="TIME", help=_DATETIME_HELP)] = None
     by_duration: Annotated[
-        str | None, typer.Option(metavar="PnDTnHnMnS", help="Go to the first record of the last P7D, PT1H30M, ...")
+        str | None, typer.Option(metavar="PnDTnHnMnS", help="Go back by this duration, such as P7D or PT1H30M.")
     ] = None
 
     def new_offsets(self) -> NewOffsets:
@@ -78,7 +78,7 @@ class OffsetOptions:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorOptions:
-    """The options about the coordinator, which knows if instances of the application run."""
+    """The options with the address of the coordinator, which knows whether instances of the application run."""
 
     coordinator: Annotated[
         str, typer.Option(metavar=COORDINATOR_METAVAR, help=f"Address of the coordinator; {SEVERAL_COORDINATORS}.")
@@ -89,7 +89,7 @@ class CoordinatorOptions:
     ] = None
     without_coordinator: Annotated[bool, typer.Option("--without-coordinator", help=_WITHOUT_HELP)] = False
     delete_group: Annotated[
-        bool, typer.Option("--delete-group", help="Delete the group and its history at the coordinator as well.")
+        bool, typer.Option("--delete-group", help="Also delete the group and its history at the coordinator.")
     ] = False
 
     def __post_init__(self) -> None:
@@ -113,9 +113,9 @@ def reset(
 ) -> None:
     """Reset an application after its instances have ended.
 
-    The application's committed offsets of the input topics are set to the offsets chosen here. The application's
-    internal topics (changelogs, repartition topics, claims) and its state in the given directories are deleted. Output
-    topics are not changed.
+    The application's committed offsets in the input topics are set to the offsets that the options choose. The
+    application's internal topics (changelogs, repartition topics, claims) and its state in the given directories are
+    deleted. Output topics are not changed.
     """
     from streams_runtime.cli.application_reset import carry_out, plan_reset
     from streams_runtime.membership.calls import CoordinatorUnavailable
@@ -155,8 +155,8 @@ def _client(asked: CoordinatorOptions) -> Any:
 
 
 def _ask_coordinator(asked: CoordinatorOptions, application_id: str) -> tuple[list[str], str | None]:
-    """Returns the ids of other applications, and the reason if the coordinator could not tell whether instances run,
-    otherwise None. Raises StillRunning.
+    """Returns the ids of other applications. The second result is None, or the reason why it is not known whether
+    instances run. Raises StillRunning.
     """
     if asked.without_coordinator:
         return [], None
@@ -179,7 +179,8 @@ def _ask_coordinator(asked: CoordinatorOptions, application_id: str) -> tuple[li
 
 
 def _check_members_on_brokers(address: LogAddress, application_id: str) -> None:
-    """Raises StillRunning if the group has members on the brokers: instances of a JVM application, or consumers.
+    """Raises StillRunning if the group has members at the brokers. Members at the brokers are instances of a JVM
+    application, or consumers.
 
     Raises KafkaClientError.
     """

@@ -17,13 +17,13 @@ from streams_runtime.cli.data_options import LogAddress, count_text
 from streams_runtime.logs.base import IsolationLevel, Log, NewTopic, TopicDescription
 from streams_runtime.logs.log_errors import TopicExists
 
-topics = typer.Typer(help="The topics of a log, embedded or Kafka's.", no_args_is_help=True)
+topics = typer.Typer(help="List, describe, create, change and delete topics of a log.", no_args_is_help=True)
 
-Topics = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of topics.")]
+Topics = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of the topics.")]
 _CONFIG_HELP = "A config of the topic by Kafka's name, such as cleanup.policy=compact; repeat for more."
 _REPLICATION_HELP = "Number of replicas of each partition. Default: the setting of the brokers."
 
-# the names of `TopicConfig` in Kafka 4.3.1
+# the names of topic configs, from `TopicConfig` in Kafka 4.3.1
 _KNOWN_CONFIGS = """
     cleanup.policy compression.gzip.level compression.lz4.level compression.type compression.zstd.level
     delete.retention.ms errors.deadletterqueue.group.enable file.delete.delay.ms flush.messages flush.ms
@@ -83,13 +83,13 @@ def create_topics(
     replication_factor: Annotated[int | None, typer.Option(min=1, max=32_767, help=_REPLICATION_HELP)] = None,
     config: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help=_CONFIG_HELP)] = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Do not change topics that exist; report them.")
+        bool, typer.Option("--if-not-exists", help="Report topics that exist already, and leave them unchanged.")
     ] = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Create topics.
 
-    If there is no embedded log in the directory, it is made.
+    If the directory has no embedded log, the command creates it.
     """
     configs = topic_configs(config or (), is_kafka=address.is_kafka)
     with address.opened(create=True) as log:
@@ -116,7 +116,7 @@ def alter_topics(
     names: Topics,
     address: LogAddress,
     partitions: Annotated[
-        int | None, typer.Option(min=1, max=100_000, help="New number of partitions of each topic; it can only rise.")
+        int | None, typer.Option(min=1, max=100_000, help="New, higher number of partitions of each topic.")
     ] = None,
     config: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help=_CONFIG_HELP)] = None,
     delete_config: Annotated[
@@ -126,8 +126,8 @@ def alter_topics(
 ) -> None:
     """Add partitions to topics, and change their configs.
 
-    After partitions are added, new records of a key may go to another partition than before. An application that has
-    state of these topics stops with an error if their number of partitions changes.
+    After partitions are added, new records of a key may go to another partition than before. An application that keeps
+    state for a topic stops with an error after the topic's number of partitions has changed.
     """
     changes: dict[str, str | None] = dict(topic_configs(config or (), is_kafka=address.is_kafka))
     for key in delete_config or ():
@@ -165,7 +165,7 @@ def delete_topics(
 ) -> None:
     """Delete topics with all of their records.
 
-    The committed offsets of groups for these topics are deleted as well.
+    The committed offsets of all groups in these topics are deleted as well.
     """
     with address.opened() as log:
         known = log.topics()
@@ -183,9 +183,10 @@ def delete_topics(
 
 
 def topic_configs(given: Iterable[str], *, is_kafka: bool) -> dict[str, str]:
-    """Parses `key=value` texts. Raises InputError for text without `=`, and for an unknown key.
+    """Parses texts of the form `key=value`. Raises InputError if a text has no `=`, or if its key is unknown.
 
-    Keys are not checked for Kafka: a broker checks keys itself, and may know keys of newer releases.
+    If the log is Kafka's, keys are not checked here, because the broker checks them, and may know keys of newer
+    releases.
     """
     configs: dict[str, str] = {}
     for each in given:

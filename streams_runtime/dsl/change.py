@@ -1,8 +1,10 @@
-"""The changes that the nodes of a table forward: the new value of a key, and the old value if a node below needs it.
+"""The changes that the nodes of a table forward. A change has the new value of a key, and the old value if a node below
+needs the old value.
 
-In the repartition topic of a grouped table, a change has one of three forms: the new value and flag 1; the old value
-and flag 0; or the length of the new value, both values and flag 2. Source: `Change`, `ChangedSerializer`,
-`ChangedDeserializer` (KIP-904). Differs from Kafka: the flags 3 to 5 of versioned tables are refused.
+In the repartition topic of a grouped table, the last byte of a change is a flag. Before flag 1 there is the new value,
+and before flag 0 the old value. Before flag 2 there are the length of the new value, the new value, and the old value.
+Source: `Change`, `ChangedSerializer`, `ChangedDeserializer` (KIP-904). Differs from Kafka: the flags 3 to 5, which
+Kafka uses for versioned tables, raise an error.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ class Change(NamedTuple, Generic[V]):
     """The new and the old value of a key. A value is None if the key is not in the table or, for `old`, if no node
     below needs the old value.
 
-    Nodes forward plain tuples (new, old), because making a plain tuple takes a third of the time.
+    Nodes forward plain tuples (new, old) instead of `Change` objects, because a plain tuple is made in a third of the
+    time.
     """
 
     new: V | None
@@ -33,13 +36,13 @@ class Change(NamedTuple, Generic[V]):
 
 
 value_of_change: Callable[[tuple[V | None, V | None]], V | None] = itemgetter(0)
-"""Returns the new value of a change, which is the record's value in a stream of the changes."""
+"""Returns the new value of a change. In a stream of the changes, the new value is the record's value."""
 
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class ChangedSerde(Generic[V]):
-    """The serde of changes. Raises StreamsError for a change without values, and for bytes in none of the three
-    forms.
+    """The serde of changes. Raises StreamsError for a change whose two values are None, and for bytes that
+    are not a change.
     """
 
     value_serde: Serde[V]

@@ -1,7 +1,7 @@
-"""The nodes that DSL calls add to the graph. The build of the topology calls `write` of each node, parents first.
+"""The nodes that DSL calls add to the graph. When the topology is built, `write` of each node is called, parents first.
 
-The graph is separate from the topology because later calls change earlier nodes: a join makes the table that it reads
-keep a store, and `optimize` moves repartition topics. Source: `GraphNode` and the other classes of
+The graph is separate from the topology, because a later call can change earlier nodes. For example, a join makes the
+table that it reads keep a store, and `optimize` moves repartition topics. Source: `GraphNode` and the other classes of
 `kstream.internals.graph`.
 """
 
@@ -24,13 +24,14 @@ from streams_runtime.state_stores.state_store import StoreBuilder
 
 @dataclass(eq=False, repr=False)
 class GraphNode:
-    """A node of the graph. A node may add several nodes to the topology.
+    """A node of the graph. A node of the graph may add several nodes to the topology.
 
-    `name`: the name of the topology node to which the topology nodes of the children are linked. `priority`: among the
-    nodes whose parents are in the topology, the node with the lowest priority is added next. `StreamsGraph.add` counts
-    priorities up from 0; the root has -1. `changes_key`, `changes_value`: whether this node may change keys or values,
-    which decides about the repartition topics that `optimize` merges. `takes_null_keys`: true for a left join of a
-    stream with a table, which needs records without key. `children`, `parents`: in the order in which they were linked.
+    `name`: the name of a topology node, which becomes the parent of the children's topology nodes. `priority`: among
+    the nodes whose parents are in the topology, the node with the lowest priority is added next. `StreamsGraph.add`
+    counts priorities up from 0; the root has -1. `changes_key`: True if this node may change keys. `changes_value`:
+    True if this node may change values. With `optimize`, these two decide which repartition topics are replaced.
+    `takes_null_keys`: True for a left join of a stream with a table, because such a join needs records without key.
+    `children`, `parents`: nodes in the order in which they were linked.
     """
 
     name: str
@@ -53,7 +54,7 @@ class GraphNode:
         return tuple(parent.name for parent in self.parents)
 
     def write(self, topology: Topology) -> None:
-        """Add the nodes and stores of this node to the topology. The root adds no nodes."""
+        """Add the nodes and stores of this node to the topology. The root of the graph adds nothing."""
 
 
 @dataclass(eq=False, repr=False)
@@ -90,7 +91,7 @@ class ProcessorGraphNode(GraphNode):
 
 
 class MergeNode(ProcessorGraphNode):
-    """Two streams merged into one."""
+    """A node that forwards the records of two streams as one stream."""
 
 
 @dataclass(eq=False, repr=False)
@@ -123,8 +124,8 @@ class StreamSinkNode(GraphNode):
 
 @dataclass(eq=False, repr=False)
 class TableNode(GraphNode):
-    """A processor that makes a table. When the topology is built, the operator decides whether the table keeps a
-    store.
+    """A processor whose result is a table. When the topology is built, the node's operator decides whether the table
+    keeps a store.
     """
 
     operator: TableOperator
@@ -135,8 +136,8 @@ class TableNode(GraphNode):
 
 @dataclass(eq=False, repr=False)
 class TableSourceNode(TableNode):
-    """A source, and the processor that makes a table of its records. `reuses_topic`: the source topic is also the
-    changelog of the store.
+    """A source, and the processor that makes a table of the source's records. `reuses_topic`: True if the source topic
+    is also the changelog of the store.
     """
 
     source: StreamSourceNode
@@ -151,9 +152,11 @@ class TableSourceNode(TableNode):
 
 @dataclass(eq=False, repr=False)
 class TableJoinNode(GraphNode):
-    """Three processors: one for each side, and the processor `name`, which merges the results of both sides.
+    """Three processors: one for each side of the join, and the processor `name`, which merges the results of the two
+    sides.
 
-    `parents_of_sides`: the nodes of the tables. `stores_to_read`: for each side, the stores that hold the other table.
+    `parents_of_sides`: the names of the nodes of the two tables. `stores_to_read`: for each side, the names of the
+    stores that contain the other table.
     """
 
     sides: tuple[str, str]
@@ -171,7 +174,9 @@ class TableJoinNode(GraphNode):
 
 
 def _write_table(topology: Topology, name: str, operator: TableOperator, parents: Sequence[str]) -> None:
-    """Add the processor, then its own store. Stores are numbered in the order in which they are added, as in Kafka."""
+    """Add the processor, then the processor's own store. Stores are numbered in the order in which they are added, as
+    in Kafka.
+    """
     topology.add_processor(name, operator, parents)
     if operator.store is not None:
         topology.add_state_store(operator.store.builder(), name)

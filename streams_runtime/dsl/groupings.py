@@ -1,7 +1,8 @@
 """Grouped streams and tables, and the nodes that their aggregations add to the graph.
 
-Every aggregation has its own store, logged and with timestamps. If the key may have changed, the records are written to
-a repartition topic first. The topic is named after the grouping, or after the store if the grouping has no name.
+Every aggregation has its own store, which has a changelog and keeps timestamps. If the key of a record may have
+changed, the records go through a repartition topic first. The repartition topic has the name of the grouping, or the
+name of the store if the grouping has no name.
 Source: `KGroupedStreamImpl`, `GroupedStreamAggregateBuilder`, `KGroupedTableImpl`.
 """
 
@@ -33,8 +34,8 @@ KT = TypeVar("KT")
 class StreamGrouping(Generic[K, V]):
     """A grouped stream.
 
-    `repartition_name`: the name of the repartition topic without its suffix; None for the name of the store. With a
-    `repartition_name`, all aggregations of the grouping share one repartition topic.
+    `repartition_name`: the name of the repartition topic without its suffix; None to use the name of the store. If
+    there is a `repartition_name`, all aggregations of the grouping share one repartition topic.
     """
 
     def __init__(self, stream: Stage[K, V], repartition_name: str | None) -> None:
@@ -43,10 +44,10 @@ class StreamGrouping(Generic[K, V]):
         self._repartition: RepartitionNode | None = None
 
     def settings_for_count(self, store: StoreArgument) -> Materialized:
-        """The settings of the store of a count.
+        """Returns the settings of the store in which a count is kept.
 
-        If the call has a `Materialized` without a name, this function takes a number for generated names and does not
-        use it. Kafka also takes a number that it does not use, and later generated names must have Kafka's numbers.
+        If the call has a `Materialized` without a name, this method takes an unused number from the counter of
+        generated names. Kafka does so too, and later generated names must have Kafka's numbers.
         Source: `KGroupedStreamImpl.count(Materialized)`.
         """
         settings = checked_settings(store)
@@ -74,7 +75,9 @@ class StreamGrouping(Generic[K, V]):
         return self._table(node_name, operator, windowed_keys, values)
 
     def _names(self, prefix: str, settings: Materialized, name: str | None) -> tuple[str, str]:
-        """The names of the store and of the node. If both are generated, the store has the lower number."""
+        """Returns the names of the store and of the node. If both names are generated, the store's name has the lower
+        number.
+        """
         naming = self.stream.graph.naming
         store_name = settings.name or naming.store(prefix)
         return store_name, naming.name_or_generated(name, prefix)
@@ -88,8 +91,8 @@ class StreamGrouping(Generic[K, V]):
         return stream.make_table(node_name, operator, key_serde, value_serde)
 
     def _repartitioned(self, prefix: str) -> Stage[K, V]:
-        """Returns the stage that reads the repartition topic. Each call takes three numbers for generated names, as in
-        Kafka, even if the aggregation shares the topic of an earlier one.
+        """Returns the stage that reads the repartition topic. As in Kafka, each call takes three numbers from the
+        counter of generated names, even if the aggregation shares the topic of an earlier aggregation.
         """
         stream = self.stream
         names = RepartitionNames.of_stream(stream.graph.naming, prefix)
@@ -99,7 +102,8 @@ class StreamGrouping(Generic[K, V]):
 
 
 class TableGrouping(Generic[K, V]):
-    """A grouped table: its changes, with the keys of the groups. The changes always go through a repartition topic.
+    """A grouped table: the changes of a table, with the keys of the groups as their keys. The changes always go through
+    a repartition topic.
 
     `repartition_name`: see `StreamGrouping`.
     """

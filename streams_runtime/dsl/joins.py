@@ -1,18 +1,20 @@
-"""Joins by key: each record of a stream with a table's present value, and two tables with each other.
+"""Joins of a stream with a table, and of two tables, by key.
 
-A record of a stream is joined with the table's value at that moment; an update of the table makes no result. A join of
-two tables has one node for each side, and a node that merges the results of both sides, as in Kafka. For an update of
-one table, its key is looked up in the other table. The timestamp of a result is the higher one of its two values'
-timestamps.
+In a join of a stream with a table, each record is joined with the table's present value. An update of the table alone
+makes no result. A join of two tables has one node for each side, and a node that merges the results of both sides, as
+in Kafka. When one table changes, the key of the change is looked up in the other table. The timestamp of a result is
+the higher timestamp of the two joined values.
 Source: `KStreamKTableJoinProcessor` without grace period, `KTableKTableInnerJoin`, `KTableKTableLeftJoin`,
-`KTableKTableRightJoin`, `KTableKTableJoinMerger`. Differs from Kafka: if two records delete a key in both tables
-between two flushes of their record caches, the key leaves the result of an inner join. In Kafka each side finds no
-value in the other table and forwards no result, so the row stays. In this project, the row of a deleted key stays only
-if one record deletes the key in both tables, which happens when a table is joined with itself.
+`KTableKTableRightJoin`, `KTableKTableJoinMerger`. Differs from Kafka: if two records delete a key, one from each table,
+between two flushes of the record caches, this project removes the key from the result of an inner join. In Kafka, each
+side of the join finds no value in the other table and forwards no result, so the key stays in the result. In this
+project, the deleted key stays in the result only if one record deletes the key from both tables, which happens when a
+table is joined with itself.
 
-As in Kafka, a row also stays if one table puts and deletes a key between two of its flushes, and the other table
-forwards a change of that key between the put and the delete. The other table's change is joined with the value that was
-put. The first table never forwards this value, so no later change of the first table removes the joined row.
+As in Kafka, a deleted key also stays in the result in this case: one table puts and deletes the key between two of its
+flushes, and in the meantime the other table forwards a change of the key. The change of the other table is joined with
+the value that was put and not flushed. The first table never forwards this value, so no later change of the first table
+removes the key from the result.
 """
 
 from collections.abc import Callable
@@ -27,13 +29,15 @@ from streams_runtime.dsl.table_operators import Getter, TableOperator
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 
 Joiner = Callable[[Any, Any], Any]
-"""The type of a function that returns the result for the two joined values. In a left join, a value is None if the join
-does not find it.
+"""A function that takes the two joined values and returns the result. In a left join, a value is None if the key is not
+in its table.
 """
 
 
 def joining_table(table: TableOperator, joiner: Joiner, child: Receiver, context: NodeContext) -> Receiver:
-    """Leaves out records without key or value, and records whose key is not in the table."""
+    """Joins each record with the table. Leaves out records without key or value, and records whose key is not in the
+    table.
+    """
     get = table.getter(context)
 
     def join(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -48,7 +52,9 @@ def joining_table(table: TableOperator, joiner: Joiner, child: Receiver, context
 
 
 def left_joining_table(table: TableOperator, joiner: Joiner, child: Receiver, context: NodeContext) -> Receiver:
-    """Leaves out records without value. A record without key is joined with None (KIP-962)."""
+    """Joins each record with the table. Leaves out records without value. A record without key is joined with None
+    (KIP-962).
+    """
     get = table.getter(context)
 
     def left_join(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -63,11 +69,11 @@ def left_joining_table(table: TableOperator, joiner: Joiner, child: Receiver, co
 
 @dataclass(eq=False, repr=False)
 class JoinSide(Operator):
-    """One side of a join of two tables. `joiner` takes this side's value first.
+    """One side of a join of two tables. `joiner`: takes the value of this side, then the value of the other side.
 
-    `needs_this`, `needs_other`: whether a result needs the value of this side, and of the other side. An inner join
-    needs both values. A left join needs the value of its left table; for the right side of the join, the left table is
-    the other table.
+    `needs_this`: True if there is a result only for keys that have a value on this side. `needs_other`: True if there
+    is a result only for keys that have a value on the other side. An inner join needs both values. A left join needs
+    only the value of the left table.
     """
 
     this: TableOperator
@@ -90,7 +96,7 @@ class JoinSide(Operator):
             found = get_other(key)
             if found is None and new is None and needs_both:
                 # Both tables have deleted the key since the last flush of the other table. The result still has the row
-                # that was joined from the values before these deletes, so the row has to be removed.
+                # that was joined before these deletes, so this row has to be removed.
                 found = get_flushed_other(key)
             if found is None and (needs_other or (new is None and old is None)):
                 return
@@ -103,14 +109,14 @@ class JoinSide(Operator):
         return join
 
     def joined(self, value: Any, other: Any) -> Any:
-        """The result of the two values; None if a value is missing that the result needs."""
+        """Returns the result for the two values. Returns None if a needed value is None."""
         if (value is None and self.needs_this) or (other is None and self.needs_other):
             return None
         return self.joiner(value, other)
 
 
 def inner_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tuple[JoinSide, JoinSide]:
-    """The sides of a join for the keys that both tables have."""
+    """Returns the two sides of an inner join."""
     return (
         JoinSide(left, right, joiner, needs_this=True, needs_other=True),
         JoinSide(right, left, partial(_reversed, joiner), needs_this=True, needs_other=True),
@@ -118,7 +124,7 @@ def inner_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tup
 
 
 def left_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tuple[JoinSide, JoinSide]:
-    """Returns the sides of a join for all keys of the left table. From now on, the left table sends old values."""
+    """Returns the two sides of a left join. From this call on, the left table forwards old values."""
     left.send_old_values(keep_store=True)
     return (
         JoinSide(left, right, joiner, needs_this=True, needs_other=False),
@@ -127,12 +133,14 @@ def left_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tupl
 
 
 def _reversed(joiner: Joiner, value: Any, other: Any) -> Any:
-    """The result of a joiner that takes the right side's value first."""
+    """Calls the joiner with the two values in reverse order, for the right side of a left join."""
     return joiner(other, value)
 
 
 class KTableKTableJoin(TableOperator):
-    """Merges the results of both sides. The results are kept in a store if the user has named one."""
+    """Merges the results of the two sides of a join into one table. The table keeps a store if the user has named a
+    store.
+    """
 
     def __init__(self, left: JoinSide, right: JoinSide, store: StoreFactory | None) -> None:
         super().__init__(store)

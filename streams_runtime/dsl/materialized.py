@@ -1,4 +1,4 @@
-"""The settings of the store of a table, and the factories that make the builders of such stores.
+"""The settings of a table's store, and the factories that make the builder of the store.
 
 Source: `Materialized`, `MaterializedInternal`, `StoreFactory`, `KeyValueStoreMaterializer`, `WindowStoreMaterializer`.
 """
@@ -21,11 +21,12 @@ from streams_runtime.state_stores.state_store import StoreBuilder
 class Materialized:
     """The settings of the store of a table.
 
-    `name`: None for a generated name; such a store cannot be queried. `changelog`: None for a store that is not logged.
-    `retention_ms`: the time for which a window store keeps a window. The default, window size plus grace period, is
-    also the minimum. Other stores ignore `retention_ms`. `caching`: the record cache holds the updates of a key back,
-    and a table forwards only the last update at a commit, or when the cache is full. If the operation's result is a
-    stream, each record is forwarded at once, and the cache only delays writes.
+    `name`: the name of the store; None for a generated name. A store with a generated name cannot be queried.
+    `changelog`: the configs of the store's changelog topic; None for a store without a changelog. `retention_ms`: the
+    time for which a window store keeps a window. The default and the minimum of `retention_ms` are the window size plus
+    the grace period. Other stores ignore `retention_ms`. `caching`: True to give the store a record cache. With a
+    record cache, a table forwards only the last update of a key, at a commit or when the cache is full. If the
+    operation's result is a stream, each record is forwarded at once, and the cache delays only writes to the store.
     """
 
     name: str | None = None
@@ -36,11 +37,11 @@ class Materialized:
 
 
 StoreArgument = str | Materialized | None
-"""The argument `store` of DSL calls: a name, or a `Materialized` for further settings."""
+"""The argument `store` of DSL calls: the name of a store, or a `Materialized` with the store's settings."""
 
 
 def checked_settings(store: StoreArgument) -> Materialized:
-    """Returns the settings of the argument `store`. Raises TopologyError for an illegal name."""
+    """Returns the argument `store` of a DSL call as settings. Raises TopologyError for an illegal name."""
     settings = store if isinstance(store, Materialized) else Materialized(store)
     if settings.name is not None:
         checked_name(settings.name)
@@ -49,7 +50,7 @@ def checked_settings(store: StoreArgument) -> Materialized:
 
 @dataclass(frozen=True, slots=True)
 class StoreFactory:
-    """Makes the builder of a timestamped key-value store of this name, when the topology is built."""
+    """Makes the builder of a key-value store with timestamps, when the topology is built."""
 
     name: str
     key_serde: Serde[Any] | None
@@ -60,7 +61,7 @@ class StoreFactory:
         return timestamped_key_value_store(**self.arguments())
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments for the builder of a store of any kind, by name."""
+        """Returns the arguments that the builders of all kinds of stores take, by the argument's name."""
         return {
             "name": self.name,
             "key_serde": self.key_serde or DefaultSerde("key", self.name),
@@ -73,7 +74,7 @@ class StoreFactory:
 
 @dataclass(frozen=True, slots=True)
 class WindowStoreFactory(StoreFactory):
-    """Makes the builder of a timestamped window store."""
+    """Makes the builder of a window store with timestamps."""
 
     windows: TimeWindows
 

@@ -1,7 +1,8 @@
 """Generated names of nodes, stores and topics. One counter numbers all generated names, in the same order as in Kafka.
 
-A node that the user names takes a number as well, so naming a node changes no other name. Generated names become part
-of the names of internal topics: with Kafka's names, an application of Kafka Streams keeps its state when it runs here.
+A node that the user names takes a number from the counter as well, so naming a node changes no other name. Generated
+names become part of the names of internal topics. Because the names are Kafka's, an application of Kafka Streams keeps
+its state when it moves to this runtime.
 Source: `InternalStreamsBuilder.newProcessorName`, `newStoreName`, `NamedInternal`, `Named.validate`.
 """
 
@@ -17,7 +18,7 @@ _GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}\Z")
 
 
 class Naming:
-    """The counter of a `StreamsBuilder`."""
+    """The counter of generated names of one `StreamsBuilder`."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -31,15 +32,15 @@ class Naming:
         return self.processor(prefix + _STORE)
 
     def name_or_generated(self, name: str | None, prefix: str, suffix: str = "") -> str:
-        """Returns the name that the user gave, with the suffix; if `name` is None, a generated name, which is the
-        prefix and a number. The counter rises by one in both cases. Raises TopologyError for an illegal name.
+        """Returns `name` with the suffix. If `name` is None, returns a generated name, which is the prefix and a
+        number. The counter rises by one, with or without a given name. Raises TopologyError for an illegal name.
         """
         generated = self.processor(prefix)
         return generated if name is None else checked_name(checked_name(name) + suffix)
 
 
 def checked_name(name: str) -> str:
-    """Returns the name. Raises TopologyError if the name cannot be the name of a topic in Kafka."""
+    """Returns `name` unchanged. Raises TopologyError if the name cannot be the name of a topic in Kafka."""
     if not isinstance(name, str):
         raise TopologyError(f"Invalid topology: a name must be text, not {name!r}")
     if not name:
@@ -59,5 +60,5 @@ def checked_name(name: str) -> str:
 
 
 def is_generated(name: str) -> bool:
-    """True if a name looks like the generated name of a node of a stream."""
+    """Returns True if a name has the form of a generated name of a stream's node."""
     return _GENERATED.match(name) is not None

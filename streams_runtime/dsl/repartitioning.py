@@ -1,19 +1,21 @@
-"""Repartition topics in the graph, and the optimization that makes several of them one topic.
+"""The repartition topics in the graph, and the optimization that replaces several repartition topics by one topic.
 
-Each repartition node of the graph stands for a filter, a sink, the topic, and the source that reads the topic. The node
-has the name of the source, because later nodes are linked to the source. With `optimize`, the repartition topics below
-one change of the key become one topic, directly below that change. In this module, "merge" never means that topics
-become one, but a merge of streams (`KStream.merge`, a `MergeNode`).
+Each repartition node of the graph becomes a filter, a sink, a topic, and a source that reads the topic. The repartition
+node has the name of this source, because later nodes are linked to the source. With `optimize`, one topic replaces all
+repartition topics below a node that changes the key. The new topic is directly below the node that changes the key. In
+this module's docstrings, "merge" means a merge of streams (`KStream.merge`, a `MergeNode`), not of topics.
 
-A topic stays as it is if the value changes between the change of the key and the topic, because a topic has one value
-serde. If streams with changed keys are merged, and there are repartition topics below the merge, these topics become
-one, which serves all of the streams. Source: `BaseRepartitionNode`, `OptimizableRepartitionNode`,
+The optimization keeps a topic if a node between the change of the key and the topic changes the value, because a topic
+has one value serde. If the keys of merged streams have changed, one topic replaces all repartition topics below the
+merge, and all of the merged streams use this topic. Source: `BaseRepartitionNode`, `OptimizableRepartitionNode`,
 `UnoptimizableRepartitionNode`, `GroupedTableOperationRepartitionNode`, `InternalStreamsBuilder.mergeRepartitionTopics`,
-`maybeUpdateKeyChangingRepartitionNodeMap`. Differs from Kafka: topics also become one if several of them are in one
-branch below the change of the key, or if they are below several merges. In Kafka both cases are errors.
+`maybeUpdateKeyChangingRepartitionNodeMap`. Differs from Kafka: several topics are also replaced if they are in one
+branch below the change of the key, or below several merges. In Kafka, several topics in one branch, and topics below
+several merges, are errors.
 
-As in Kafka, a topic can also move from below a merge to above it. The records of the other stream then do not pass
-through the topic, and are aggregated in the partition of their old key.
+As in Kafka, a topic below a merge can be replaced by a topic in one of the merged streams, above the merge. In this
+case, the records of the other merged stream do not pass through the topic, and are aggregated in the partition of their
+old key.
 """
 
 from __future__ import annotations
@@ -42,10 +44,10 @@ class RepartitionNames:
 
     @classmethod
     def of_stream(cls, naming: Naming, prefix: str) -> RepartitionNames:
-        """The names of the repartition topic of a stream, and of its nodes. `prefix`: the name that the user gave, or a
-        generated name.
+        """Returns the names of a stream's repartition topic and of the nodes that belong to this topic. `prefix`: the
+        name that the user gave to the topic, or a generated name.
 
-        Three numbers are taken from the counter of `naming`, even if the user gave the name, as in Kafka. Source:
+        As in Kafka, each call takes three numbers from the counter of `naming`, even if the user gave the name. Source:
         `KStreamImpl.createRepartitionedSource`.
         """
         topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
@@ -61,8 +63,9 @@ class RepartitionNames:
 class RepartitionNode(GraphNode):
     """The repartition topic of a stream.
 
-    `mergeable`: whether `optimize` may make this topic and others one topic; False for `KStream.repartition`.
-    `keeps_null_keys`: whether records without key pass; the graph decides this when the topology is built.
+    `mergeable`: True if `optimize` may replace this topic and others by one topic; False for `KStream.repartition`.
+    `keeps_null_keys`: True if records without key pass through the topic. The graph sets `keeps_null_keys` when the
+    topology is built.
     """
 
     name: str = field(init=False)
@@ -97,7 +100,9 @@ class RepartitionNode(GraphNode):
 
 @dataclass(eq=False, repr=False)
 class GroupedTableRepartitionNode(GraphNode):
-    """The repartition topic of a grouped table. The topic has the changes of the table, by the key of the group."""
+    """The repartition topic of a grouped table. The topic contains the changes of the table, with the key of the group
+    as their key.
+    """
 
     topic: str
     sink: str
@@ -114,14 +119,16 @@ class GroupedTableRepartitionNode(GraphNode):
 
 @dataclass(eq=False, repr=False)
 class GroupedTableSelectNode(GraphNode):
-    """Gives each change of a table the key of its group. The aggregation below decides the topic and its serdes."""
+    """Gives each change of a table the key of its group. The aggregation below this node decides the repartition topic
+    and its serdes.
+    """
 
     selector: Callable[[Any, Any], tuple[Any, Any]]
 
     def write(self, topology: Topology) -> None:
         below = next((child for child in self.children if isinstance(child, GroupedTableRepartitionNode)), None)
-        # Without an aggregation, there is no topic, and keys are taken as bytes. Else the keys have the serde of the
-        # aggregation, or the default serde if the aggregation has none.
+        # If no aggregation is below, there is no topic, and the keys have the serde of bytes. Otherwise the keys have
+        # the serde of the aggregation, or the default serde if the aggregation has no serde.
         topic = "" if below is None else below.topic
         keys = BYTES if below is None else below.key_serde or DefaultSerde("key", below.topic)
         topology.add_processor(self.name, KTableRepartitionMap(self.selector, topic, keys), self.parent_names())
@@ -131,17 +138,21 @@ Condition = Callable[[GraphNode], bool]
 
 
 class RepartitionMerging:
-    """Collects the repartition topics that can become one. `naming`: gives names to the nodes of the new topics."""
+    """Collects repartition topics, and replaces those that one topic can serve. `naming`: generates the names of the
+    new topics' nodes.
+    """
 
     def __init__(self, naming: Naming) -> None:
         self._naming = naming
-        # For each node that changes the key, the repartition topics below it that can become one. `merge` moves entries
-        # from such nodes to the merges below them.
+        # For each node that changes the key, the repartition topics below it that one topic can replace. `merge` moves
+        # these topics from the node that changes the key to a merge of streams below it.
         self._behind: dict[GraphNode, dict[RepartitionNode, None]] = {}
         self._merges: dict[GraphNode, None] = {}
 
     def note(self, node: GraphNode) -> None:
-        """Remember a node that was linked to a parent: a change of the key, a repartition topic, or a merge."""
+        """Remember a node that was linked to a parent. Ignores nodes that do not change the key, merge streams or
+        repartition.
+        """
         if node.changes_key:
             self._behind[node] = {}
         elif isinstance(node, RepartitionNode) and node.mergeable:
@@ -152,15 +163,16 @@ class RepartitionMerging:
             self._merges[node] = None
 
     def merge(self) -> dict[str, str]:
-        """Merge the collected topics in the graph. Returns the name of the new source by the name of each replaced
-        source.
+        """Replace the collected topics in the graph. Returns a mapping from the name of each replaced source to the
+        name of the new source.
         """
         self._gather_behind_merges()
         renamed: dict[str, str] = {}
         for changer, replaced in self._behind.items():
             if replaced:
                 one = self._one_for(replaced)
-                one.priority = changer.priority  # this priority adds the node to the topology before all nodes below it
+                # with this priority, the new node is added to the topology before all nodes below it
+                one.priority = changer.priority
                 for node in replaced:
                     self._replace(node, one, changer)
                     renamed[node.name] = one.name
@@ -168,8 +180,8 @@ class RepartitionMerging:
         return renamed
 
     def _one_for(self, replaced: Iterable[RepartitionNode]) -> RepartitionNode:
-        """Makes the one new node that replaces these nodes. The new node gets the first serdes that these nodes
-        have.
+        """Returns the new node that replaces these nodes. The new node has the first key serde and the first value
+        serde of these nodes.
         """
         nodes = list(replaced)
         names = RepartitionNames.of_stream(self._naming, nodes[0].names.topic)
@@ -180,8 +192,8 @@ class RepartitionMerging:
         )
 
     def _replace(self, node: RepartitionNode, one: RepartitionNode, changer: GraphNode) -> None:
-        """Take `node` out of the graph: its children get its parents. Move the branches of `changer` that lead to
-        `node`, so that they begin at `one`, the new node of the one topic.
+        """Remove `node` from the graph. The children of `node` are linked to its parents. The branches of `changer`
+        that lead to `node` are linked to `one`, the new node, instead of `changer`.
         """
         # this node, and the nodes above it up to the change of the key
         between = nodes_above(node, stop_at=changer) | {node}
@@ -198,15 +210,16 @@ class RepartitionMerging:
             node.remove_child(child)
 
     def _gather_behind_merges(self) -> None:
-        """Topics below a merge of streams with changed keys become one, directly below the merge. If there are several
-        such merges, the last merge counts.
+        """Assign the topics below a merge of streams to this merge, so that one topic directly below the merge replaces
+        them. If several merges are above the topics, the topics are assigned to the last of these merges.
         """
         above_of = {node: nodes_above(node) for nodes in self._behind.values() for node in nodes}
         gathered: dict[GraphNode, dict[RepartitionNode, None]] = {merge: {} for merge in self._merges}
         above_merges = {merge: nodes_above(merge) for merge in self._merges}
         for changer, nodes in list(self._behind.items()):
-            # The merges that are below the change and above all of its topics, in the order of the calls: a merge comes
-            # after the merges above it. The topics move from the change to the last of these merges.
+            # The merges that are below the change of the key and above all of its topics. These merges are in the order
+            # of the DSL calls, so a merge comes after the merges above it. The topics move from the change to the last
+            # of these merges.
             merges = [
                 merge
                 for merge in self._merges
@@ -218,19 +231,20 @@ class RepartitionMerging:
 
 
 def _key_changer_above(node: GraphNode) -> GraphNode | None:
-    """The nearest node above `node` that changes the key. None if there is no such node, or if a node between it and
-    `node` changes the value.
+    """Returns the nearest node above `node` that changes the key. Returns None if no node above changes the key, or if
+    a node in between changes the value.
     """
     any_change = _found_upwards(node, lambda above: above.changes_key or above.changes_value)
     changer = _found_upwards(node, lambda above: above.changes_key)
-    # both searches find the same node, unless a node below the change of the key changes only the value
+    # the two searches find different nodes only if a node below the change of the key changes values but not keys
     return changer if any_change is changer else None
 
 
 def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
-    """The first node that meets the condition: the node itself, or a node above it, depth first along its parents.
+    """Returns `node` if `node` meets the condition. Otherwise returns the first node above `node` that meets it, depth
+    first.
 
-    A node that several paths reach is visited only once, because a second visit would find nothing new.
+    A node that is above `node` on several paths is visited only once.
     """
     if condition(node):
         return node
@@ -249,7 +263,9 @@ def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
 
 
 def nodes_above(node: GraphNode, stop_at: GraphNode | None = None) -> set[GraphNode]:
-    """All nodes above `node`. `stop_at`: the search stops at this node, and the result does not contain this node."""
+    """Returns all nodes above `node`. `stop_at`: a node at which the search stops. The result does not contain this
+    node.
+    """
     above: set[GraphNode] = set()
     waiting = [node]
     while waiting:

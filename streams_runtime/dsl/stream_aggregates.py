@@ -1,16 +1,17 @@
-"""A stream aggregated into a table, by key, or by key and window.
+"""Aggregates a stream into a table, by key, or by key and window.
 
-The table has the newest aggregate, at the highest timestamp that went into it. Records without key are left out. An
-aggregate by key leaves out records without value; an aggregate by key and window takes them, as in Kafka.
-A window takes records until stream time has passed its end by the grace period. Stream time is the highest timestamp
-that this processor has seen.
-With a record cache, the store forwards the changes when the cache is flushed. The old value of a change is then the
-new value that the previous flush sent.
+The table has the newest aggregate of each key. The aggregate's timestamp is the highest timestamp of the aggregated
+records. Records without key are left out. As in Kafka, an aggregation by key leaves out records without value, and an
+aggregation by key and window includes them.
+A window accepts records until stream time is past the window's end plus the grace period. Stream time is the highest
+timestamp that this processor has seen.
+With a record cache, the store forwards the changes when the cache is flushed. If there is a record cache, the old value
+of a change is the new value that the previous flush forwarded.
 Source: `KStreamAggregate`, `KStreamReduce`, and `KStreamWindowAggregate` with `EmitStrategy.onWindowUpdate`.
 Differs from Kafka: the old value of a new key or window is always None. In Kafka the old value is None with a record
-cache, and the initializer's value without a record cache. With the initializer's value, a grouping of the table
-subtracts a value that was never added, so its counts and sums stay wrong, and a filter of the table sends removals of
-keys that it never sent.
+cache, and the initializer's value without a record cache. In Kafka without a record cache, a grouping of the table
+subtracts the initializer's value, which was never added. So in Kafka the counts and sums of this grouping are wrong.
+For the same reason, in Kafka a filter of the table sends removals of keys that it never sent.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ from streams_runtime.state_stores.window import SerdesTimestampedWindowStore
 from streams_runtime.state_stores.window_keys import window_end_ms
 
 _new_tuple = tuple.__new__
-"""Makes a `Windowed` in half of the time of `Windowed(...)`."""
+"""Makes a `Windowed` in half the time that the call `Windowed(...)` takes."""
 
 A = TypeVar("A")
 
 Initializer = Callable[[], Any]
 Aggregator = Callable[[Any, Any, Any], Any]
-"""Takes key, value and the aggregate so far. Returns the new aggregate."""
+"""A function that takes the key, the value and the aggregate so far, and returns the new aggregate."""
 Reducer = Callable[[Any, Any], Any]
-"""Takes the value so far and the next value. Returns the new value."""
+"""A function that takes the result so far and the next value, and returns the new result."""
 
 
 def zero() -> int:
@@ -57,14 +58,14 @@ def nothing() -> None:
 
 
 def added_by(reducer: Reducer, key: Any, value: Any, aggregate: Any) -> Any:
-    """The aggregate of a reducer. The first value is the first aggregate."""
+    """Returns the new aggregate of a reduce. The first value of a key becomes the key's first aggregate."""
     return value if aggregate is None else reducer(aggregate, value)
 
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class StreamAggregation(Generic[A]):
-    """The functions and the serde of an aggregate. `prefix`: the prefix of the generated names of its node and its
-    store.
+    """The functions and the serde of an aggregate. `prefix`: the prefix of the generated names of the aggregate's node
+    and store.
     """
 
     prefix: str
@@ -85,7 +86,7 @@ COUNT = StreamAggregation.by(zero, one_more, LONG)
 
 
 class KStreamAggregate(StoredTableOperator):
-    """A count, an aggregate or a reduce."""
+    """The operator of a count, an aggregate or a reduce of a stream."""
 
     def __init__(self, store: StoreFactory, aggregation: StreamAggregation[Any]) -> None:
         super().__init__(store)
@@ -96,11 +97,12 @@ class KStreamAggregate(StoredTableOperator):
         return self._aggregate(entries, None if forwards_on_flush else child, context)
 
     def _aggregate(self, entries: EntryAccess, child: Receiver | None, context: NodeContext) -> Callable[..., None]:
-        """Returns the receiver that updates the aggregate of each record's key. For the aggregate of a window, this
-        receiver also takes the aggregate's key as `EntryAccess.stored_key_of` gives it, and its key in the table, for
-        `child`.
+        """Returns the receiver that updates the aggregate of each record's key. For the aggregate of a window, the
+        caller also passes two forms of the windowed key: `stored_key`, from `EntryAccess.stored_key_of`, and
+        `table_key`, for `child`.
 
-        `child`: gets each change at once; None if the store hands the changes on when its record cache is flushed.
+        `child`: the receiver that gets each change at once; None if the store forwards the changes when its record
+        cache is flushed.
         """
         stored_key_of, get, put, read, write = (
             entries.stored_key_of,
@@ -158,13 +160,15 @@ class KStreamWindowAggregate(KStreamAggregate):
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         entries, forwards_on_flush = self.opened(child, context)
-        # the child is guarded, so that after an error below, the other windows are updated
+        # `child` is guarded, so that the other windows get the record even if a node below raises an error for one
+        # window
         aggregate = self._aggregate(entries, None if forwards_on_flush else context.guarded(child), context)
         stored_key_of = entries.stored_key_of
         drop_late = self._late_record_dropper(context)
         windows, size_ms, grace_ms = self.windows, self.windows.size_ms, self.windows.grace_ms
         starts = range(0)
-        from_ms = to_ms = 0  # timestamps from `from_ms` to before `to_ms` are in the windows with these starts
+        # a timestamp that is at least `from_ms` and less than `to_ms` is in the windows with these starts
+        from_ms = to_ms = 0
 
         def window_aggregate(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             nonlocal starts, from_ms, to_ms
@@ -174,7 +178,8 @@ class KStreamWindowAggregate(KStreamAggregate):
             if timestamp_ms > context.stream_time_ms:
                 context.stream_time_ms = timestamp_ms
             close_ms = context.stream_time_ms - grace_ms
-            if not from_ms <= timestamp_ms < to_ms:  # most records are in the same windows as the previous record
+            # fast path: a record is usually in the same windows as the previous record
+            if not from_ms <= timestamp_ms < to_ms:
                 starts = windows.starts_for(timestamp_ms)
                 from_ms, to_ms = windows.timestamp_range_of(starts)
             for start_ms in starts:
@@ -189,8 +194,8 @@ class KStreamWindowAggregate(KStreamAggregate):
         return window_aggregate
 
     def _late_record_dropper(self, context: NodeContext) -> Callable[[int, int, int], None]:
-        """Returns the function that drops a record for a closed window. The record counts once for each closed window,
-        as in Kafka.
+        """Returns the function that drops a record for a closed window. As in Kafka, the record is counted as dropped
+        once for each closed window.
         """
         size_ms, grace = self.windows.size_ms, duration_text(self.windows.grace_ms)
         longest_lateness_ms = -1

@@ -1,8 +1,9 @@
-"""The nodes that the operations of a stream add to the graph: one function for each kind of operation.
+"""Adds the nodes of a stream's operations to the graph, with one function for each kind of operation.
 
-An operation that may change the key sets `repartition_required` of its result. After a change of the key, the next
-operation that needs all records of a key in one partition first writes the records to a repartition topic. `name`: the
-name of the operation's node; None for `prefix` and the next number. Source: `KStreamImpl`.
+The result of an operation that may change the key has `repartition_required` set to True. After a change of the key,
+the next operation that needs all records of a key in one partition first writes the records to a repartition topic.
+`name`: the name of the operation's node; None for a generated name, which is `prefix` and the next number. Source:
+`KStreamImpl`.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ V = TypeVar("V")
 
 
 def unchanged(stream: Stage[K, V], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[K, V]:
-    """Add an operation that forwards each record unchanged, or leaves it out."""
+    """Add an operation that forwards some records unchanged, and leaves out the others."""
     return stream.then(ProcessorGraphNode(stream.graph.naming.name_or_generated(name, prefix), supplier))
 
 
@@ -36,7 +37,7 @@ def with_new_keys(stream: Stage[Any, V], prefix: str, supplier: NodeSupplier, na
 
 
 def with_new_records(stream: Stage[Any, Any], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[Any, Any]:
-    """Add an operation that gives records new keys and values."""
+    """Add an operation that gives records new keys or values."""
     return replace(with_new_keys(stream, prefix, supplier, name), value_serde=None)
 
 
@@ -47,7 +48,8 @@ def with_new_values(stream: Stage[K, Any], prefix: str, supplier: NodeSupplier, 
 
 def as_table(stream: Stage[K, V], store: StoreArgument, name: str | None) -> TableStage[K, V]:
     """Add a table with the newest value of every key. If the key may have changed, the stream is repartitioned first,
-    so that one task gets all records of a key. The table's node takes its generated number before the table's store.
+    so that one task gets all records of a key. If the names are generated, that of the table's node has a lower number
+    than that of the table's store.
     """
     settings, naming, prefix = checked_settings(store), stream.graph.naming, "KSTREAM-TOTABLE-"
     node_name = naming.name_or_generated(name, prefix)
@@ -64,11 +66,11 @@ def processed(
     stream: Stage[Any, Any], supplier: NodeSupplier, stores: Sequence[str], name: str | None
 ) -> Stage[Any, Any]:
     """Add a processor of the user. A user's processor may forward any record, so `optimize` moves no repartition topic
-    above it.
+    to a place above the processor.
 
     Differs from Kafka: there, `optimize` moves topics above the processor unless `__enable.process.processValue.fix__`
-    is set (KAFKA-19668). If a topic is moved, a record to which the processor gives another key is aggregated in the
-    partition of its old key.
+    is set (KAFKA-19668). In Kafka, if a topic is moved and the processor gives a record another key, the record is
+    aggregated in the partition of its old key.
     """
     naming = stream.graph.naming
     node_name = naming.processor("KSTREAM-PROCESSOR-") if name is None else checked_name(name)
@@ -86,7 +88,9 @@ def merged(stream: Stage[K, V], other: Stage[K, V], name: str | None) -> Stage[K
 
 
 def add_sink(stream: Stage[Any, Any], topic: str, partitioner: StreamPartitioner | None, name: str | None) -> None:
-    """Write the stream to a topic. Without a `partitioner`, windowed keys are partitioned by the key alone."""
+    """Write the stream to a topic. If there is no `partitioner`, the partition of a windowed key is chosen by the key
+    without its window.
+    """
     keys = stream.key_serde
     if partitioner is None and isinstance(keys, TimeWindowedSerde):
         partitioner = WindowedStreamPartitioner(keys.key_serde)
@@ -114,7 +118,7 @@ def repartitioned(
 def joined(
     stream: Stage[K, Any], table: TableStage[K, Any], supplier: NodeSupplier, prefix: str, name: str | None
 ) -> Stage[K, Any]:
-    """Add a join of a stream with a table. `stream`: the result of `JoinInputs.by_key`."""
+    """Add a join of a stream with a table. `stream`: the stream as `JoinInputs.by_key` returns it."""
     sources = stream.copartition_with(table)
     node_name = stream.graph.naming.name_or_generated(name, prefix)
     node = ProcessorGraphNode(node_name, supplier, connected_stores=table.operator.view())
@@ -122,17 +126,19 @@ def joined(
 
 
 class JoinInputs(Generic[K, V]):
-    """Repartitions a stream for its joins if its key may have changed. Unnamed joins share one repartition topic."""
+    """Repartitions a stream before a join if the stream's key may have changed. All joins of the stream without a name
+    share one repartition topic.
+    """
 
     def __init__(self, stream: Stage[K, V]) -> None:
         self._stream = stream
         self._repartition: RepartitionNode | None = None
 
     def by_key(self, key_serde: Serde[K] | None, value_serde: Serde[V] | None, name: str | None) -> Stage[K, V]:
-        """Returns the stream itself, or the stage that reads its repartition topic.
+        """Returns the stage to join: the stream itself, or the stage that reads the stream's repartition topic.
 
-        Each call takes three numbers for generated names, even if the join shares a topic. Source:
-        `KStreamImpl.repartitionForJoin`.
+        If a repartition topic is needed, each call takes three numbers from the counter of generated names, even if the
+        join shares the topic of another join. Source: `KStreamImpl.repartitionForJoin`.
         """
         stream = self._stream.with_serdes(key_serde, value_serde)
         if not stream.repartition_required:
@@ -157,11 +163,13 @@ class Branches(Generic[K, V]):
         stream.graph.add(self._split, [stream.node])
 
     def add(self, predicate: Callable[[K, V], bool] | None, suffix: str | None) -> Stage[K, V]:
-        """Add a branch, and return its stage. The name of its node is the name of the split, followed by `suffix`.
+        """Add a branch, and return its stage. The name of the branch's node is the name of the split, followed by
+        `suffix`.
 
-        `suffix`: None for the branch's number, counted from 1.
+        `suffix`: None to use the number of the branch, counted from 1.
         """
         name = checked_name(self._split.name + (str(len(self._branches) + 1) if suffix is None else suffix))
         self._branches.append((predicate, name))
-        self._stream.graph.naming.processor(name)  # as in Kafka, a branch takes a number even if it has a name
+        # as in Kafka, a branch takes a number from the counter even if it has a name
+        self._stream.graph.naming.processor(name)
         return replace(self._stream, node=self._split).then(ProcessorGraphNode(name, StreamOperator(passing_on)))

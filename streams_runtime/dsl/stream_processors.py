@@ -1,18 +1,20 @@
 """Stateless operators of streams. A stateless operator calls the user's function with each record, or with a batch as
 columns.
 
-Each function here makes the receiver of an operator, from the function of the user and from `child` and `context`,
-which `Operator.connect` gets. Records keep their headers and timestamps. An operator that forwards several rows calls
-`context.guarded(child)`: if one row fails and the handler decides to continue, the next row is forwarded.
+Each function in this module returns the receiver of an operator. The arguments of such a function are the user's
+function, and the `child` and `context` of `Operator.connect`. Records keep their headers and timestamps. An operator
+that forwards several rows calls `context.guarded(child)`: if one row fails and the handler decides to continue, the
+next row is forwarded.
 Source: `KStreamMap`, `KStreamFlatMap`, `KStreamFlatMapValues`, `KStreamMapValues`, `KStreamFilter`, `KStreamPeek`,
 `ForeachProcessor`, `KStreamBranch`, `PassThrough`.
 
-Batches: `Processor` says which records make a batch. A function must treat each row alone, so that its results do not
-depend on the end of a batch. Records keep their headers, and their timestamps if the function gives no others. If the
-function raises an error, it is called again with one record at a time, and the handler decides about each record for
-which this call fails as well; with `retries_one_by_one=False`, the handler decides about each record of the
-batch. A result of the wrong shape (`WrongBatchResult`) ends the thread, and no handler is called. Kafka has no such
-operations: each row is treated as by `KStreamMap`, `KStreamMapValues` and `KStreamFilter`.
+Batches: `Processor` documents which records form a batch. A user's function must treat each row alone, because a batch
+can end after any row. Records keep their headers. Records keep their timestamps if the function returns no timestamps.
+If the function raises an error, it is called again with one record at a time. The handler decides about each record for
+which the second call fails too. With `retries_one_by_one=False`, there is no second call, and the handler decides about
+each record of the batch. If the result has the wrong shape (`WrongBatchResult`), the thread ends, and no handler is
+called. Kafka has no operations on batches. Each row is treated as in Kafka's `KStreamMap`, `KStreamMapValues` or
+`KStreamFilter`.
 """
 
 from abc import ABC, abstractmethod
@@ -28,8 +30,8 @@ from streams_runtime.processors.context import NodeContext, Operator, Receiver
 
 
 class StreamOperator(Operator):
-    """An operator whose receiver one of the functions below makes. `receiver`: the function that makes the receiver.
-    `arguments`: the arguments of this function before `child` and `context`.
+    """An operator whose receiver is made by one of the functions below. `receiver`: the function that makes the
+    receiver. `arguments`: the arguments of `receiver` that come before `child` and `context`.
     """
 
     def __init__(self, receiver: Callable[..., Receiver], *arguments: Any) -> None:
@@ -49,7 +51,7 @@ def mapping(mapper: Callable[[Any, Any], tuple[Any, Any]], child: Receiver, cont
 
 
 def selecting_keys(selector: Callable[[Any, Any], Any], child: Receiver, context: NodeContext) -> Receiver:
-    """Gives records new keys. In Kafka a `KStreamMap` changes the key."""
+    """Gives records new keys. Kafka uses a `KStreamMap` for this."""
 
     def select_key(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
         child(selector(key, value), value, timestamp_ms, headers)
@@ -122,10 +124,10 @@ def filtering_out(predicate: Callable[[Any, Any], bool], child: Receiver, contex
 
 
 def leaving_out_null_keys(child: Receiver, context: NodeContext) -> Receiver:
-    """Leaves out records without key before a repartition topic: the operation below the topic would drop them.
+    """Leaves out records without key before a repartition topic, because the operation below the topic would drop them.
 
-    Differs from Kafka: the records that are left out are counted, under a reason of their own. In Kafka a
-    `KStreamFilter` leaves out records without key, and nothing counts these records.
+    Differs from Kafka: this operator counts the records without key, under a separate reason. In Kafka, a
+    `KStreamFilter` leaves out records without key and does not count them.
     """
 
     def null_key_filter(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -155,11 +157,11 @@ def ending(action: Callable[[Any, Any], object], child: Receiver, context: NodeC
 def branching(
     branches: Sequence[tuple[Callable[[Any, Any], bool] | None, str]], child: Receiver, context: NodeContext
 ) -> Receiver:
-    """Forwards a record to the first branch whose predicate is true, else to the default branch, if there is a default
-    branch.
+    """Forwards a record to the first branch whose predicate is true. If no predicate is true, forwards it to the
+    default branch, if there is one.
 
-    `branches`: a predicate and the name of a child for each branch. The default branch, which may stand anywhere among
-    the branches, has the predicate None.
+    `branches`: for each branch, a predicate and the name of a child. The default branch has the predicate None, and can
+    be at any index of `branches`.
     """
     chosen_by = [(predicate, context.child(name)) for predicate, name in branches if predicate is not None]
     default = next((context.child(name) for predicate, name in branches if predicate is None), None)
@@ -176,7 +178,7 @@ def branching(
 
 
 def passing_on(child: Receiver, context: NodeContext) -> Receiver:
-    """Forwards each record unchanged. A merge of streams and a branch of a split stream use this operator."""
+    """Forwards each record unchanged. Merges of streams and branches of a split stream use this operator."""
     return child
 
 
@@ -186,8 +188,8 @@ AnyColumns = RecordColumns[Any, Any]
 class BatchOperationProcessor(Processor[Any, Any], ABC):
     """The processor of an operation on batches.
 
-    `operation`: the name of the operation. `expected_result`: the end of an error message, which says what the function
-    has to return.
+    `operation`: the name of the operation. `expected_result`: the part of an error message that describes the result
+    that the function has to return.
     """
 
     operation = ""
@@ -212,7 +214,9 @@ class BatchOperationProcessor(Processor[Any, Any], ABC):
 
     @abstractmethod
     def rows(self, batch: AnyColumns, returned: Any) -> AnyColumns:
-        """The rows to forward. Raises WrongBatchResult if they cannot be made of `returned`."""
+        """Returns the rows to forward, made from `returned`, the result of the user's function. Raises WrongBatchResult
+        for an unusable result.
+        """
 
 
 class KStreamMapBatches(BatchOperationProcessor):
@@ -248,6 +252,7 @@ class KStreamFilterBatches(BatchOperationProcessor):
     def rows(self, batch: AnyColumns, returned: Any) -> AnyColumns:
         mask = column("flags", returned, len(batch)).as_list()
         for flag in mask:
-            if flag is not True and flag is not False:  # for example, NaN counts as true
+            # only True and False are accepted, because NaN, for example, counts as true
+            if flag is not True and flag is not False:
                 raise WrongBatchResult(f"{flag!r} among the flags")
         return batch.where(mask)

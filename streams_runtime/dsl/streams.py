@@ -1,13 +1,13 @@
 """Streams and tables, and their operations.
 
-The classes return each other, so they are in one file. `stream_operations`, `table_operations` and `groupings` add the
-nodes of an operation to the graph. In every call, `name` is the name of the operation's node; without it, the node gets
-a generated name. `store` is the name of a table's store, or a `Materialized`. A call without a serde uses the serde of
-its stream or table.
+The classes are in one file, because the methods of each class return objects of the others. `stream_operations`,
+`table_operations` and `groupings` add the nodes of an operation to the graph. In every call, `name` is the name of the
+operation's node; None for a generated name. `store` is the name of a table's store, or a `Materialized` with further
+settings. If a call has no serde argument, it uses the serde of its stream or table.
 Source: `KStream`, `BranchedKStream`, `KGroupedStream`, `TimeWindowedKStream`, `KTable`, `KGroupedTable`.
 Differs from Kafka: no stream-stream, outer and foreign-key joins, no global tables, no cogroup, suppress,
-`processValues` and `transformValues`, no session and sliding windows, no `EmitStrategy.onWindowClose`, no topics chosen
-for each record; a branch takes no function to apply to it.
+`processValues` and `transformValues`, no session and sliding windows, no `EmitStrategy.onWindowClose`. `to` cannot
+choose a topic for each record. `branch` cannot apply a function to the branch's stream.
 """
 
 from __future__ import annotations
@@ -113,10 +113,10 @@ class KStream(Generic[K, V]):
     ) -> KStream[K2, V2]:
         """Give the records of a batch new keys and values. The function gets the batch as columns.
 
-        The function returns a pair of columns (keys, values) with a row for each record, which keeps its timestamp; or
-        `RecordColumns` with timestamps and any number of rows. The function must treat each row alone, because the
-        runtime decides where a batch ends. `retries_one_by_one`: if the function raises an error for a batch, call it
-        again with one record at a time.
+        The function returns a pair of columns (keys, values) with a row for each record, or `RecordColumns` with any
+        number of rows. With a pair of columns, records keep their timestamps. The function must treat each row alone,
+        because the runtime decides where a batch ends. `retries_one_by_one`: True to call the function again with one
+        record at a time if it raises an error for a batch.
         """
         check_functions("KStream.map_batches", function=function)
         supplier = partial(processors.KStreamMapBatches, function, retries_one_by_one)
@@ -129,7 +129,9 @@ class KStream(Generic[K, V]):
         retries_one_by_one: bool = True,
         name: str | None = None,
     ) -> KStream[K, V2]:
-        """Maps batches as `map_batches` does, but the function returns one column, with the new values."""
+        """Give the records of a batch new values. The function gets the batch as in `map_batches`, and returns one
+        column with the new values.
+        """
         check_functions("KStream.map_values_batches", function=function)
         supplier = partial(processors.KStreamMapValuesBatches, function, retries_one_by_one)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-MAPVALUESBATCHES-", supplier, name))
@@ -141,8 +143,8 @@ class KStream(Generic[K, V]):
         retries_one_by_one: bool = True,
         name: str | None = None,
     ) -> KStream[K, V]:
-        """Filters batches: the function gets a batch as in `map_batches`, and returns True for each record that stays,
-        and False for each other record.
+        """Keep the records of a batch for which the function returns True. The function gets the batch as in
+        `map_batches`, and returns a column with True or False for each record.
         """
         check_functions("KStream.filter_batches", function=function)
         supplier = partial(processors.KStreamFilterBatches, function, retries_one_by_one)
@@ -154,25 +156,28 @@ class KStream(Generic[K, V]):
         return KStream(stream_operations.unchanged(self._stage, "KSTREAM-PEEK-", supplier, name))
 
     def for_each(self, action: Callable[[K, V], object], *, name: str | None = None) -> None:
-        """Call `action` with each record; the stream ends here."""
+        """Call `action` with each record, and forward nothing."""
         supplier = _operator("KStream.for_each", processors.ending, action=action)
         stream_operations.unchanged(self._stage, "KSTREAM-FOREACH-", supplier, name)
 
     def split(self, *, name: str | None = None) -> BranchedKStream[K, V]:
-        """Send each record to the first branch that takes it."""
+        """Send each record to the first branch whose predicate is true."""
         return BranchedKStream(stream_operations.Branches(self._stage, name))
 
     def merge(self, other: KStream[K, V], *, name: str | None = None) -> KStream[K, V]:
-        """Merge the records of both streams, in no order between the two. The result has no serdes."""
+        """Merge the records of both streams. The order between records of different streams is not defined. The result
+        has no serdes.
+        """
         _check_kind("KStream.merge", other, KStream)
         return KStream(stream_operations.merged(self._stage, other._stage, name))
 
     def process(
         self, supplier: Callable[[], Processor[K, V]], *, stores: Sequence[str] = (), name: str | None = None
     ) -> KStream[Any, Any]:
-        """Hand each record to a processor of the user. `stores`: names of stores that were added before.
+        """Hand each record to a processor of the user. `stores`: the names of stores that the processor uses, which
+        were added before.
 
-        The keys of the result count as changed, because the processor may forward any record.
+        The processor may forward records with other keys, so a later grouping or join repartitions the result.
         """
         return KStream(stream_operations.processed(self._stage, supplier, stores, name))
 
@@ -185,7 +190,9 @@ class KStream(Generic[K, V]):
         partitioner: StreamPartitioner | None = None,
         name: str | None = None,
     ) -> None:
-        """Write to a topic, which must exist. Windowed keys are partitioned by the key alone."""
+        """Write the records to a topic, which must exist. The partition of a windowed key is chosen by the key without
+        its window.
+        """
         checked_topics("KStream.to", (topic,))
         stream_operations.add_sink(self._stage.with_serdes(key_serde, value_serde), topic, partitioner, name)
 
@@ -198,8 +205,8 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         partitioner: StreamPartitioner | None = None,
     ) -> KStream[K, V]:
-        """Write to an internal topic and read this topic. `partitions`: None for as many partitions as the upstream
-        topics have.
+        """Write the records to an internal topic, and read them from this topic. `partitions`: the number of partitions
+        of the topic; None to take the number of the upstream topics.
         """
         stage = self._stage.with_serdes(key_serde, value_serde)
         return KStream(stream_operations.repartitioned(stage, partitions, partitioner, name))
@@ -220,8 +227,8 @@ class KStream(Generic[K, V]):
     def group_by_key(
         self, *, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None, name: str | None = None
     ) -> KGroupedStream[K, V]:
-        """Group the records by their key. `name`: the name of the repartition topic, if a repartition topic is
-        needed.
+        """Group the records by their key. `name`: the name of the repartition topic, if the grouping needs a
+        repartition topic.
         """
         return KGroupedStream(StreamGrouping(self._stage.with_serdes(key_serde, value_serde), name))
 
@@ -252,8 +259,8 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, V2]:
         """Join each record with the table's present value of its key. Records without a match are left out.
 
-        The topics of stream and table must have the same number of partitions. The serdes are for a repartition topic,
-        if one is needed.
+        The topics of stream and table must have the same number of partitions. The serdes are those of the stream's
+        repartition topic, if the join needs a repartition topic.
         """
         check_functions("KStream.join", joiner=joiner)
         _check_table(table)
@@ -270,8 +277,8 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         name: str | None = None,
     ) -> KStream[K, V2]:
-        """Joins as `join` does, but records without a match or without a key stay. For a record without a match or
-        without a key, the table's value is None.
+        """Join each record with the table's present value of its key. Records without a match or without a key stay in
+        the result. For a record without a match or without a key, the table's value is None.
         """
         check_functions("KStream.left_join", joiner=joiner)
         _check_table(table)
@@ -285,7 +292,7 @@ class KStream(Generic[K, V]):
 class BranchedKStream(Generic[K, V]):
     """A stream that is split. A record goes to the first branch, in the order of the calls, whose predicate is true.
 
-    The node of a branch has the name of the split, followed by the branch's own name or number.
+    The name of a branch's node is the name of the split, followed by the name or number of the branch.
     """
 
     def __init__(self, branches: stream_operations.Branches[K, V]) -> None:
@@ -293,20 +300,20 @@ class BranchedKStream(Generic[K, V]):
         self._streams: dict[str, KStream[K, V]] = {}
 
     def branch(self, predicate: Callable[[K, V], bool], *, name: str | None = None) -> BranchedKStream[K, V]:
-        """Add a branch. `name`: the branch's own name; None for its number, counted from 1."""
+        """Add a branch. `name`: the name of the branch; None to use the branch's number, counted from 1."""
         check_functions("BranchedKStream.branch", predicate=predicate)
         self._add(predicate, name)
         return self
 
     def default_branch(self, *, name: str | None = None) -> dict[str, KStream[K, V]]:
-        """Add a branch for all other records. `name`: the branch's own name; None for 0. Returns all branches by the
-        names of their nodes.
+        """Add a branch for all other records. `name`: the name of the branch; None to use the number 0. Returns the
+        stream of each branch, by the name of the branch's node.
         """
         self._add(None, "0" if name is None else name)
         return dict(self._streams)
 
     def no_default_branch(self) -> dict[str, KStream[K, V]]:
-        """Leave all other records out. Returns all branches by the names of their nodes."""
+        """Leave out all other records. Returns the stream of each branch, by the name of the branch's node."""
         return dict(self._streams)
 
     def _add(self, predicate: Callable[[K, V], bool] | None, suffix: str | None) -> None:
@@ -315,13 +322,13 @@ class BranchedKStream(Generic[K, V]):
 
 
 class KGroupedStream(Generic[K, V]):
-    """The records of a stream by key, ready to be aggregated into a table."""
+    """The records of a stream, grouped by key. An aggregation makes a table."""
 
     def __init__(self, grouping: StreamGrouping[K, V]) -> None:
         self._grouping = grouping
 
     def count(self, *, store: StoreArgument = None, name: str | None = None) -> KTable[K, int]:
-        """Count the records of each key. Records whose value is None do not count."""
+        """Count the records of each key. Records whose value is None are not counted."""
         settings = self._grouping.settings_for_count(store)
         return KTable(self._grouping.aggregated(stream_aggregates.COUNT, settings, name))
 
@@ -336,7 +343,8 @@ class KGroupedStream(Generic[K, V]):
     ) -> KTable[K, A]:
         """Aggregate the records of each key.
 
-        `aggregator`: takes key, value and the aggregate so far. Returns the new aggregate; None removes the key.
+        `aggregator`: a function that takes key, value and the aggregate so far, and returns the new aggregate. None
+        removes the key.
         """
         check_functions("KGroupedStream.aggregate", initializer=initializer, aggregator=aggregator)
         aggregation = StreamAggregation.by(initializer, aggregator, value_serde)
@@ -345,9 +353,9 @@ class KGroupedStream(Generic[K, V]):
     def reduce(
         self, reducer: Callable[[V, V], V], *, store: StoreArgument = None, name: str | None = None
     ) -> KTable[K, V]:
-        """Combine the values of each key. The first value of a key becomes the result for the key unchanged.
+        """Combine the values of each key. The first value of a key becomes the key's result unchanged.
 
-        `reducer`: takes the value so far and the next value, and returns the new value.
+        `reducer`: a function that takes the result so far and the next value, and returns the new result.
         """
         check_functions("KGroupedStream.reduce", reducer=reducer)
         aggregation = StreamAggregation.by_reducer(reducer, self._grouping.stream.value_serde)
@@ -360,9 +368,10 @@ class KGroupedStream(Generic[K, V]):
 
 
 class TimeWindowedKStream(Generic[K, V]):
-    """The records of a key in windows of time, ready to be aggregated into a table of windowed keys.
+    """The records of a stream, grouped by key and window. An aggregation makes a table of windowed keys.
 
-    Every update of a window is forwarded. The store keeps windows for size plus grace, or for its `retention_ms`.
+    The result forwards every update of a window. The store keeps each window for `retention_ms`, by default the window
+    size plus the grace period.
     """
 
     def __init__(self, grouping: StreamGrouping[K, V], windows: TimeWindows) -> None:
@@ -385,8 +394,8 @@ class TimeWindowedKStream(Generic[K, V]):
     ) -> KTable[Windowed[K], A]:
         """Aggregate the records of each key in each window.
 
-        `aggregator`: takes key, value and the window's aggregate so far. Returns the new aggregate; None removes the
-        window.
+        `aggregator`: a function that takes key, value and the window's aggregate so far, and returns the new aggregate.
+        None removes the window.
         """
         check_functions("TimeWindowedKStream.aggregate", initializer=initializer, aggregator=aggregator)
         aggregation = StreamAggregation.by(initializer, aggregator, value_serde)
@@ -395,9 +404,10 @@ class TimeWindowedKStream(Generic[K, V]):
     def reduce(
         self, reducer: Callable[[V, V], V], *, store: StoreArgument = None, name: str | None = None
     ) -> KTable[Windowed[K], V]:
-        """Combine the values of each key in each window. The first value is taken as it is.
+        """Combine the values of each key in each window. The first value of a key in a window becomes the result
+        unchanged.
 
-        `reducer`: takes the window's value so far and the next value, and returns the new value.
+        `reducer`: a function that takes the window's result so far and the next value, and returns the new result.
         """
         check_functions("TimeWindowedKStream.reduce", reducer=reducer)
         aggregation = StreamAggregation.by_reducer(reducer, self._grouping.stream.value_serde)
@@ -405,12 +415,12 @@ class TimeWindowedKStream(Generic[K, V]):
 
 
 class KTable(Generic[K, V]):
-    """The newest value of every key. The nodes below a table get its changes one by one.
+    """The newest value of every key. The nodes below a table get each change of the table.
 
     A table keeps a store if the user names one, or if a join or an aggregation has to read the table.
-    `key_serde`, `value_serde` of an operation: the serdes of its result and of the result's store. Without serde
-    arguments, a filter keeps both serdes of the table. Other operations keep only the key serde, and need a
-    `value_serde` for a store.
+    `key_serde`, `value_serde`: the serdes of an operation's result, and of the result's store. If `filter` has no serde
+    arguments, the result keeps both serdes of the table. The result of other operations keeps only the key serde, so
+    these operations need a `value_serde` if they have a store.
     """
 
     def __init__(self, stage: TableStage[K, V]) -> None:
@@ -460,7 +470,9 @@ class KTable(Generic[K, V]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
-        """Give each entry a new value. The mapper never gets None: a removal stays a removal."""
+        """Give each entry a new value. The mapper is not called for a removed key: the key is also removed from the
+        result.
+        """
         check_functions("KTable.map_values", mapper=mapper)
         result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.with_new_values(self._stage, partial(_without_key, mapper), result, name))
@@ -474,7 +486,9 @@ class KTable(Generic[K, V]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
-        """Give each entry a new value. The mapper must not change the key, and never gets None as the value."""
+        """Give each entry a new value. The mapper must not change the key. The mapper is not called for a removed
+        key.
+        """
         check_functions("KTable.map_values_with_key", mapper=mapper)
         result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.with_new_values(self._stage, mapper, result, name))
@@ -528,8 +542,8 @@ class KTable(Generic[K, V]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
-        """A left join: as `join`, but with a row for each key of this table. The other table's value is None if it does
-        not have the key.
+        """Join the values of each key of this table. The other table's value is None if the other table does not have
+        the key.
         """
         _check_kind("KTable.left_join", other, KTable)
         check_functions("KTable.left_join", joiner=joiner)
@@ -539,10 +553,11 @@ class KTable(Generic[K, V]):
 
 
 class KGroupedTable(Generic[K, V]):
-    """The entries of a table with new keys, ready to be aggregated. Values that are replaced or removed are subtracted.
+    """The entries of a table, grouped by a new key. An aggregation makes a table. If a value of an entry is replaced or
+    removed, the old value is subtracted from its group's aggregate.
 
-    `adder`, `subtractor`: functions that take key, an entry's value and the aggregate so far, and return the new
-    aggregate.
+    `adder`, `subtractor`: functions that take the key of the group, an entry's value and the aggregate so far, and
+    return the new aggregate.
     """
 
     def __init__(self, grouping: TableGrouping[K, V]) -> None:
@@ -575,9 +590,10 @@ class KGroupedTable(Generic[K, V]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """Combine the values of each group. The first value of a group is taken unchanged.
+        """Combine the values of each group. The first value of a group becomes the group's result unchanged.
 
-        `adder`, `subtractor`: functions that take the value so far and an entry's value, and return the new value.
+        `adder`, `subtractor`: functions that take the group's result so far and an entry's value, and return the new
+        result.
         """
         check_functions("KGroupedTable.reduce", adder=adder, subtractor=subtractor)
         aggregation = TableAggregation.by_reducers(adder, subtractor, self._grouping.changes.value_serde)

@@ -1,6 +1,7 @@
-"""`StreamsBuilder` reads topics as streams or as tables, and builds the topology of all calls.
+"""`StreamsBuilder`, the start of an application in the DSL: reads topics as streams or as tables, and builds the
+topology.
 
-Kafka's builder makes the same topology from the same calls: the same nodes, stores, internal topics and subtopologies.
+The same calls make the same topology as in Kafka: the same nodes, stores, internal topics and subtopologies.
 Source: `StreamsBuilder`, `InternalStreamsBuilder`. Differs from Kafka: no global tables and no topics by
 pattern.
 """
@@ -30,10 +31,10 @@ V = TypeVar("V")
 class StreamsBuilder:
     """Builds the topology of an application from streams and tables.
 
-    `optimize`: as `topology.optimization=all`. The topic of a table then also serves as the changelog of the table's
-    store, and the repartition topics below an operation that changes keys are merged into one topic. Optimization
-    changes names, so an application that switches it on or off loses its state. The configs of `build` may set
-    `topology.optimization` instead.
+    `optimize`: True to build the topology as with the config `topology.optimization=all`. With optimization, the source
+    topic of a table is also the changelog of the table's store. With optimization, one topic replaces all repartition
+    topics below an operation that changes keys. Optimization changes names, so an application that switches it on or
+    off loses its state. The configs of `build` may set `topology.optimization` instead.
     """
 
     def __init__(self, *, optimize: bool = False) -> None:
@@ -53,7 +54,7 @@ class StreamsBuilder:
         """Read every record of these topics. Streams of the same topics share the source of the first of these streams.
         A topic that is named twice is read once.
 
-        In all calls of the DSL, the default serde of the configs replaces a missing serde.
+        If a call of the DSL has no serde, the default serde of the configs is used.
         """
         names = tuple(dict.fromkeys(checked_topics("StreamsBuilder.stream", topics)))
         if not names:
@@ -76,8 +77,8 @@ class StreamsBuilder:
     ) -> KTable[K, V]:
         """Read a topic as a table of the newest value of every key.
 
-        A value of None removes its key. The table keeps a store only if `store` names one, or if another node reads the
-        table.
+        A record with the value None removes its key from the table. The table keeps a store only if `store` names one,
+        or if another node reads the table.
         """
         checked_topics("StreamsBuilder.table", (topic,))
         naming, settings = self._graph.naming, checked_settings(store)
@@ -99,12 +100,12 @@ class StreamsBuilder:
         return self
 
     def build(self, configs: StreamsConfig | Mapping[str, object] | None = None) -> Topology:
-        """Returns the topology of all calls so far. Later calls are refused, and another `build` returns the same
-        topology.
+        """Returns the topology of all calls so far. After `build`, other calls raise TopologyError, and a second
+        `build` returns the same topology.
 
         `configs`: the configs of the application. As in Kafka, `topology.optimization` takes effect only if it is among
-        the configs given to `build`. Raises InputError for an unknown value of `topology.optimization`, and
-        TopologyError for mistakes that show only in the whole topology, such as two sources whose topics overlap.
+        the configs given to `build`. Raises InputError for an unknown value of `topology.optimization`. Raises
+        TopologyError for a mistake in the whole topology, such as two sources whose topics overlap.
         """
         optimizations = configured_optimizations(configs)
         if optimizations is None:

@@ -1,14 +1,14 @@
-"""The graph of the nodes that DSL calls add, its conversion into a topology, and the place of a stream or table in the
-graph.
+"""The graph of the nodes that DSL calls add (`StreamsGraph`), and the position of a stream or table in the graph
+(`Stage`).
 
-Operations take a stage and return the next stage. A stage never changes, so a stream can have several operations. In
-the topology each node comes after all its parents.
+An operation takes a stage and returns the stage of its result. A stage never changes, so several operations can be
+applied to one stream. In the topology each node comes after all its parents.
 
-The order is exactly Kafka's, because nodes, stores and subtopologies are numbered in this order. Source:
-`AbstractStream`, `InternalStreamsBuilder.addGraphNode`, `buildAndOptimizeTopology`, `mergeDuplicateSourceNodes`,
-`NodesWithRelaxedNullKeyJoinDownstream`. Differs from Kafka: if several sources or several repartition topics become
-one, the co-partitioned groups name the source that remains. In Kafka, the co-partitioned groups still name a source
-that was removed.
+The order of the nodes in the topology is exactly Kafka's, because nodes, stores and subtopologies are numbered in this
+order. Source: `AbstractStream`, `InternalStreamsBuilder.addGraphNode`, `buildAndOptimizeTopology`,
+`mergeDuplicateSourceNodes`, `NodesWithRelaxedNullKeyJoinDownstream`. Differs from Kafka: when one source or one
+repartition topic replaces several, the co-partitioned groups name the source that remains. In Kafka, the co-partitioned
+groups still name a source that was removed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from streams_runtime.serdes import Serde
 
 
 class StreamsGraph:
-    """The graph of a `StreamsBuilder`. `naming`: gives the names of all nodes."""
+    """The graph of a `StreamsBuilder`. `naming`: generates the names of the nodes."""
 
     def __init__(self) -> None:
         self.naming = Naming()
@@ -41,8 +41,8 @@ class StreamsGraph:
         self._topology: Topology | None = None
 
     def add(self, node: GraphNode, parents: Iterable[GraphNode] | None = None) -> None:
-        """Link a node to its parents, or to the root if `parents` is None. Raises TopologyError once the topology is
-        built.
+        """Link a node to its parents, or to the root if `parents` is None. Raises TopologyError if the topology is
+        built already.
         """
         if self._topology is not None:
             raise TopologyError("Invalid topology: it is built already, and later calls cannot change it")
@@ -51,7 +51,7 @@ class StreamsGraph:
             parent.add_child(node)
             self._last_priority += 1
             node.priority = self._last_priority
-            self._merging.note(node)  # the merging remembers the nodes that `optimize` may merge
+            self._merging.note(node)  # remember the node for the optimization of repartition topics
 
     def copartition(self, sources: Iterable[str]) -> None:
         """Declare that the topics of these source nodes must have the same number of partitions. `sources`: names of
@@ -75,21 +75,21 @@ class StreamsGraph:
         return self._topology
 
     def _make_topology(self) -> Topology:
-        """Let each node add itself to a new topology: parents first, and lower priorities first among the nodes whose
-        parents are done. The resulting order of nodes is Kafka's.
+        """Let each node add itself to a new topology, after its parents. Among the nodes whose parents are in the
+        topology, the node with the lowest priority is added next. The resulting order of nodes is Kafka's.
 
-        A node is queued once, when its last parent is written. Kafka queues the children of a node each time that it
-        reaches the node, so Kafka needs a step for each path through the graph.
+        A node is queued once, after its last parent was added. Kafka queues a node once for each path from the root to
+        the node, so Kafka needs a step for each path through the graph.
         """
         topology = Topology()
         queue = [(self._root.priority, 0, self._root)]
-        offered = 0  # the number of children queued so far; orders nodes of equal priority by queueing
+        offered = 0  # the number of nodes queued so far; nodes of equal priority are added in the order of queueing
         unwritten_parents: dict[GraphNode, int] = {}  # for each node that has a parent in the topology
         while queue:
             node = heapq.heappop(queue)[2]
             node.write(topology)
             for child in node.children:
-                # each parent is written once, so all parents of the child are written when this count is 0
+                # each parent is added once, so when this count is 0, all parents of the child are in the topology
                 unwritten_parents[child] = unwritten_parents.get(child, len(child.parents)) - 1
                 if unwritten_parents[child] == 0:
                     offered += 1
@@ -97,9 +97,9 @@ class StreamsGraph:
         return topology
 
     def _merge_equal_sources(self) -> dict[str, str]:
-        """Let streams of the same topics share the source of the first of these streams.
+        """Link all streams of the same topics to the source of the first of these streams.
 
-        Returns the name of the kept source by the name of each removed source.
+        Returns a mapping from the name of each removed source to the name of the source that replaces it.
         """
         first: dict[str, StreamSourceNode] = {}
         renamed: dict[str, str] = {}
@@ -131,7 +131,9 @@ class StreamsGraph:
                 node.reuses_topic = True
 
     def _let_null_keys_through(self) -> None:
-        """Records without key have to reach left joins of streams, so repartition topics above such joins keep them."""
+        """Let records without key pass through the repartition topics above left joins of streams, because these joins
+        need them.
+        """
         for join in [node for node in self._nodes if node.takes_null_keys]:
             for node in nodes_above(join):
                 if isinstance(node, RepartitionNode):
@@ -146,11 +148,11 @@ V2 = TypeVar("V2")
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class Stage(Generic[K, V]):
-    """The newest node of a stream or table, with the properties of its records that are known so far.
+    """The last node of a stream or table so far, with the known properties of the records at this node.
 
-    `sources`: names of the source nodes of its subtopology, for co-partitioning. `key_serde`, `value_serde`: None if no
-    call so far has given one. `repartition_required`: the key may have changed since the records were last written to a
-    topic.
+    `sources`: the names of the source nodes of the stream's subtopology, for co-partitioning. `key_serde`,
+    `value_serde`: the serdes of the records; None if no call has given a serde yet. `repartition_required`: True if the
+    key may have changed since the records were last written to a topic.
     """
 
     graph: StreamsGraph
@@ -175,26 +177,26 @@ class Stage(Generic[K, V]):
         return self.then(node).reading(node)
 
     def reading(self, node: GraphNode) -> Stage[K, V]:
-        """The stage that begins at `node`: a repartition topic of this stream that is in the graph already."""
+        """Returns the stage after `node`, a repartition topic of this stream that is in the graph already."""
         return replace(self, node=node, sources=(node.name,), repartition_required=False)
 
     def make_table(
         self, name: str, operator: TableOperator, key_serde: Serde[K2] | None, value_serde: Serde[V2] | None
     ) -> TableStage[K2, V2]:
-        """Add a node of this name whose operators make a table. Returns the stage of the table."""
+        """Add a node of this name whose operator makes a table. Returns the stage of the table."""
         node = TableNode(name, operator)
         self.graph.add(node, [self.node])
         return TableStage(self.graph, node, self.sources, key_serde, value_serde, operator=operator)
 
     def with_serdes(self, key_serde: Serde[K] | None, value_serde: Serde[V] | None) -> Stage[K, V]:
-        """Returns this stage with these serdes. An argument None keeps the serde that is known so far."""
+        """Returns this stage with these serdes. If an argument is None, the stage keeps its serde."""
         return replace(self, key_serde=key_serde or self.key_serde, value_serde=value_serde or self.value_serde)
 
     def joined_sources(self, other: Stage[Any, Any]) -> tuple[str, ...]:
-        """The sources of both stages, each once.
+        """Returns the sources of both stages, without duplicates.
 
-        Raises TopologyError when the two stages come from different builders. Differs from Kafka: for stages from
-        different builders, Kafka builds a topology without some of the nodes.
+        Raises TopologyError when the two stages come from different builders. Differs from Kafka: if the stages come
+        from different builders, Kafka builds a topology in which some of the nodes are missing.
         """
         if other.graph is not self.graph:
             raise TopologyError(f"Invalid topology: {self.name} and {other.name} come from different builders")
@@ -211,6 +213,8 @@ class Stage(Generic[K, V]):
 
 @dataclass(frozen=True)
 class TableStage(Stage[K, V]):
-    """The stage of a table. `operator`: makes the table's receivers, and the functions that read the table."""
+    """The stage of a table. `operator`: the operator that makes the table's receivers, and the functions that read the
+    table.
+    """
 
     operator: TableOperator = field(kw_only=True)

@@ -1,7 +1,8 @@
-"""A grouped table aggregated into a table: an update subtracts the old value and adds the new one.
+"""Aggregates a grouped table into a table. An update of an entry subtracts the old value and adds the new value.
 
-The old and the new value may belong to different groups. An update that moves a row to another group is two records in
-the repartition topic: one removes the old value from its group, and one adds the new value to its group.
+The old and the new value may belong to different groups. If an update moves an entry to another group, the repartition
+topic gets two records. The first record removes the old value from its group, and the second record adds the new value
+to its group.
 Source: `KTableRepartitionMap`, `KTableAggregate`, `KTableReduce`.
 """
 
@@ -33,7 +34,9 @@ def subtracted_by(reducer: Reducer, key: Any, value: Any, aggregate: Any) -> Any
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class TableAggregation(Generic[A]):
-    """The functions and the serde of an aggregate. `prefix`: the prefix of the generated name of its node."""
+    """The functions and the serde of an aggregate. `prefix`: the prefix of the generated name of the aggregate's
+    node.
+    """
 
     prefix: str
     initializer: Initializer
@@ -49,7 +52,7 @@ class TableAggregation(Generic[A]):
 
     @classmethod
     def by_reducers(cls, adder: Reducer, subtractor: Reducer, value_serde: Serde[A] | None) -> TableAggregation[A]:
-        """The first value of a group is its first aggregate."""
+        """Returns the aggregation of a reduce. The first value of a group is its first aggregate."""
         return cls("KTABLE-REDUCE-", nothing, partial(added_by, adder), partial(subtracted_by, subtractor), value_serde)
 
 
@@ -58,12 +61,12 @@ COUNT = TableAggregation.by(zero, one_more, one_less, LONG)
 
 @dataclass(frozen=True)
 class KTableRepartitionMap(Operator):
-    """Gives both values of a change their new keys. Forwards one record if the change has both values and their new
-    keys are equal; otherwise one record for each value that has a new key, the old value first.
+    """Gives the old and the new value of a change the keys of their groups. If the change has both values and their new
+    keys are equal, one record is forwarded. Otherwise one record is forwarded for each value, the old value first.
 
-    Keys are equal if their bytes are equal, because the topic, the store and the partitioner use the bytes. In Python,
-    1 equals True and 1.0, and NaN does not equal itself. `topic`: the repartition topic without the application id;
-    `key_serde`: the serde of its keys.
+    Keys are equal if their bytes are equal, because the topic, the store and the partitioner use the bytes. Python's
+    equality is not used: 1 equals True and 1.0, and NaN does not equal itself. `topic`: the name of the repartition
+    topic without the application id. `key_serde`: the serde of the topic's keys.
     """
 
     selector: Callable[[Any, Any], tuple[Any, Any]]
@@ -82,8 +85,7 @@ class KTableRepartitionMap(Operator):
             try:
                 return serialize(one) == serialize(other)
             except Exception:
-                # the error is left to the sink below, which fails with the same error, and names the topic and the
-                # serde
+                # No error here: the sink below raises the same error, and its message names the topic and the serde.
                 return False
 
         def repartition(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -106,7 +108,9 @@ class KTableRepartitionMap(Operator):
 
 
 class KTableAggregate(StoredTableOperator):
-    """Subtracts the old value, then adds the new value. Raises StreamsError for a record without key."""
+    """The operator of an aggregate of a table: subtracts the old value of a change, then adds the new value. Raises
+    StreamsError for a record without key.
+    """
 
     def __init__(self, store: StoreFactory, aggregation: TableAggregation[Any]) -> None:
         super().__init__(store)

@@ -1,4 +1,4 @@
-"""The nodes that the operations of a table add to the graph.
+"""Adds the nodes of a table's operations to the graph.
 
 A table keeps a store only if the user names the store, or if a join or an aggregation has to read the table.
 Source: `KTableImpl`.
@@ -37,20 +37,20 @@ class ResultingTable(Generic[K, V]):
 
     @property
     def is_given(self) -> bool:
-        """True if the call has any of these arguments. A call with such an argument uses up a number for a store, as in
-        Kafka.
+        """True if the call has any of these arguments. As in Kafka, a call with any of these arguments takes a number
+        from the counter for the name of a store.
         """
         return not (self.key_serde is None and self.value_serde is None and self.store is None)
 
     def inheriting(self, table: Stage[K, Any]) -> ResultingTable[K, V]:
-        """A copy of these arguments, with the key serde of `table` if the call gives none."""
+        """Returns a copy of these arguments. If the call has no key serde, the copy has the key serde of `table`."""
         return replace(self, key_serde=self.key_serde or table.key_serde)
 
 
 def filtered(
     table: TableStage[K, V], predicate: Predicate, wanted: bool, result: ResultingTable[K, V], name: str | None
 ) -> TableStage[K, V]:
-    """Add a table of the entries for which the predicate returns `wanted`."""
+    """Add a table that has the entries for which the predicate returns `wanted`."""
     inherited = replace(result.inheriting(table), value_serde=result.value_serde or table.value_serde)
     store = _own_store(table, "KTABLE-FILTER-", inherited) if result.is_given else None
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-FILTER-")
@@ -69,7 +69,7 @@ def with_new_values(
 
 
 def as_stream(table: TableStage[K, V], name: str | None) -> Stage[K, V]:
-    """Add a stream that has every change as a record with the new value."""
+    """Add a stream that has a record for every change of the table, with the new value."""
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-TOSTREAM-")
     node = ProcessorGraphNode(node_name, StreamOperator(mapping_values, value_of_change))
     table.graph.add(node, [table.node])
@@ -79,8 +79,8 @@ def as_stream(table: TableStage[K, V], name: str | None) -> Stage[K, V]:
 def under_new_keys(
     table: TableStage[Any, Any], selector: Callable[[Any, Any], tuple[Any, Any]], name: str | None
 ) -> Stage[Any, Any]:
-    """Add a node that gives changes the keys of their groups. From now on the table sends old values, which groups
-    subtract.
+    """Add a node that gives changes the keys of their groups. From this call on, the table forwards old values, because
+    the aggregations of groups subtract them.
     """
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-SELECT-")
     node = GroupedTableSelectNode(node_name, selector)
@@ -96,7 +96,7 @@ def joined(
     result: ResultingTable[K, V2],
     name: str | None,
 ) -> TableStage[K, V2]:
-    """Add a join of two tables. `join`: the two sides of the join, as `inner_join` and `left_join` return them."""
+    """Add a join of two tables. `join`: the two sides of the join, from `inner_join` or `left_join`."""
     naming, settings, inherited = table.graph.naming, checked_settings(result.store), result.inheriting(table)
     store = None
     if result.is_given:
@@ -116,8 +116,8 @@ def joined(
 
 
 def _own_store(table: TableStage[K, Any], prefix: str, result: ResultingTable[K, Any]) -> StoreFactory | None:
-    """Returns the store if it has a name. Without a name, the table keeps no store, but a number for a store is used
-    up, as in Kafka.
+    """Returns the store if it has a name. If the store has no name, the table keeps no store, but, as in Kafka, a
+    number is taken from the counter of generated names.
     """
     settings = checked_settings(result.store)
     if settings.name is None:

@@ -1,9 +1,10 @@
-"""The operators that make a table, from a topic or entry by entry from another table, and let other nodes read it.
+"""The operators that make a table from a topic, or from the entries of another table, and let other nodes read the
+table.
 
-A table keeps a store only if the user names one, or if another node has to read the table. Until the topology is
-built, later calls ask the operator for old values (`send_old_values`) or for a table that can be read (`view`). In a
-topic read as a table, a later value of a key replaces the earlier value, and None removes the key. A table without a
-store forwards every update, as in Kafka.
+A table keeps a store only if the user names a store, or if another node has to read the table. Until the topology is
+built, later DSL calls can change the operator. `send_old_values` makes the operator forward old values, and `view`
+makes its table readable. If a topic is read as a table, a later value of a key replaces the earlier value, and None
+removes the key. A table without a store forwards every update, as in Kafka.
 Source: `KTableProcessorSupplier`, `KTableValueGetterSupplier`, `KTableImpl.enableSendingOldValues`, `KTableSource`,
 `KTableFilter`, `KTableMapValues`.
 """
@@ -21,10 +22,12 @@ from streams_runtime.state_stores.key_value import SerdesTimestampedKeyValueStor
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess
 
 Getter = Callable[[Any], tuple[int, Any] | None]
-"""Takes a key. Returns its timestamp in milliseconds and its present value in a table, or None if the key is absent."""
+"""A function that takes a key, and returns the timestamp in milliseconds and the present value of the key in a table.
+The function returns None if the key is absent from the table.
+"""
 Predicate = Callable[[Any, Any], bool]
 Mapper = Callable[[Any, Any], Any]
-"""Takes key and value. Returns the new value."""
+"""A function that takes the key and the value of an entry, and returns the new value."""
 
 _logger = logging.getLogger(__name__)
 
@@ -44,10 +47,11 @@ def stored_getter(context: NodeContext, store: str, *, flushed: bool) -> Getter:
 
 
 class TableOperator(Operator):
-    """The operator of a table; it forwards `Change`s. `sends_old_values`: whether the changes have the old value.
+    """The operator of a table, which forwards a `Change` for each change of an entry. `sends_old_values`: True if the
+    forwarded changes contain the old value.
 
-    `store`: the store that the operator fills; None if the table keeps no store. Reads of a table with a store use the
-    store. The operator of a table without a store defines with `view` and `getter` how the table is read.
+    `store`: the store that the operator fills; None if the table keeps no store. If the table keeps a store, other
+    nodes read the store. If the table keeps no store, its operator has to implement `view` and `getter`.
     """
 
     def __init__(self, store: StoreFactory | None) -> None:
@@ -55,8 +59,8 @@ class TableOperator(Operator):
         self.sends_old_values = False
 
     def opened(self, child: Receiver, context: NodeContext) -> tuple[EntryAccess, bool]:
-        """Returns the access to the entries of the operator's store. The second result is True if the store has a
-        record cache, and so forwards each change to `child` when the cache is flushed.
+        """Returns two values: the access to the entries of the operator's store, and whether the store has a record
+        cache. A store with a record cache forwards each change to `child` when the cache is flushed.
         """
         assert self.store is not None
         entries = context.state_store(self.store.name).entry_access()
@@ -64,28 +68,28 @@ class TableOperator(Operator):
 
     @abstractmethod
     def send_old_values(self, *, keep_store: bool) -> bool:
-        """Send old values from now on. Returns whether this is possible. `keep_store`: keep a store if old values need
-        one.
+        """Forward old values from now on. Returns False if this is not possible. `keep_store`: True if the table may
+        add a store to get old values.
         """
 
     def view(self) -> tuple[str, ...]:
-        """Let a node read the table. The table keeps a store if the reads need one. Returns the stores to connect to
-        the node.
+        """Make the table readable for other nodes. If this needs a store, the table keeps a store from this call on.
+        Returns the names of the stores that have to be connected to the node.
         """
         assert self.store is not None
         return (self.store.name,)
 
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
-        """Returns the function that reads the table. `context`: the context of the reading node. `flushed`: without the
-        changes that a record cache still holds back, except the change of the record being processed; only for a table
-        with a key-value store.
+        """Returns the function that reads the table. `context`: the context of the reading node. `flushed`: True to
+        read only changes that the record cache has forwarded, and the change of the record being processed. `flushed`
+        works only for a table with a key-value store.
         """
         assert self.store is not None
         return stored_getter(context, self.store.name, flushed=flushed)
 
 
 class StoredTableOperator(TableOperator):
-    """A table that always keeps a store, as every aggregate does."""
+    """The operator of a table that always keeps a store. Every aggregate is a table that always keeps a store."""
 
     store: StoreFactory
 
@@ -95,8 +99,8 @@ class StoredTableOperator(TableOperator):
 
 
 class KTableSource(TableOperator):
-    """A table of the records of a topic or stream. `kept`: whether the table keeps the store from the start. If `kept`
-    is False, the table keeps the store once a node needs it.
+    """The operator of a table that is made from the records of a topic or stream. `kept`: True if the table keeps the
+    store in any case, False if the table keeps the store only if a node needs it.
     """
 
     def __init__(self, store: StoreFactory, *, kept: bool) -> None:
@@ -114,7 +118,9 @@ class KTableSource(TableOperator):
         return True
 
     def view(self) -> tuple[str, ...]:
-        """The store from which a node reads this table. From this call on, the table keeps the store."""
+        """Returns the name of the store from which a node reads this table. From this call on, the table keeps the
+        store.
+        """
         self.store = self._maker
         return super().view()
 
@@ -142,8 +148,8 @@ class KTableSource(TableOperator):
 
 
 def _plain_table(child: Receiver, context: NodeContext) -> Receiver:
-    """The receiver of a table that has no store, because no node reads the table. The old values of a table without a
-    store are unknown.
+    """Returns the receiver for a table without a store, which no node reads. Without a store, the old values are not
+    known.
     """
 
     def table(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -156,8 +162,8 @@ def _plain_table(child: Receiver, context: NodeContext) -> Receiver:
 
 
 def _warn_of_disorder(store: str, context: NodeContext, old_ms: int, new_ms: int) -> None:
-    """Log a record that is older than the stored value. The older record still replaces the stored value, because a
-    table follows the order of its topic.
+    """Log a record that is older than the stored value. The older record replaces the stored value all the same,
+    because a table follows the order of its topic.
     """
     _logger.warning(
         "Detected out-of-order KTable update for %s, old timestamp=[%d] new timestamp=[%d]. record=[%s]",
@@ -169,14 +175,17 @@ def _warn_of_disorder(store: str, context: NodeContext, old_ms: int, new_ms: int
 
 
 class DerivedTableOperator(TableOperator):
-    """A table derived from `parent`. The derived table has a store only if the user has named a store.
+    """The operator of a table that is derived from the table `parent`. The derived table has a store only if the user
+    has named a store.
 
-    The operator derives the new and the old value of each change of the parent, puts the new value into the store if
-    there is a store, and forwards the derived change.
+    For each change of the parent, the operator derives the new and the old value, and forwards the derived change. If
+    the table keeps a store, the operator puts the new value into the store.
     """
 
     skips_absent = False
-    """True to leave out changes whose new and old value are None: the key is and was absent from this table."""
+    """True to leave out changes whose new and old value are None, because the key was and stays absent from this
+    table.
+    """
 
     def __init__(self, parent: TableOperator, store: StoreFactory | None) -> None:
         super().__init__(store)
@@ -184,7 +193,9 @@ class DerivedTableOperator(TableOperator):
 
     @abstractmethod
     def derived(self, key: Any, value: Any) -> Any:
-        """The value in this table for the parent's value; None if the key is absent."""
+        """Returns the value of the key in this table. `value`: the value of the key in the parent. Returns None if the
+        key is absent from this table.
+        """
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         derived, wants_old = self.derived, self.sends_old_values
@@ -201,7 +212,7 @@ class DerivedTableOperator(TableOperator):
         return derived_table
 
     def _with_store(self, skips_absent: bool, child: Receiver, context: NodeContext) -> Receiver:
-        """The receiver of a table with a store. The old value of a change is the value in the store."""
+        """Returns the receiver for a table with a store. The old value of a forwarded change is read from the store."""
         derived, wants_old = self.derived, self.sends_old_values
         entries, forwards_on_flush = self.opened(child, context)
         stored_key_of, get, put, read, write, _, _ = entries  # functions: see `EntryAccess`
@@ -227,7 +238,9 @@ class DerivedTableOperator(TableOperator):
         return self.sends_old_values
 
     def view(self) -> tuple[str, ...]:
-        """The stores from which a node reads this table: the parent's stores if this table has no store of its own."""
+        """Returns the names of the stores from which a node reads this table. If this table has no store, a node reads
+        the stores of the parent.
+        """
         return self.parent.view() if self.store is None else super().view()
 
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
@@ -247,7 +260,9 @@ class DerivedTableOperator(TableOperator):
 
 
 class KTableFilter(DerivedTableOperator):
-    """The entries for which the predicate returns `wanted`, which is False for `filter_not`."""
+    """The operator of a filtered table: keeps the entries for which the predicate returns `wanted`, which is False for
+    `filter_not`.
+    """
 
     skips_absent = True
 
@@ -255,8 +270,8 @@ class KTableFilter(DerivedTableOperator):
         super().__init__(parent, store)
         self.predicate = predicate
         self.wanted = wanted
-        # Old values show which entries were never in this table, so that no removal is sent for these entries. A parent
-        # without a store does not keep a store for this purpose.
+        # The parent's old value shows whether an entry was in this table before. If the entry was not in this table, no
+        # removal is forwarded. A parent without a store does not add a store for this purpose.
         self.sends_old_values = parent.send_old_values(keep_store=False)
 
     def derived(self, key: Any, value: Any) -> Any:
@@ -264,7 +279,7 @@ class KTableFilter(DerivedTableOperator):
 
 
 class KTableMapValues(DerivedTableOperator):
-    """The same keys with new values. The mapper is not called for a removal."""
+    """The operator of a table with the parent's keys and new values. The mapper is not called for a removed key."""
 
     def __init__(self, parent: TableOperator, mapper: Mapper, store: StoreFactory | None) -> None:
         super().__init__(parent, store)

@@ -1,8 +1,8 @@
-"""Windows of time, and windowed keys as bytes.
+"""Windows of time, and the serde of windowed keys.
 
-A window includes its start and excludes its end. A windowed key is the key, then eight bytes of the window's start in
-milliseconds, big-endian. A topic of windowed keys is partitioned by the key alone, so that all windows of a key are in
-one partition.
+A window includes its start and excludes its end. The bytes of a windowed key are the bytes of the key, then the
+window's start in milliseconds, as eight bytes, big-endian. The partition of a windowed key is chosen by the key without
+its window, so that all windows of a key are in one partition.
 Source: `TimeWindows`, `TimeWindowedSerializer`, `TimeWindowedDeserializer`, `WindowKeySchema.toBinary`,
 `WindowedStreamPartitioner`.
 """
@@ -27,11 +27,11 @@ _START = struct.Struct(">q")
 
 @dataclass(frozen=True, slots=True, init=False)
 class TimeWindows:
-    """Windows of one size that start at every multiple of the advance since the epoch. Windows are tumbling if the
-    advance is the size, and hopping (they overlap) if the advance is shorter.
+    """Windows of one size that start at every multiple of the advance since the epoch. If the advance equals the size,
+    the windows are tumbling. If the advance is shorter, the windows overlap (hopping windows).
 
-    Times are in milliseconds. `grace_ms`: the time after its end, in stream time, in which a window still takes
-    records.
+    Times are in milliseconds. `grace_ms`: the time after a window's end, in stream time, during which the window still
+    accepts records.
     """
 
     size_ms: int
@@ -39,7 +39,9 @@ class TimeWindows:
     grace_ms: int
 
     def __init__(self, size_ms: int, advance_ms: int | None = None, grace_ms: int = 0) -> None:
-        """`advance_ms`: None for the size. Raises IllegalArgumentError unless 0 < advance <= size and grace >= 0."""
+        """`advance_ms`: None for an advance that equals `size_ms`. Raises IllegalArgumentError unless 0 < advance <=
+        size and grace >= 0.
+        """
         advance_ms = size_ms if advance_ms is None else advance_ms
         if size_ms <= 0:
             raise IllegalArgumentError("Window size (sizeMs) must be larger than zero.")
@@ -55,17 +57,18 @@ class TimeWindows:
         object.__setattr__(self, "grace_ms", grace_ms)
 
     def starts_for(self, timestamp_ms: int) -> range:
-        """The starts of all windows that contain the timestamp, oldest first."""
+        """Returns the starts of all windows that contain the timestamp, oldest first."""
         advance_ms = self.advance_ms
         # the first multiple of the advance after `timestamp_ms - size_ms`; windows with earlier starts have ended
         first = (timestamp_ms - self.size_ms) // advance_ms * advance_ms + advance_ms
         return range(first if first > 0 else 0, timestamp_ms + 1, advance_ms)
 
     def timestamp_range_of(self, starts: range) -> tuple[int, int]:
-        """The range of the timestamps that belong to exactly the windows with these starts, as `starts_for` gives them:
-        the first of these timestamps, and the first timestamp after them.
+        """Returns the first and the last timestamp plus 1 of the range of timestamps for which `starts_for` returns
+        exactly these starts.
         """
-        # the end of the window that starts before starts[0]; 0 if there is none, because no window starts before 1970
+        # the end of the window before the first of these windows; 0 for the first window of all, because no window
+        # starts before 1970
         ended_ms = starts[0] - self.advance_ms + self.size_ms if starts[0] else 0
         return max(starts[-1], ended_ms), min(starts[-1] + self.advance_ms, starts[0] + self.size_ms)
 
@@ -95,11 +98,13 @@ class TimeWindowedSerde(Generic[K]):
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class WindowedStreamPartitioner(Generic[K]):
-    """The default partitioner of sinks whose key serde is a TimeWindowedSerde: a `KeyPrefixPartitioner`."""
+    """The default partitioner of sinks whose key serde is a TimeWindowedSerde. The class implements
+    `KeyPrefixPartitioner`.
+    """
 
     key_serde: Serde[K]
 
-    unhashed_suffix_bytes: ClassVar[int] = _START.size  # the window's start at the end of a serialized key
+    unhashed_suffix_bytes: ClassVar[int] = _START.size  # the size of the window's start, at the end of a serialized key
 
     def __call__(self, key: Windowed[K], value: Any, partitions: int, /) -> int:
         return partition_of(self.key_serde.serialize(key.key), partitions)

@@ -1,5 +1,7 @@
-"""Runs an application on one machine without Spark: its instances in this process, its coordinator in a child process.
+"""Runs an application on one machine without Spark. The instances run in this process, and the coordinator runs in a
+child process.
 
-`local_run`: `LocalRun`, which starts coordinator and instances, and waits until all records are processed.
-`coordinator_process`: the coordinator's process. `topology_test_driver`: `TopologyTestDriver`, for tests.
+`local_run`: the class `LocalRun`, which starts the coordinator and the instances, and waits until all records are
+processed. `coordinator_process`: the class `CoordinatorProcess`, which runs the coordinator in a child process.
+`topology_test_driver`: the class `TopologyTestDriver`, for tests.
 """

@@ -1,6 +1,5 @@
-"""A coordinator in a child process: `assignor serve` on a SQLite file. The coordinator can be killed and started again.
-
-The coordinator ends when its parent process ends, even if the parent is killed.
+"""Runs a coordinator in a child process: `assignor serve` with a SQLite file. The coordinator can be killed and started
+again. The coordinator ends when the parent process ends, even if the parent is killed.
 """
 
 import re
@@ -36,22 +35,22 @@ threading.Thread(target=end_with_the_parent, daemon=True).start()
 from assignor_cli.app import main
 main()
 """
-"""The program of the child process. The parent has the other end of the child's stdin. The kernel closes the parent's
-end when the parent ends in any way, and then the child ends itself.
+"""The Python program of the child process. The child's stdin is a pipe from the parent. When the parent ends, even by
+SIGKILL, the kernel closes the pipe, and then the child ends itself.
 """
 
 
 class CoordinatorNotStarted(Unavailable):
-    """The coordinator did not become ready. The message ends with its last output."""
+    """The coordinator did not become ready. The error message ends with the last output of the coordinator."""
 
 
 class CoordinatorProcess:
-    """One coordinator in a child process, with an address on loopback. The first start chooses a free port; later
-    starts reuse the port and the database.
+    """One coordinator in a child process, with an address on loopback. The first start chooses a free port. Later
+    starts use the same port and database.
 
-    `directory`: the directory of its database and log. `settings`: settings of the coordinator by their dotted names,
-    such as group.initial.rebalance.delay.ms. As a context manager, the object starts the coordinator on entry and stops
-    the coordinator on exit.
+    `directory`: the directory of the coordinator's database and log file. `settings`: settings of the coordinator by
+    their dotted names, such as group.initial.rebalance.delay.ms. The object is a context manager, which starts the
+    coordinator on entry and stops it on exit.
     """
 
     def __init__(self, directory: Path, settings: Mapping[str, object] | None = None) -> None:
@@ -96,8 +95,8 @@ class CoordinatorProcess:
             ) from error
 
     def wait_until_ready(self) -> None:
-        """Wait until the coordinator is ready. Raises CoordinatorNotStarted if its process ends, or is not ready in a
-        minute.
+        """Wait until the coordinator is ready. Raises CoordinatorNotStarted if the process ends, or is not ready within
+        a minute.
         """
         assert self._process is not None, "launch it first"
         deadline_s = time.monotonic() + START_TIMEOUT_S
@@ -137,8 +136,8 @@ class CoordinatorProcess:
 
     def _spawn(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-c", _PROGRAM, *self._arguments()]
-        # In a separate process group, so that Ctrl-C in the terminal ends only the driver: the driver still needs the
-        # coordinator to drain the group, and stops it afterwards.
+        # The child is in a separate process group, so that Ctrl-C in the terminal ends only the parent. The parent
+        # needs the coordinator to drain the group, and stops the coordinator afterwards.
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, process_group=0)  # noqa: S603
         self._lifeline = process.stdin
         return process

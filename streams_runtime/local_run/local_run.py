@@ -1,12 +1,12 @@
-"""Runs an application on one machine, with its own coordinator: for a first try, an example, a notebook or a test.
+"""Runs an application on one machine with its own coordinator, for a first try, an example, a notebook or a test.
 
     with LocalRun(app) as run:
         run.wait_until_caught_up()
 
 The coordinator is `assignor serve` in a child process on loopback, from `pip install 'assignor[coordinator]'`.
-Instances run in threads of this process. State is in `state.dir`; no other files remain. For more than one machine,
-start a coordinator yourself, and use `assignor workers run` or `StreamsInstance`. Source: `KafkaStreams`, which finds
-its leader among its own instances and needs no separate coordinator.
+Instances run in threads of this process. The state is kept in `state.dir`. No other files remain after the run. To use
+several machines, start a coordinator yourself, and use `assignor workers run` or `StreamsInstance`. Source:
+`KafkaStreams`, which finds its leader among its own instances and needs no separate coordinator.
 """
 
 import tempfile
@@ -33,19 +33,23 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 
 POLL_INTERVAL_S = 0.1
 _AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
-"""One process starts all instances together, so the coordinator does not have to wait for more members."""
+"""The coordinator does not have to wait for more members, because one process starts all instances at the same time."""
 _START_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 30.0
 _ENDED = (InstanceState.NOT_RUNNING, InstanceState.ERROR)
 
 
 class NotFinished(AssignorFault):
-    """The application did not reach the awaited progress in time. The message has its progress."""
+    """The application did not reach the awaited progress in time. The error message states the progress that the
+    application has made.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The sums of committed offsets (`done`) and end offsets (`there`) of all topics, and of the first topic alone."""
+    """The progress of an application. `done`: the sum of the committed offsets of all topics. `there`: the sum of the
+    end offsets of all topics. `first_done`, `first_there`: the sums for the first topic alone.
+    """
 
     done: int
     there: int
@@ -54,7 +58,7 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """The committed share of the first topic, from 0 to 1."""
+        """The part of the first topic's records that is committed, from 0 to 1."""
         return self.first_done / self.first_there if self.first_there else 0.0
 
     @property
@@ -65,8 +69,8 @@ class Progress:
 class ProgressMeter:
     """Measures the progress of an application: its committed offsets, compared with the end offsets of given topics.
 
-    `topics`: topics that the application reads. The first topic is the input topic from which the other topics are
-    derived.
+    `topics`: the topics that the application reads. The first topic has to be the input topic from which the other
+    topics are derived.
     """
 
     def __init__(self, log: Log, application_id: str, topics: Sequence[str]) -> None:
@@ -77,8 +81,8 @@ class ProgressMeter:
     def now(self) -> Progress:
         """Returns the present progress.
 
-        This method reads the committed offsets before the end offsets. So records that are written between the two
-        reads can only make the progress look smaller, and never complete.
+        The committed offsets are read before the end offsets. If records are written between these two reads, the
+        progress can look smaller than it is, but not complete by mistake.
         """
         known = self._log.topics()
         partitions = [
@@ -99,7 +103,9 @@ class ProgressMeter:
     def wait(
         self, wanted: Callable[[Progress], bool], timeout_s: float, on_progress: Callable[[Progress], None]
     ) -> Progress:
-        """Wait until `wanted` returns True. `on_progress` is called with each progress. Raises NotFinished."""
+        """Wait until `wanted` returns True for the present progress. `on_progress`: a function that is called each time
+        the progress has been measured. Raises NotFinished.
+        """
         deadline_s = time.monotonic() + timeout_s
         while True:
             seen = self.now()
@@ -112,13 +118,13 @@ class ProgressMeter:
 
 
 class LocalRun:
-    """A context manager that starts the application on entry. On exit the context manager commits all processed records
-    and stops the application.
+    """A context manager that starts the application on entry. On exit, the context manager commits all processed
+    records and stops the application.
 
     `instances`: the number of instances. Each instance has `num.stream.threads` threads, and a directory below
-    `state.dir`. `coordinator`: the URL of a coordinator that already runs, or several URLs separated by commas; without
-    it, the context manager starts a coordinator and stops it on exit. Raises InputError, LogError, StreamsRuntimeError,
-    CoordinatorNotStarted.
+    `state.dir`. `coordinator`: the URL of a running coordinator, or several URLs separated by commas. If `coordinator`
+    is None, the context manager starts a coordinator, and stops it on exit. Raises InputError, LogError,
+    StreamsRuntimeError, CoordinatorNotStarted.
     """
 
     def __init__(self, application: Application, *, instances: int = 1, coordinator: str | None = None) -> None:
@@ -130,9 +136,11 @@ class LocalRun:
         self.application = application
         self.instances: tuple[StreamsInstance, ...] = ()
         self.endpoints: tuple[str, ...] = ()
-        """The address at which each instance answers queries. `GET {endpoint}/v1/stores` lists its stores.
+        """The address at which each instance answers queries. `GET {endpoint}/v1/stores` lists the stores of an
+        instance.
 
-        Host and port are those of `application.server`; without this config, a free port on loopback.
+        The address comes from the config `application.server`. Without this config, an instance uses a free port on
+        loopback.
         """
         self.coordinator_url = coordinator or ""
         self._count = instances
@@ -179,9 +187,10 @@ class LocalRun:
     def wait_until_caught_up(
         self, timeout_s: float = _START_TIMEOUT_S, on_progress: Callable[[Progress], None] = lambda _progress: None
     ) -> Progress:
-        """Wait until every record of every topic that the application reads is committed, including internal topics.
+        """Wait until the application has committed every record of all topics that it reads, including internal topics.
 
-        `on_progress` is called with each progress. Raises StreamsRuntimeError if an instance has ended, NotFinished.
+        `on_progress`: a function that is called each time the progress has been measured. Raises StreamsRuntimeError if
+        an instance has ended, and NotFinished after the time-out.
         """
 
         def looked(progress: Progress) -> None:
@@ -196,10 +205,8 @@ class LocalRun:
         )
 
     def _check_topics(self, log: Log) -> None:
-        """Raises InputError for missing topics.
-
-        Other groups wait for their topics. A local run with a missing topic would count as caught up, because a missing
-        topic has no records.
+        """Raises InputError for missing topics. A group normally waits for its missing topics, but a local run would
+        count as caught up, because a missing topic has no records.
         """
         subtopologies = self.application.group_topology().subtopologies
         reads = {topic for each in subtopologies for topic in each.source_topics}
@@ -227,7 +234,7 @@ class LocalRun:
 
 
 def check_endpoint(configs: StreamsConfig, instances: int) -> None:
-    """Raises InputError if this number of instances on one machine cannot all answer queries at the address."""
+    """Raises InputError if there are several instances and they would need the same port for queries."""
     address = configs.application_server
     if instances > 1 and address is not None and not address.endswith(":0"):
         raise InputError(

@@ -1,11 +1,12 @@
-"""Runs a topology inside a test, without a server or a thread. Time moves only when the test moves it.
+"""Runs a topology inside a test, without a server or a thread. The clock advances only when the test advances it.
 
-The driver runs a real `StreamTask` for each subtopology, on a log in memory whose topics have one partition. Each
-`pipe_input` and each move of the clock returns when all its consequences are processed and committed: records have
-passed the repartition topics, and stream-time punctuations have fired. Because each record is committed, a record cache
-only merges changes that the same record makes to one key. Records that are piped together are processed like the
-records of one poll of a thread: nodes that take batches get them as one batch. If a task has records with the same
-timestamp in several topics, the record of the topic that was written first is processed first.
+The driver runs a real `StreamTask` for each subtopology, on a log in memory whose topics have one partition.
+`pipe_input` and `advance_wall_clock_time` return after all records that result from the call are processed and
+committed. When these methods return, records in repartition topics are processed, too, and stream-time punctuators have
+been called. Because the task commits after each record, a record cache merges only changes that one record makes to the
+same key. Records that one call pipes together are processed like the records of one poll of a stream thread. Nodes that
+take batches get records of one call as one batch. If a task has records with the same timestamp in several topics, it
+first processes the record that was written first.
 
 Source: `TopologyTestDriver` (KIP-247, KIP-470).
 """
@@ -69,9 +70,9 @@ class MockClock:
 
 
 class _OrderedLog(InMemoryLog):
-    """A log in memory that knows the order of writes.
+    """A log in memory that remembers the order of writes.
 
-    `order`: the partitions with records that were not read yet, in the order of the first such record.
+    `order`: the partitions that have unread records, sorted by the time of their first unread record.
     """
 
     def __init__(self) -> None:
@@ -90,12 +91,14 @@ class _OrderedLog(InMemoryLog):
 
 
 class TopologyTestDriver:
-    """Runs a topology in a test. Close it or use it as a context manager, which deletes the files of its stores.
+    """Runs a topology in a test. Close the driver, or use it as a context manager, so that the files of its stores are
+    deleted.
 
-    `configs`: the configs of an Application; a mapping need not have application.id and bootstrap.servers. The driver
-    ignores bootstrap.servers, state.dir and auto.offset.reset. `initial_wall_clock_ms`: None for the present time.
+    `configs`: the configs of an Application. In a mapping, application.id and bootstrap.servers may be missing. The
+    driver ignores bootstrap.servers, state.dir and auto.offset.reset. `initial_wall_clock_ms`: None for the present
+    time.
 
-    Raises InputError like an Application, and the errors of processors' `init`.
+    Raises InputError as an Application does, and any error that `init` of a processor raises.
     """
 
     def __init__(
@@ -126,7 +129,9 @@ class TopologyTestDriver:
         self._producer = StreamsProducer(self._log, application.id if exactly_once else None)
         self._tasks: dict[TaskId, StreamTask] = {}
         self._task_of: dict[TopicPartition, StreamTask] = {}
-        self._unprocessed: Counter[TaskId] = Counter()  # records that were read, including records that are dropped
+        self._unprocessed: Counter[TaskId] = (
+            Counter()
+        )  # records that were read and not processed, including dropped records
         self._waits_for_idle = application.configs.max_task_idle_ms > 0
         self._losses: list[TaskLosses] = []
         self._closed = self._broken = False
@@ -146,11 +151,11 @@ class TopologyTestDriver:
         start_timestamp_ms: int | None = None,
         auto_advance_ms: int = 0,
     ) -> InputTopic[Key, Value]:
-        """Returns an input topic of the topology.
+        """Returns an object that writes to a topic of the topology.
 
-        The first record without a timestamp gets `start_timestamp_ms`; each further record without a timestamp gets a
-        timestamp that is `auto_advance_ms` later. `start_timestamp_ms`: None for the clock's present time. Raises
-        StreamsRuntimeError for a topic that the topology does not read.
+        The first record without a timestamp gets `start_timestamp_ms`. Each further record without a timestamp gets a
+        timestamp that is `auto_advance_ms` later than the previous one. `start_timestamp_ms`: None for the clock's
+        present time. Raises StreamsRuntimeError for a topic that the topology does not read.
         """
         known = sorted({partition.topic for partition in self._task_of})
         if name not in known:
@@ -161,7 +166,7 @@ class TopologyTestDriver:
     def create_output_topic(
         self, name: str, key_serde: Serde[Key], value_serde: Serde[Value]
     ) -> OutputTopic[Key, Value]:
-        """Returns a reader of any topic, from its beginning. Internal topics are possible, by their full names.
+        """Returns an object that reads a topic from its beginning. An internal topic has to be given by its full name.
 
         Raises StreamsRuntimeError for an unknown topic.
         """
@@ -173,7 +178,9 @@ class TopologyTestDriver:
     def pipe_raw(
         self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers = ()
     ) -> None:
-        """Write a record, and process it with all its consequences. Raises the error that would end a stream thread."""
+        """Write a record, and process it and all records that result from it. Raises the error with which a stream
+        thread would end.
+        """
         self._pipe(topic, [(key, value, timestamp_ms, headers)])
 
     def _pipe(self, topic: str, rows: Sequence[Row]) -> None:
@@ -182,7 +189,7 @@ class TopologyTestDriver:
             self._run_until_idle(max(1, len(rows)))
 
     def advance_wall_clock_time(self, by_ms: int) -> None:
-        """Move the clock, fire the punctuations that are due (each once), and process all consequences."""
+        """Advance the clock, call each due punctuator once, and process all records that result from this."""
         self.clock.advance(by_ms)
         with self._noticing_errors():
             for task in self._tasks.values():
@@ -191,7 +198,9 @@ class TopologyTestDriver:
             self._run_until_idle()
 
     def get_state_store(self, name: str) -> Any:
-        """Returns the open store that processors use. Raises StreamsRuntimeError if the topology has no such store."""
+        """Returns the open store that the topology's processors use. Raises StreamsRuntimeError if the topology has no
+        such store.
+        """
         stores = self.get_all_state_stores()
         if name not in stores:
             raise StreamsRuntimeError(
@@ -239,15 +248,17 @@ class TopologyTestDriver:
         return counts
 
     def node_runs(self) -> dict[str, NodeRun]:
-        """Returns for each node name if the node runs once per batch or once per record, and the reason.
+        """Returns, by the name of each node, whether the node is called once a batch or once a record, and the reason.
 
-        Sources that had no record yet are left out, with their nodes. `Topology.describe` returns Kafka's text, which
-        does not show this.
+        A source that has had no record yet is left out, with the nodes below it. `Topology.describe` does not show how
+        often a node is called, because it returns Kafka's text.
         """
         return {name: run for task in self._tasks.values() for name, run in task.node_runs().items()}
 
     def close(self) -> None:
-        """Close processors and stores, and delete the state. Idempotent. Raises the errors of processors' `close`."""
+        """Close processors and stores, and delete the files of the stores. Idempotent. Raises any error that `close` of
+        a processor raises.
+        """
         if self._closed:
             return
         self._closed = True
@@ -290,16 +301,16 @@ class TopologyTestDriver:
         self._consumer.assign(self._task_of)
         for task in self._tasks.values():
             task.initialize_if_needed()
-            task.complete_restoration()  # every changelog is new, so there is nothing to restore
+            task.complete_restoration()  # all changelogs are empty, so there is nothing to restore
         self._run_until_idle()
 
     def _run_until_idle(self, at_a_time: int = 1) -> None:
-        """Run the loop of a stream thread until a pass neither reads nor processes anything."""
+        """Read and process records, as the loop of a stream thread does, until a pass reads and processes no record."""
         while True:
             read, processed = self._read(), self._process(at_a_time)
             if read == processed == 0:
                 return
-            if read != processed:  # records were dropped; their offsets have to be committed as well
+            if read != processed:  # some of the records were dropped, and their offsets have to be committed as well
                 self._commit()
 
     def _read(self) -> int:
@@ -319,7 +330,8 @@ class TopologyTestDriver:
     def _process(self, at_a_time: int) -> int:
         processed = 0
         for task_id, task in self._tasks.items():
-            # For `max.task.idle.ms`, a partition counts as idle from the first call that finds it without records.
+            # The idle time of `max.task.idle.ms` begins with the first call of `process` that finds a partition without
+            # records.
             while (self._unprocessed[task_id] or self._waits_for_idle) and (
                 records := task.process(self.clock.now_ms(), at_a_time)
             ) > 0:
@@ -356,7 +368,9 @@ class TopologyTestDriver:
 
     @contextmanager
     def _noticing_errors(self) -> Iterator[None]:
-        """Notes an error, after which no task can be used any more: all tasks are closed dirty at the end."""
+        """A context manager that notes an error. After an error, no task can be used, and `close` closes all tasks
+        dirty.
+        """
         if self._closed or self._broken:
             raise StreamsRuntimeError("the driver is closed" if self._closed else "the driver's topology has failed")
         try:
@@ -379,7 +393,8 @@ def driver_configs(configs: StreamsConfig | Mapping[str, object] | None) -> Stre
         configs = StreamsConfig.from_dotted({**own, **(configs or {})})
     if not isinstance(configs, StreamsConfig):
         raise InputError(f"must be a StreamsConfig or a mapping, not a {type(configs).__name__}", "configs")
-    return replace(configs, auto_offset_reset=OffsetReset.EARLIEST)  # every topic is new, and read from its beginning
+    # all topics are new, so they are read from their beginning
+    return replace(configs, auto_offset_reset=OffsetReset.EARLIEST)
 
 
 def topics_of(application: Application) -> list[NewTopic]:

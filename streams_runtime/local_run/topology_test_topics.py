@@ -1,4 +1,4 @@
-"""The topics of a topology under test: objects are written to input topics, and read from output topics.
+"""The topics of a topology under test. A test writes records to input topics and reads records from output topics.
 
 Source: `TestInputTopic`, `TestOutputTopic`, `TestRecord` (KIP-470).
 """
@@ -17,18 +17,18 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 Row = tuple[bytes | None, bytes | None, int, Headers]
-"""A record: key, value, timestamp in milliseconds, headers."""
+"""A record as a tuple of key, value, timestamp in milliseconds and headers."""
 
 Pipe = Callable[[str, Sequence[Row]], None]
-"""Called with a topic and its new records. All records of a call are written before the first of these records is
-processed.
+"""A function that is called with a topic and its new records. The function writes all new records before it processes
+the first of them.
 """
 
 _POLL_RECORDS = 1_000
 
 
 class InputTopic(Generic[Key, Value]):
-    """Writes records to a topic of the topology. Made by `TopologyTestDriver.create_input_topic`."""
+    """Writes records to a topic of the topology. `TopologyTestDriver.create_input_topic` returns an `InputTopic`."""
 
     def __init__(
         self,
@@ -54,23 +54,25 @@ class InputTopic(Generic[Key, Value]):
     def pipe_input(
         self, key: Key | None, value: Value | None, timestamp_ms: int | None = None, headers: Headers = ()
     ) -> None:
-        """Write a record. Returns when the record and all its consequences are processed.
+        """Write a record. Returns after the record, and all records that result from it, are processed.
 
-        `timestamp_ms`: None for the next automatic timestamp. Raises the error that would end a stream thread.
+        `timestamp_ms`: the record's timestamp; None for the next automatic timestamp. Raises the error with which a
+        stream thread would end.
         """
         self._pipe(self.name, [self._row(key, value, timestamp_ms, headers)])
 
     def pipe_key_values(self, pairs: Iterable[tuple[Key | None, Value | None]], *, together: bool = False) -> None:
-        """Write records, each of which is processed before the next is written.
+        """Write several records. Each record is processed before the next record is written.
 
-        `together`: write all records before the first is processed, so that nodes that take batches get them as one
-        batch. With `together`, as in a stream thread, the task commits after all records, so a record cache merges more
-        changes. If no node takes batches, a punctuator of stream time fires after all records as well.
+        `together`: True to write all records before the first record is processed, so that nodes that take batches get
+        one batch. With `together`, the task commits after all records, as in a stream thread, so a record cache merges
+        more changes. With `together`, if no node takes batches, stream-time punctuators are called after all records as
+        well.
         """
         self._pipe_each((self._row(key, value, None, ()) for key, value in pairs), together)
 
     def pipe_records(self, records: Iterable[Record[Key | None, Value | None]], *, together: bool = False) -> None:
-        """Write records like `pipe_key_values`, with the timestamps and headers of the records."""
+        """Write records that have their own timestamps and headers, as `pipe_key_values` does."""
         self._pipe_each((self._row(*record) for record in records), together)
 
     def _pipe_each(self, rows: Iterator[Row], together: bool) -> None:
@@ -90,14 +92,14 @@ class InputTopic(Generic[Key, Value]):
         return written_key, None if value is None else self._value_serde.serialize(value), timestamp_ms, headers
 
     def advance_time(self, by_ms: int) -> None:
-        """Move the timestamp of the next record that is written without a timestamp. Does not move the clock."""
+        """Advance the automatic timestamp of the next record. Does not advance the driver's clock."""
         if by_ms < 0:
             raise StreamsRuntimeError(f"topic {self.name}: time does not go back, by {by_ms} ms")
         self._next_timestamp_ms += by_ms
 
 
 class OutputTopic(Generic[Key, Value]):
-    """Reads the records of a topic, each once. Made by `TopologyTestDriver.create_output_topic`.
+    """Reads each record of a topic once. `TopologyTestDriver.create_output_topic` returns an `OutputTopic`.
 
     Each `OutputTopic` has its own position in the topic.
     """
@@ -139,14 +141,14 @@ class OutputTopic(Generic[Key, Value]):
         return [record.value for record in self.read_all()]
 
     def read_key_values_to_map(self) -> dict[Key | None, Value | None]:
-        """Read all remaining records. Returns the last value of each key, None for deleted keys."""
+        """Read all remaining records. Returns the last value of each key, which is None for a deleted key."""
         return dict(self.read_key_values())
 
     def is_empty(self) -> bool:
         return self.size() == 0
 
     def size(self) -> int:
-        """The number of records that are left to read."""
+        """Returns the number of records that are left to read."""
         self._fetch()
         return len(self._fetched)
 

@@ -1,14 +1,14 @@
-"""The calls between a member and its coordinator as values, without HTTP: settings, requests, replies, errors, and the
-pauses before a call is repeated. Pure.
+"""The calls from a member to its coordinator as Python values: settings, requests, replies, errors, and the pauses
+before a call is repeated. The module sends no HTTP requests.
 
-A call is repeated if the coordinator gave no usable answer, or answered that it did not accept the call. A usable
-answer is final unless it reports that the coordinator did not accept the call. A repeated join is recognised by its
-`join_id` while the member has no id, and by the member id after that. `chance`, a random number from 0 to 1, spreads
-the repetitions of many callers.
+A call is repeated if the coordinator gave no usable answer, or answered that it did not accept the call. If the
+coordinator accepted or refused the call, the call is not repeated. The coordinator recognises a repeated join by its
+`join_id` if the member has no member id yet, otherwise by the member id. `chance` is a random number from 0 to 1, so
+that many callers do not repeat their calls at the same time.
 
-Errors are problem+json (RFC 9457) whose `code` is Kafka's error name. The names, and a member's reactions to them, are
-those of Kafka: after `UNKNOWN_MEMBER_ID` and `ILLEGAL_GENERATION` the member loses its tasks, after
-`REBALANCE_IN_PROGRESS` it rejoins, `FENCED_INSTANCE_ID` and `FENCED_MEMBER_EPOCH` end it. Times are in milliseconds.
+Errors are problem+json (RFC 9457) whose `code` is Kafka's error name. A member reacts to an error as in Kafka: after
+`UNKNOWN_MEMBER_ID` and `ILLEGAL_GENERATION` the member loses its tasks. After `REBALANCE_IN_PROGRESS` the member
+rejoins. `FENCED_INSTANCE_ID` and `FENCED_MEMBER_EPOCH` end the member. Times are in milliseconds.
 Source: JoinGroup, SyncGroup and Heartbeat of Kafka's classic group protocol, `Errors`, `ConsumerConfig`; KIP-1082 for
 ids that the client chooses.
 """
@@ -63,24 +63,25 @@ class GroupMaxSizeReached(CoordinatorError):
 
 
 class NotLetIn(CoordinatorError, InputError):
-    """The call had no valid bearer token for the coordinator. The caller has to change its settings; the group did not
-    see the call.
+    """The call had no valid bearer token for the coordinator. The caller has to change its token. The call had no
+    effect on the group.
     """
 
     known_code = "SASL_AUTHENTICATION_FAILED"
 
 
 class GroupRunsAnotherTopology(CoordinatorError):
-    """The declaration was refused, because the group has live members that run another topology. The detail names the
-    differences, the declarer of the present topology, and the remedy.
+    """The coordinator refused the new definition of the group, because the group has live members that run another
+    topology. The error message names the differences, the process that declared the present topology, and the remedy.
     """
 
     known_code = "INCONSISTENT_GROUP_PROTOCOL"
 
 
 class CoordinatorUnavailable(Unavailable):
-    """The coordinator gave no usable answer: it was not reachable, closed the connection during the call, was starting,
-    stopping or overloaded. The call can be tried again, but not before `retry_after_s` if the coordinator has sent it.
+    """The coordinator gave no usable answer. For example, the coordinator was not reachable, closed the connection
+    during the call, or was starting, stopping or overloaded. The caller can repeat the call, after `retry_after_s`
+    seconds if the coordinator has sent this time.
     """
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
@@ -92,7 +93,9 @@ _KNOWN = {error.known_code: error for error in CoordinatorError.__subclasses__()
 
 
 def coordinator_error(code: str, status: int, detail: str) -> CoordinatorError:
-    """Returns an error of the class for this code, or a `CoordinatorError` if the code has no class."""
+    """Returns an error of the class that belongs to this code, or a plain `CoordinatorError` if no class belongs to the
+    code.
+    """
     return _KNOWN.get(code, CoordinatorError)(code, status, detail)
 
 
@@ -100,8 +103,8 @@ def coordinator_error(code: str, status: int, detail: str) -> CoordinatorError:
 class GroupDefinition:
     """The present definition of a group.
 
-    `declared_by`: the declarer, as the coordinator has stored it; `declared_at`: the time as text. `declared_by` and
-    `declared_at` are None if the coordinator does not know them.
+    `declared_by`: the process that declared the definition, as the coordinator has stored it. `declared_at`: the time
+    of the declaration, as text. `declared_by` and `declared_at` are None if the coordinator does not know them.
     """
 
     revision: int
@@ -118,7 +121,7 @@ class JoinReply:
     """The answer to a join.
 
     `generation_id`: the generation whose assignment the member has to wait for. `definition`: the group's definition;
-    None from a coordinator of an earlier release. `paused`: as in `ProcessHeartbeatReply`.
+    None if the coordinator is of an earlier release. `paused`: see `ProcessHeartbeatReply`.
     """
 
     member_id: str
@@ -132,7 +135,7 @@ class JoinReply:
 class FetchedAssignment:
     """The assignment of one member.
 
-    `assignment`: ConsumerProtocolAssignment. `followup`: True if another rebalance follows as soon as all members have
+    `assignment`: ConsumerProtocolAssignment. `followup`: True if another rebalance begins as soon as all members have
     fetched their assignments.
     """
 
@@ -143,10 +146,10 @@ class FetchedAssignment:
 
 @dataclass(frozen=True, slots=True)
 class MemberHeartbeat:
-    """The part of a process's heartbeat that reports one member.
+    """The data about one member in the heartbeat of its process.
 
     `generation_id`: the generation of the member's present assignment, 0 before the first assignment.
-    `task_offset_sums`: None if nothing has changed since the last report.
+    `task_offset_sums`: the offset sum of each task; None if no sum has changed since the last heartbeat.
     """
 
     generation_id: int
@@ -155,10 +158,10 @@ class MemberHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatNews:
-    """The part of a heartbeat's reply for one member.
+    """The reply for one member in the answer to its process's heartbeat.
 
-    `rejoin`: True if a rebalance waits for the member to rejoin. `stop`: True if the member has to leave the group and
-    end. `assignment_generation`: the generation of the assignment that the member can fetch now, 0 for none.
+    `rejoin`: True if a rebalance has begun and the member has to rejoin. `stop`: True if the member has to leave the
+    group and end. `assignment_generation`: the generation of the assignment that the member can fetch now, 0 for none.
     """
 
     rejoin: bool = False
@@ -170,10 +173,10 @@ class HeartbeatNews:
 class ProcessHeartbeatReply:
     """The answer to the heartbeat of a process.
 
-    `generation_id`: the generation of the group. `members`: the news, or a refusal, for each member of the heartbeat.
-    `paused`: True if an operator has paused the group, so that members process nothing; None if the answer did not
-    contain it. `news`: a digest of `generation_id`, `members` and `paused`. A heartbeat with the present digest is held
-    until the digest changes.
+    `generation_id`: the generation of the group. `members`: for each member of the heartbeat, its news or the error
+    with which the coordinator refused it. `paused`: True if an operator has paused the group, so that members process
+    nothing; None if the answer does not contain this field. `news`: a digest of `generation_id`, `members` and
+    `paused`. If a heartbeat contains the present digest, the coordinator holds its answer until the digest changes.
     """
 
     state: str
@@ -197,12 +200,12 @@ LONGEST_DEFAULT_HEARTBEAT_INTERVAL_MS = 3_000
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
-    """The identity of a member, and its time-outs.
+    """The ids of a member, and its time-outs.
 
-    `incarnation`: a number that rises each time the static member `group_instance_id` is started again; an older
-    incarnation is fenced. `leave_on_disconnect`: True if the coordinator may evict the member when the connection of
-    its process breaks and is not opened again within a fraction of a second. Differs from Kafka, where only the session
-    timeout counts.
+    `incarnation`: a number that rises each time the static member `group_instance_id` is started again. The coordinator
+    fences a static member whose incarnation is not the latest. `leave_on_disconnect`: True if the coordinator may evict
+    the member after the connection of its process has broken and was not opened again within a fraction of a second.
+    Differs from Kafka: there, a broken connection does not end a member before its session timeout.
     """
 
     group_id: str
@@ -218,8 +221,8 @@ class MemberSettings:
 class JoinRequest:
     """A first join (`member_id` None) or a rejoin.
 
-    `subscription`: ConsumerProtocolSubscription. `join_id`: the id of a first join. If the answer was lost, the join is
-    sent again with the same id, so that it makes no second member.
+    `subscription`: ConsumerProtocolSubscription. `join_id`: the id of a first join. If the answer is lost, the member
+    sends the join again with the same `join_id`, so that the coordinator does not create a second member.
     """
 
     subscription: bytes
@@ -229,7 +232,7 @@ class JoinRequest:
 
 
 def default_heartbeat_interval_ms(session_timeout_ms: int) -> int:
-    """Returns Kafka's 3 s, or a third of the session timeout if that is shorter, so that two heartbeats may be lost."""
+    """Returns 3 s (Kafka's default), or a third of the session timeout if this is shorter than 3 s."""
     return max(1, min(LONGEST_DEFAULT_HEARTBEAT_INTERVAL_MS, session_timeout_ms // 3))
 
 
@@ -253,7 +256,7 @@ def join_body(request: JoinRequest) -> dict[str, object]:
 
 
 def heartbeat_body(heartbeat: MemberHeartbeat) -> dict[str, object]:
-    """Returns the part for one member in the JSON body of a process's heartbeat."""
+    """Returns the JSON object that reports one member in the body of a process's heartbeat."""
     body: dict[str, object] = {"generation_id": heartbeat.generation_id}
     if heartbeat.task_offset_sums is not None:
         body["task_offset_sums"] = {str(task): offset_sum for task, offset_sum in heartbeat.task_offset_sums.items()}
@@ -261,10 +264,10 @@ def heartbeat_body(heartbeat: MemberHeartbeat) -> dict[str, object]:
 
 
 def pause_before_repetition_ms(failures: int, retry_after_ms: int | None, chance: float) -> int:
-    """The pause before a member repeats a call: none before the first repetition, then growing pauses.
+    """Returns the pause before a member repeats a call: none before the first repetition, then growing pauses.
 
     `failures`: the number of failures of this call so far, at least 1. `retry_after_ms`: the pause that the coordinator
-    asked for; `chance` makes it longer, never shorter.
+    asked for. `chance` can only make the pause longer.
     """
     if retry_after_ms is not None:
         return round(retry_after_ms * (1 + chance))
@@ -274,8 +277,8 @@ def pause_before_repetition_ms(failures: int, retry_after_ms: int | None, chance
 
 
 def pause_between_heartbeats_ms(times: int, retry_after_ms: int | None, chance: float, interval_ms: int) -> int:
-    """The pause before a heartbeat that follows others too soon. The pause grows from one such heartbeat to the next,
-    but is never so long that a session could end.
+    """Returns the pause before the next heartbeat, for a caller whose last heartbeats were answered too soon or not at
+    all. The pause grows from one heartbeat to the next, but not above `interval_ms`, so that no session ends.
 
     `times`: the number of pauses in a row, this pause included. `interval_ms`: heartbeat.interval.ms, the longest
     pause.

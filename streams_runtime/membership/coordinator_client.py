@@ -1,10 +1,11 @@
-"""A typed client for the calls of the coordinator's HTTP API that members and their drivers make.
+"""A typed client for the coordinator's HTTP API, with the calls that group members and the programs around them make.
 
-Rule: every call either returns an answer or raises a `CoordinatorError` or `CoordinatorUnavailable`. A call without a
-usable answer is repeated with growing pauses while its `Patience` lasts, so that it survives a restart of the
-coordinator. Every call here is idempotent: the coordinator commits a change before it answers, and recognises a
-repeated call. `coordinator_client.http_client` does the HTTP requests, and goes from one coordinator to the next.
-Source of the calls: JoinGroup, SyncGroup, Heartbeat and LeaveGroup of Kafka's classic group protocol.
+Rule: every call returns an answer, or raises a `CoordinatorError` or a `CoordinatorUnavailable`. A call without a
+usable answer is repeated with growing pauses while its `Patience` lasts, so that the call succeeds in spite of a
+restart of the coordinator. Every call here is idempotent: the coordinator commits a change before it answers, and
+recognises a repeated call. `coordinator_client.http_client` sends the HTTP requests. If one coordinator does not
+answer, it tries the next coordinator. Source of the calls: JoinGroup, SyncGroup, Heartbeat and LeaveGroup of Kafka's
+classic group protocol.
 """
 
 from __future__ import annotations
@@ -64,16 +65,16 @@ NO_PATIENCE = Patience()
 
 
 class CoordinatorClient:
-    """Calls one coordinator, or several coordinators of one database. Several threads may use it at once. Close the
-    client after use.
+    """A client of one coordinator, or of several coordinators that share one database. Several threads may use the
+    client at once. Close the client after use.
 
     `base_url`: the URL of the coordinator, for example http://127.0.0.1:8080; several URLs are separated by commas.
-    `token`: the bearer token, if the coordinator requires one; instances of the group require the same token. A
-    `CallerToken` may return another token at each call. For https, the environment names the certificates
-    (`coordinator_client.access.tls`).
+    `token`: the bearer token, if the coordinator requires a token. Instances of the group require the same token from
+    their callers. A `CallerToken` may give another token for each call. For an https URL, environment variables name
+    the certificate files (`coordinator_client.access.tls`).
 
-    Raises InputError for certificate files that cannot be used, and for an invalid URL, which would otherwise look like
-    a coordinator that is down.
+    Raises InputError if a certificate file is unusable or a URL is invalid, because these would look like a coordinator
+    that is down.
     """
 
     def __init__(self, base_url: str, *, token: str | CallerToken | None = None) -> None:
@@ -123,8 +124,8 @@ class CoordinatorClient:
         )
 
     def process_heartbeats(self, group_id: str) -> ProcessHeartbeats:
-        """Returns a connection for the heartbeats of this process alone, which the caller has to close. The connection
-        shares the known address of the group's coordinator with this client.
+        """Returns a connection that sends only heartbeats of this process. The caller has to close the connection. The
+        connection and this client share what they know about the addresses of coordinators.
         """
         return ProcessHeartbeats(self.addresses, self.token, group_id)
 
@@ -143,9 +144,10 @@ class CoordinatorClient:
     ) -> None:
         """Declare or change a group.
 
-        `definition`: `input` of rebalance/1 without members and leader. `replace`: replace the definition even if live
-        members run another topology; the replacement may end these members. Without `replace`, a definition with
-        another topology than that of live members raises GroupRunsAnotherTopology.
+        `definition`: the object `input` of a rebalance/1 document, without members and leader. `replace`: True to
+        replace the definition even if live members run another topology. The replacement may end these live members.
+        Without `replace`, raises GroupRunsAnotherTopology if live members run another topology than that of
+        `definition`.
         """
         call = CoordinatorCall(group_path(group_id), ANSWER_TIMEOUT_S, {"replace": "true"} if replace else {})
         _call(self._http, "PUT", call, json=definition, retrying=_retrying(patience))
@@ -160,13 +162,13 @@ class CoordinatorClient:
         return [str(group["group_id"]) for group in groups] if isinstance(groups, list) else []
 
     def delete_group(self, group_id: str) -> None:
-        """Delete a group without members, and its history. Does nothing if there is no such group. Raises
-        CoordinatorError for a group with members, CoordinatorUnavailable.
+        """Delete a group that has no members, with the history of its rebalances. Does nothing if there is no such
+        group. Raises CoordinatorError if the group has members. Raises CoordinatorUnavailable.
         """
         _call(self._http, "DELETE", CoordinatorCall(group_path(group_id), ANSWER_TIMEOUT_S), accept=(_NOT_FOUND,))
 
     def drain(self, group_id: str) -> None:
-        """Stop every member: the answer to its next heartbeat has the stop flag."""
+        """Stop every member of the group: in the answer to the next heartbeat of each member, the stop flag is set."""
         _call(self._http, "POST", CoordinatorCall(f"{group_path(group_id)}/drain", ANSWER_TIMEOUT_S))
 
     def rebalances(self, group_id: str) -> dict[str, Any]:
@@ -178,7 +180,7 @@ class CoordinatorClient:
         return self._get(f"{group_path(group_id)}/rebalances/{generation_id}")
 
     def explanations(self, group_id: str, generation_id: int) -> dict[str, Any]:
-        """Returns the explanation of each task's place in this rebalance."""
+        """Returns, for each task, why this rebalance assigned the task to its member."""
         return self._get(f"{group_path(group_id)}/rebalances/{generation_id}/explain")
 
     def _get(self, path: str) -> dict[str, Any]:
@@ -186,10 +188,11 @@ class CoordinatorClient:
 
 
 class ProcessHeartbeats:
-    """Sends the heartbeats of one process, one after the other, over one TCP connection.
+    """Sends the heartbeats of one process over one TCP connection. Each heartbeat is sent after the answer to the
+    previous heartbeat.
 
     Only heartbeats use this TCP connection, because the coordinator treats the end of the connection as the end of the
-    process. `coordinator_client.http_client` describes when the connection is replaced.
+    process. `coordinator_client.http_client` documents when the connection is replaced.
     """
 
     def __init__(self, addresses: CoordinatorAddresses, token: str | CallerToken | None, group_id: str) -> None:
@@ -205,12 +208,13 @@ class ProcessHeartbeats:
         timeout_s: float = ANSWER_TIMEOUT_S,
         notices: Sequence[Notice] = (),
     ) -> ProcessHeartbeatReply:
-        """Send one heartbeat for all members. The coordinator holds the answer for up to `wait_ms` while there is no
-        news: while `known` is the digest of the present news.
+        """Send one heartbeat for all members. The coordinator holds the answer for up to `wait_ms` if there is no news,
+        that is, as long as `known` is the digest of its present news.
 
-        `notices`: the notices of the process, empty if they have not changed. `timeout_s`: time-out of the answer, in
-        addition to `wait_ms`. The call is never repeated: the caller sends the next heartbeat instead, after a failure
-        to the next address. Raises CoordinatorError if the whole heartbeat is refused, CoordinatorUnavailable.
+        `notices`: the notices of the process; empty if the notices have not changed. `timeout_s`: time-out of the
+        answer, in addition to `wait_ms`. The call is never repeated. Instead, the caller sends another heartbeat, which
+        goes to the next address if this call failed. Raises CoordinatorError if the coordinator refuses the whole
+        heartbeat. Raises CoordinatorUnavailable.
         """
         body: dict[str, object] = {"members": {member_id: heartbeat_body(each) for member_id, each in members.items()}}
         if known is not None:
@@ -231,7 +235,9 @@ class ProcessHeartbeats:
         )
 
     def break_off(self) -> None:
-        """End the heartbeat that is being held, and all later heartbeats. Any thread may call `break_off`."""
+        """End the heartbeat that the coordinator is holding. Later heartbeats fail at once. Any thread may call
+        `break_off`.
+        """
         self._http.break_off()
 
     def close(self) -> None:
@@ -247,12 +253,12 @@ def _http_client(
 
 
 def _user_agent() -> str:
-    """Returns the calling process and its user. The coordinator stores the process and the user with a definition that
-    they declare.
+    """Returns the text that names this process and its user. The coordinator stores this text with a definition that
+    the process declares.
     """
     try:
         user = getpass.getuser()
-    except (OSError, KeyError):  # the user has no name, as in many containers
+    except (OSError, KeyError):  # the user id has no name, as in many containers
         user = f"user {os.getuid()}"
     process = f"{user}@{socket.gethostname()}, process {os.getpid()}"
     return f"assignor/{version('assignor')} ({''.join(letter if letter.isascii() else '?' for letter in process)})"
@@ -269,7 +275,7 @@ def _call(http: CoordinatorHttpClient, method: str, call: CoordinatorCall, **mor
 
 
 def failure(refusal: Refusal) -> CoordinatorError | CoordinatorUnavailable:
-    """Returns the error for an unsuccessful answer."""
+    """Returns the error to raise for an unsuccessful answer."""
     code = refusal.code or f"HTTP_{refusal.status}"
     if refusal.may_be_repeated:
         return CoordinatorUnavailable(f"{code} ({refusal.status}): {refusal.detail}", refusal.retry_after_s)
@@ -287,7 +293,9 @@ def _retrying(patience: Patience) -> tenacity.Retrying:
 
 
 def pause_s(repeated: tenacity.RetryCallState) -> float:
-    """The pause before a call is repeated: it grows, or is one to two times the coordinator's Retry-After."""
+    """Returns the pause before a call is repeated. If the coordinator has sent Retry-After, the pause is one to two
+    times this value. Without Retry-After, the pause grows from call to call.
+    """
     error = None if repeated.outcome is None else repeated.outcome.exception()
     retry_after_s = error.refusal.retry_after_s if isinstance(error, CoordinatorRefused) else None
     if retry_after_s is None:

@@ -1,11 +1,11 @@
 """The events and the effects of a member: the inputs and the outputs of `MemberMachine`.
 
-The machine decides when tasks are added and given up; a `TaskHolder` does the work on the tasks. The holder gets orders
-in Kafka's order (first revoke, then assign), and reports each order when it has been carried out. Source:
+The machine decides which tasks the member adds and gives up. A `TaskHolder` starts and closes these tasks. The holder
+gets orders in Kafka's sequence (first revoke, then assign), and reports the end of each order. Source:
 `StreamsRebalanceListener`, `TaskManager`.
 
-Every call, order and timer has a number, and the event that answers it has the same number. So the machine ignores an
-answer to a call, order or timer that it has given up meanwhile.
+Every call, order and timer has a number, and the event that answers it has the same number. By this number, the machine
+recognises and ignores an answer to a call, order or timer that it no longer waits for.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +33,9 @@ Partitions = frozenset[TopicPartition]
 
 @dataclass(frozen=True, slots=True)
 class PartitionHosts:
-    """The instances that answer queries for input partitions, from active and from standby copies (KIP-535)."""
+    """The instances that answer queries for input partitions: those with the active copy, and those with a standby copy
+    (KIP-535).
+    """
 
     active: Mapping[HostInfo, Partitions] = field(default_factory=dict)
     standby: Mapping[HostInfo, Partitions] = field(default_factory=dict)
@@ -43,7 +45,8 @@ class PartitionHosts:
 class HeldTasks:
     """All tasks that one member has in one generation.
 
-    Standbys include warm-ups, because a member cannot tell them apart. `hosts`: the hosts of the whole group.
+    `standby` includes warm-up tasks, because a member does not know which of its standbys are warm-ups. `hosts`: the
+    hosts of all instances of the group.
     """
 
     member_id: str
@@ -55,8 +58,8 @@ class HeldTasks:
 
 @dataclass(frozen=True, slots=True)
 class StartRebalance:
-    """A subscription is about to be sent. The holder locks the state on disk that no other thread of this process
-    reports.
+    """The member is about to send a subscription. The holder locks the state directories of tasks that no other thread
+    of this process reports.
     """
 
 
@@ -71,7 +74,7 @@ class RevokeTasks:
 
 @dataclass(frozen=True, slots=True)
 class AssignTasks:
-    """Have exactly these tasks from now on: start new tasks, close all other tasks."""
+    """Keep exactly these tasks: start those that are new, and close all other tasks."""
 
     held: HeldTasks
 
@@ -91,21 +94,23 @@ class CloseTasks:
 Order = StartRebalance | RevokeTasks | AssignTasks | LoseTasks | CloseTasks
 
 Done = Callable[[BaseException | None], None]
-"""Called once: with None when the order has been carried out, or with its error. The function must not block."""
+"""A function that is called once: with None after the order has been carried out, or with the order's error. The
+function must not block.
+"""
 
 
 class TaskHolder(Protocol):
-    """Carries out a member's orders on its tasks.
+    """Carries out the orders of a member: starts, closes and drops tasks.
 
-    An order that fails ends the member: its tasks are dropped, and it leaves the group.
+    If an order fails, the member drops its tasks, leaves the group and ends.
     """
 
     def hand_over(self, order: Order, done: Done) -> None:
-        """Accept the order and return at once. Orders are carried out in the sequence of the calls of `hand_over`."""
+        """Accept the order and return at once. Orders are carried out in the sequence in which `hand_over` got them."""
 
     def offset_sums(self) -> Mapping[TaskId, int]:
-        """The offset sum of each task that this thread reports: LATEST_OFFSET for a running active task, otherwise the
-        sum of the changelog offsets. Any thread may call `offset_sums`, which never waits.
+        """Returns the offset sum of each task that this thread reports: LATEST_OFFSET for a running active task,
+        otherwise the sum of the changelog offsets. Any thread may call `offset_sums`, which never waits.
         """
 
 
@@ -113,7 +118,7 @@ class TaskHolder(Protocol):
 
 
 class MemberEnd(StrEnum):
-    """The reason why a member has ended. LEFT: the member's owner closed it. STOPPED: the coordinator ended the
+    """The reason why a member has ended. LEFT: the owner closed the member. STOPPED: the coordinator ended the
     member.
     """
 
@@ -124,8 +129,8 @@ class MemberEnd(StrEnum):
 
 
 class AssignmentFailed(AssignorFault):
-    """The leader sent an error assignment: the group cannot run as declared, for example because source topics are
-    missing.
+    """The group's leader sent an assignment with an error code: the group cannot run as declared, for example because
+    source topics are missing.
     """
 
 
@@ -134,7 +139,7 @@ class AssignmentFailed(AssignorFault):
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The member was started; its holder carries out orders from now on."""
+    """The member was started. From now on, its holder carries out orders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +158,7 @@ class FetchReplied:
 
 @dataclass(frozen=True, slots=True)
 class LeaveReplied:
-    """The leave call has ended. If the leave call failed, the member's session ends by its timeout."""
+    """The leave call has ended. If the leave call failed, the member stays in the group until its session timeout."""
 
     call: int
 
@@ -167,7 +172,7 @@ class CallRefused:
 @dataclass(frozen=True, slots=True)
 class CallUnanswered:
     """A call to the coordinator got no usable answer. `retry_after_ms`: the pause that the coordinator asked for.
-    `chance`: a random number from 0 to 1, which spreads the repetitions of many members.
+    `chance`: a random number from 0 to 1, so that many members do not repeat their calls at the same time.
     """
 
     call: int
@@ -177,10 +182,10 @@ class CallUnanswered:
 
 @dataclass(frozen=True, slots=True)
 class SentHeartbeat:
-    """A heartbeat, with the member's standing at the time when it was sent.
+    """A heartbeat, with the member's id and epoch at the time when the heartbeat was sent.
 
     `epoch`: a number that rises when a join is sent, when a join is answered, and when the member's id or generation
-    becomes invalid. `offset_sums`: the offset sums that the holder reported then.
+    becomes invalid. `offset_sums`: the offset sums that the holder reported when the heartbeat was sent.
     """
 
     member_id: str
@@ -191,7 +196,7 @@ class SentHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatReplied:
-    """The answer to a member's part of a heartbeat. `generation_id`: the generation of the group."""
+    """The coordinator's answer for one member of a heartbeat. `generation_id`: the generation of the group."""
 
     sent: SentHeartbeat
     generation_id: int
@@ -200,7 +205,7 @@ class HeartbeatReplied:
 
 @dataclass(frozen=True, slots=True)
 class OrderDone:
-    """The holder has carried out an order. `offset_sums`: the offset sums that it reports now."""
+    """The holder has carried out an order. `offset_sums`: the offset sums that the holder reports now."""
 
     order: int
     offset_sums: Mapping[TaskId, int] = field(default_factory=dict)
@@ -228,12 +233,12 @@ class TasksLost:
 
 @dataclass(frozen=True, slots=True)
 class RejoinAsked:
-    """The holder wants a rebalance. Source: `Consumer.enforceRebalance`."""
+    """The holder asks for a rebalance. Source: `Consumer.enforceRebalance`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShutdownAsked:
-    """The holder asks the leader to end every member of the group, this one included. Source: KIP-671."""
+    """The holder asks the leader to end every member of the group, including its own member. Source: KIP-671."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +281,9 @@ class SendJoin:
 
 @dataclass(frozen=True, slots=True)
 class SendFetch:
-    """Fetch the assignment of `min_generation` or later, without waiting for it."""
+    """Fetch the assignment of `min_generation` or a later generation. If there is no assignment yet, the call does not
+    wait.
+    """
 
     call: int
     member_id: str
@@ -312,14 +319,16 @@ class MissingTopics:
 
 @dataclass(frozen=True, slots=True)
 class GroupRedeclared:
-    """Log that the group has another definition than at the member's last join."""
+    """Log that the group's definition has changed since the member's last join."""
 
     definition: GroupDefinition
 
 
 @dataclass(frozen=True, slots=True)
 class MemberEnded:
-    """The last effect: the member has ended. `end`: None if the error `failure` ended the member."""
+    """The last effect of a member, which reports that the member has ended. `end`: None if the error `failure` ended
+    the member.
+    """
 
     end: MemberEnd | None
     failure: BaseException | None = None
@@ -329,11 +338,11 @@ MemberEffect = SendJoin | SendFetch | SendLeave | GiveOrder | SetTimer | Missing
 
 
 def event_of_failure(call: SendJoin | SendFetch | SendLeave, error: Exception, chance: float) -> MemberEvent:
-    """Returns the event for a call that failed. `chance`: a random number from 0 to 1, for the pause before the next
-    try.
+    """Returns the event that reports a failed call to the machine. `chance`: a random number from 0 to 1, for the pause
+    before the next try.
     """
     if isinstance(error, CoordinatorUnavailable):
         return CallUnanswered(call.call, error.retry_after_ms, chance)
     if isinstance(error, CoordinatorError):
         return CallRefused(call.call, error)
-    return MemberFailed(error)  # any other error is a bug of this program
+    return MemberFailed(error)  # any other error is a bug of this project

@@ -1,32 +1,34 @@
-"""The group protocol of one member, as a pure state machine: from events and times to calls, orders and timers.
+"""The group protocol of one member, as a pure state machine. The input is events and times; the output is calls, orders
+and timers.
 
     NEW -> PREPARING -> JOINING -> AWAITING -> FETCHING -> CHANGING -> HOLDING -> PREPARING -> ...
                                              any of these -> LOSING -> PREPARING, or LEAVING
                                              any of these -> CLOSING -> LEAVING -> ENDED
 
 The rules are those of Kafka's cooperative protocol (KIP-429), except where noted:
-- The member keeps working during a rebalance. With a new assignment, the member first gives up the tasks that the
-  assignment does not contain, then takes the new tasks. If the member gave up active tasks, it rejoins at once, so that
-  other members can get these tasks.
-- UNKNOWN_MEMBER_ID and ILLEGAL_GENERATION: all tasks are lost, and the member joins again. REBALANCE_IN_PROGRESS: the
-  member keeps working and rejoins. FENCED_INSTANCE_ID and FENCED_MEMBER_EPOCH: a newer incarnation has taken over; all
-  tasks are lost, and the member ends. A refusal with another error code ends the member.
-- If the holder has dropped its tasks without an order, because another thread had them already, it reports this, and
-  the member joins again without owned partitions. A holder may also ask for a rebalance, or for the end of the whole
-  application.
+- The member keeps working during a rebalance. After a new assignment, the member first gives up the tasks that are no
+  longer assigned, and then starts the new tasks. If the member gave up active tasks, it rejoins at once, so that other
+  members can get these tasks.
+- After UNKNOWN_MEMBER_ID and ILLEGAL_GENERATION, the member drops all tasks and joins again. After
+  REBALANCE_IN_PROGRESS, the member keeps working and rejoins. After FENCED_INSTANCE_ID and FENCED_MEMBER_EPOCH, a newer
+  incarnation has replaced the member, so the member drops all tasks and ends. A refusal with another error code ends
+  the member.
+- If another thread has the holder's tasks, the holder drops its tasks without an order and reports this, and the member
+  joins again without owned partitions. A holder may also ask for a rebalance, or for the end of the whole application.
 - An error assignment ends the member, as it ends a Kafka Streams instance. Exception: if source topics are missing and
-  the coordinator announces another rebalance, the member gives up its tasks and waits for this rebalance.
+  another rebalance follows, the member gives up its tasks and waits for that rebalance.
 - If the coordinator cannot be reached, the member keeps its tasks and repeats its call with the same bytes, so that the
-  coordinator recognises a join that it has received already. A first join is repeated with its `join_id`.
-- The machine ignores outdated answers. "Rejoin" counts if the group has reached the generation that the member waits
-  for or has, because a join answers every "rejoin" of an earlier generation. A refused heartbeat counts if the member's
-  standing is the same as when the heartbeat was sent; UNKNOWN_MEMBER_ID counts as long as the member has this id.
+  coordinator recognises a repeated join. If a first join is repeated, its `join_id` stays the same.
+- The machine ignores outdated answers. If a reply asks for a rejoin, and its generation is earlier than the generation
+  that the member waits for or has, the machine ignores the reply, because the member has joined since. If the
+  coordinator refuses a heartbeat, the machine acts on this only if the member's epoch is still that of the heartbeat.
+  After UNKNOWN_MEMBER_ID, it acts if the member still has the refused id.
 
-The caller handles time-outs; the machine sets only the pauses between repeated calls. Ids and random numbers come with
-the events. Source:
+The caller handles time-outs. The machine decides only the pauses between repeated calls. The machine gets ids and
+random numbers with the events. Source:
 `AbstractCoordinator`, `ConsumerCoordinator.onJoinPrepare`, `onJoinComplete`, `HeartbeatResponseHandler`;
-`StreamsPartitionAssignor.onAssignment`. Differs from Kafka: a join is answered at once, and the member learns by a
-heartbeat that its assignment can be fetched.
+`StreamsPartitionAssignor.onAssignment`. Differs from Kafka: the coordinator answers a join at once, and a later
+heartbeat's reply reports that the assignment can be fetched.
 """
 
 from collections.abc import Mapping
@@ -124,25 +126,23 @@ class MemberMachine:
 
     @property
     def is_about_to_join(self) -> bool:
-        """True if a join is about to be sent or answered. The answer to the join, which comes soon, changes the next
-        heartbeat.
-        """
+        """True if a join is about to be sent or answered. The answer changes the content of the next heartbeat."""
         return self._phase is Phase.PREPARING or (self._phase is Phase.JOINING and self._outstanding.call_is_out)
 
     @property
     def sends_heartbeats(self) -> bool:
-        """True if the group knows the member: after its first join was answered, and until it leaves."""
+        """True if the group knows the member, that is, from the answer to its first join until it leaves."""
         return self._standing.member_id is not None and self._phase not in (Phase.LEAVING, Phase.ENDED)
 
     def heartbeat(self, offset_sums: Mapping[TaskId, int]) -> SentHeartbeat:
-        """Returns the heartbeat to send now. Call `heartbeat` only if `sends_heartbeats`.
+        """Returns the heartbeat to send now. Call `heartbeat` only if `sends_heartbeats` is True.
 
         `offset_sums`: the offset sums that the holder reports now.
         """
         return self._standing.heartbeat(offset_sums)
 
     def accepts(self, reply: HeartbeatReplied) -> bool:
-        """True if the member acts on this reply or can ignore it. The result is False if the coordinator has to send
+        """Returns True if the member acts on this reply or can ignore it. Returns False if the coordinator has to send
         the reply again.
         """
         return self._standing.counts(reply, self._phase)
@@ -208,7 +208,9 @@ class MemberMachine:
         self._outstanding.give(StartRebalance())
 
     def _join(self, offset_sums: Mapping[TaskId, int]) -> None:
-        """Write the subscription and send the join. Later requests of the holder need another join."""
+        """Write the subscription and send the join. If the holder asks for a rebalance later, the member has to join
+        again.
+        """
         self._news.rejoin_asked = False
         subscription = self._writer.next_subscription(
             offset_sums,
@@ -240,7 +242,7 @@ class MemberMachine:
         standing = self._standing
         assert standing.member_id is not None, "it has joined"
         self._phase = Phase.FETCHING
-        # later replies contain the assignment's generation again
+        # if the fetch fails, later replies contain the generation of the assignment again
         self._news.assignment_generation = BEFORE_FIRST_ASSIGNMENT
         self._outstanding.fetch(standing.member_id, standing.awaited)
 
@@ -254,12 +256,11 @@ class MemberMachine:
             self._await_assignment()
 
     def _await_assignment(self) -> None:
-        """Wait for the assignment. An assignment that is ready is fetched before the member rejoins, because other
+        """Wait for the assignment. If an assignment is ready, the member fetches it before it rejoins, because other
         members may wait for tasks that this member has to give up.
 
-        If the member rejoined first, a slow member could get "rejoin" and a ready assignment in one reply each time.
-        The slow member would join again and again, and no other member would ever get the tasks that the slow member
-        has to give up.
+        A slow member can get replies that each time ask for a rejoin and report a ready assignment. If such a member
+        rejoined first, it would rejoin again and again, and never give up the tasks for which other members wait.
         """
         self._phase = Phase.AWAITING
         if self._news.are_serious():
@@ -300,7 +301,7 @@ class MemberMachine:
         return "" if definition is None else f" (its definition is {definition})"
 
     def _change(self, received: ReceivedAssignment, *, rejoins: bool) -> None:
-        """Order the holder to give up tasks that are no longer assigned, then to take the assignment."""
+        """Order the holder to give up the tasks that are no longer assigned, and then to start the assigned tasks."""
         self._phase = Phase.CHANGING
         self._taking = received
         self._rejoins_after_change = rejoins
@@ -335,7 +336,7 @@ class MemberMachine:
         return self._news.call_for_action(self._standing.awaited)
 
     def _act_when_free(self) -> None:
-        """Act on news, unless the machine has to wait for the answer to an order or a call first."""
+        """Act on news. If an order or call is not answered yet, wait for its answer first."""
         if self._phase is Phase.AWAITING:
             self._await_assignment()
         elif self._phase is Phase.HOLDING:
@@ -348,11 +349,12 @@ class MemberMachine:
                 self._act()
         elif self._phase is Phase.JOINING:
             serious = self._news.stop or self._news.lost is not None
-            if serious and self._standing.member_id is not None:  # the member acts now instead of repeating the join
+            # the member acts on the news now, and does not repeat the join
+            if serious and self._standing.member_id is not None:
                 self._act()
 
     def _act(self) -> None:
-        """Act on the most serious news; without serious news, rejoin."""
+        """Act on the most serious news. If no news is serious, rejoin."""
         news = self._news
         if news.refused is not None:
             self._refused(news.refused)
@@ -420,7 +422,9 @@ class MemberMachine:
             self._fetch()
 
     def _carried_out(self, offset_sums: Mapping[TaskId, int]) -> None:
-        """Continue after the last order was carried out. All earlier orders were carried out before the last order."""
+        """Continue after the last order was carried out. Orders are carried out in sequence, so all earlier orders are
+        done.
+        """
         match self._phase:
             case Phase.PREPARING:
                 if self._news.are_serious():

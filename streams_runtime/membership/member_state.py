@@ -1,11 +1,11 @@
-"""The state of a member: its phase, its identity in the group, the answers that it has not acted on yet, and its calls,
-orders and timers that are not answered yet. Pure.
+"""The state of a member: its phase and its ids in the group; the answers on which it has not acted yet; and its
+unanswered calls, orders and timers. The module does no I/O.
 
-Heartbeats and joins may overtake each other. So each heartbeat is kept with the member's standing at the time when it
-was sent, and a refusal counts only if the standing is still the same. Source: `HeartbeatResponseHandler`, which
+Heartbeats and joins may overtake each other. So each sent heartbeat is kept with the member's id and epoch. The member
+acts on a refusal only if its id and epoch are still those of the heartbeat. Source: `HeartbeatResponseHandler`, which
 compares generations because heartbeats and joins may overtake each other. Each call, order and timer has a number, and
-the event that answers it has the same number. So an answer to a call, order or timer that the member has given up is
-recognised and ignored.
+the event that answers it has the same number. By this number, the member recognises and ignores an answer that it no
+longer waits for.
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ class Phase(StrEnum):
     PREPARING: waits until the holder has prepared for a rebalance. JOINING: waits for the answer to the join. AWAITING:
     waits for a heartbeat's reply that the assignment is ready. FETCHING: waits for the answer to the fetch. CHANGING:
     waits until the holder has changed its tasks. HOLDING: waits for news of the group. LOSING, CLOSING: waits until the
-    holder has dropped or closed all tasks. LEAVING: waits for the answer to the last call.
+    holder has dropped or closed all tasks. LEAVING: waits for the answer to the leave call.
     """
 
     NEW = "new"
@@ -72,8 +72,8 @@ BEFORE_FIRST_ASSIGNMENT = 0
 _NEVER = -1
 
 LAST_JOIN_WAIT_MS = 2_000
-"""Limit of the time for which a closing member waits for the answer to its first join. A member cannot leave without
-its member id, which is in the answer to the first join.
+"""The longest time that a closing member waits for the answer to its first join. A member cannot leave without its
+member id, which is in the answer to the first join.
 """
 
 CallAnswer = JoinReplied | FetchReplied | LeaveReplied | CallRefused | CallUnanswered
@@ -81,12 +81,12 @@ CallAnswer = JoinReplied | FetchReplied | LeaveReplied | CallRefused | CallUnans
 
 @dataclass(slots=True)
 class Standing:
-    """The identity of a member in its group.
+    """A member as the group knows it: its ids, generation and reported offsets.
 
     `member_id`: None while the group does not know the member. `generation_id`: the generation of the present
     assignment. `awaited`: the generation that the member waits for or has. `epoch`: see `SentHeartbeat`. `first_joins`:
-    the number of first joins that were begun. `reported`: the offset sums that the group knows. `definition`: the
-    group's definition, from the reply to the last join.
+    the number of first joins that the member has begun. `reported`: the offset sums that the group knows. `definition`:
+    the group's definition, from the reply to the last join.
     """
 
     member_id: str | None = None
@@ -100,10 +100,10 @@ class Standing:
     # --- requests
 
     def join_request(self, settings: MemberSettings, join_ids: str, subscription: bytes) -> JoinRequest:
-        """Returns a join. Each first join has a new join id, which repetitions of the join keep; a rejoin has no join
-        id.
+        """Returns a join. Each first join has a new join id, and its repetitions have the same join id. A rejoin has no
+        join id.
 
-        `join_ids`: the prefix of these ids.
+        `join_ids`: the prefix of the join ids.
         """
         join_id = f"{join_ids}-{self.first_joins}" if self.member_id is None else None
         return JoinRequest(subscription, settings, self.member_id, join_id)
@@ -141,10 +141,10 @@ class Standing:
         self.awaited = BEFORE_FIRST_ASSIGNMENT
         self.first_joins += 1
 
-    # --- replies to act on, replies to ignore
+    # --- whether the member acts on a reply, or ignores it
 
     def counts(self, reply: HeartbeatReplied, phase: Phase) -> bool:
-        """True if the member acts on this reply or can ignore it. The result is False if the coordinator has to send
+        """Returns True if the member acts on this reply or can ignore it. Returns False if the coordinator has to send
         the reply again.
         """
         answer = reply.answer
@@ -153,12 +153,14 @@ class Standing:
         if reply.sent.member_id != self.member_id:
             return True  # the reply is for an earlier member id
         if phase is Phase.JOINING:
-            return False  # the answer to the join decides whether the refusal still holds
+            # the answer to the join may give the member another id or generation, which the refusal does not concern
+            return False
         if isinstance(answer, UnknownMemberId):
             return True
         if reply.sent.epoch != self.epoch:
             return False
-        # The group may be ahead: it refuses the old generation of a member that has not got its next assignment yet.
+        # The group may have a later generation than the member, and refuses the member's old generation until the
+        # member has fetched its assignment.
         is_behind = (
             phase in (Phase.AWAITING, Phase.FETCHING, Phase.CHANGING)
             or reply.sent.body.generation_id != self.generation_id
@@ -171,9 +173,9 @@ class PendingNews:
     """Answers to heartbeats that the member has not acted on yet.
 
     `refused`: the refusal of a heartbeat. `stop`: True if the coordinator wants the member to end. `lost`: the reason
-    why the holder of the tasks has dropped them without an order. `rejoin_asked`: True if the holder of the tasks or a
-    refusal asked for a rejoin. `rejoin_generation`: the latest generation of the group in which a reply asked for a
-    rejoin. `assignment_generation`: the generation of the latest assignment that the member can fetch.
+    why the holder has dropped its tasks without an order. `rejoin_asked`: True if the holder of the tasks or a refusal
+    asked for a rejoin. `rejoin_generation`: the generation of the group in the latest reply that asked for a rejoin.
+    `assignment_generation`: the latest generation whose assignment the member can fetch.
     """
 
     refused: CoordinatorError | None = None
@@ -198,24 +200,24 @@ class PendingNews:
             self.refused = error
 
     def are_serious(self) -> bool:
-        """True if the member has to stop its present work at once, even a rebalance."""
+        """Returns True if the member has to act at once, even during a rebalance."""
         return self.refused is not None or self.stop or self.lost is not None
 
     def call_for_action(self, awaited: int) -> bool:
-        """True if the member has to act on these answers. A join into the generation `awaited` has answered earlier
-        requests to rejoin.
+        """Returns True if the member has to act on these answers. A request to rejoin is ignored if its generation is
+        earlier than `awaited`, because the member has joined since.
         """
         return self.are_serious() or self.rejoin_asked or self.rejoin_generation >= awaited
 
     def forget_member(self) -> None:
-        """Forget the generations of the group: the coordinator reported them to an earlier member."""
+        """Forget the reported generations, because the coordinator reported them for an earlier member id."""
         self.rejoin_generation = _NEVER
         self.assignment_generation = BEFORE_FIRST_ASSIGNMENT
 
 
 class Outstanding:
-    """The new effects of a member, and the numbers of its unanswered effects: one call, the orders that were given
-    together, and one timer. `now_ms`: the time of the event that is being handled.
+    """The new effects of a member, and the numbers of its unanswered effects: at most one call, a group of orders that
+    were given together, and one timer. `now_ms`: the time of the event that is being handled.
     """
 
     def __init__(self) -> None:
@@ -235,7 +237,7 @@ class Outstanding:
         self._effects.append(effect)
 
     def taken(self) -> list[MemberEffect]:
-        """Returns and removes the new effects, in order."""
+        """Remove and return the new effects, in order."""
         effects, self._effects = self._effects, []
         return effects
 
@@ -249,7 +251,9 @@ class Outstanding:
         self._effects.append(SendLeave(self._next_call(), member_id))
 
     def give(self, *orders: Order) -> None:
-        """Give orders together. The orders are done when the last order is done, and fail when any of them fails."""
+        """Give several orders as a group. The group is done when its last order is done, and fails when any of its
+        orders fails.
+        """
         self._first_order = self._order + 1
         for order in orders:
             self._order += 1
@@ -271,11 +275,11 @@ class Outstanding:
         return self._call_is_out
 
     def begin_another_call(self) -> None:
-        """Reset the count of failures, because the next call is another call, and not a repetition."""
+        """Set the number of failures to 0, because the next call is not a repetition."""
         self._failures = 0
 
     def give_up_call(self) -> None:
-        """Ignore the answer to the open call, and the pause before its repetition."""
+        """From now on, ignore the answer to the open call, and the timer for its repetition."""
         self._call += 1
         self._timer += 1
         self._call_is_out = False
@@ -283,14 +287,14 @@ class Outstanding:
     # --- answers to calls, timers and orders
 
     def takes_answer(self, answer: CallAnswer) -> bool:
-        """True for the answer to the open call. The call then ends."""
+        """Returns True if this is the answer to the open call. In this case, the call is closed."""
         if answer.call != self._call or not self._call_is_out:
             return False
         self._call_is_out = False
         return True
 
     def takes_timer(self, timer: int) -> bool:
-        """True for the timer that was set last. The timer then ends."""
+        """Returns True if this is the timer that was set last. In this case, the timer is removed."""
         if timer != self._timer:
             return False
         self._timer += 1
@@ -300,7 +304,7 @@ class Outstanding:
         return number == self._order
 
     def is_present_order(self, number: int) -> bool:
-        """True for each of the orders that were given together last."""
+        """Returns True if the order with this number belongs to the latest group of orders."""
         return number >= self._first_order
 
     def _next_call(self) -> int:
@@ -311,14 +315,15 @@ class Outstanding:
 
 
 class Departure:
-    """The end of a member: its reason, and the last calls. `MemberMachine` gives up the member's tasks before the calls
-    of `Departure`.
+    """How a member ends: the reason, and the last calls to the coordinator. `MemberMachine` gives up the member's tasks
+    before these calls.
 
-    A member that the group knows leaves the group. A member whose first join is not answered yet waits for the answer
-    for a short time, because it cannot leave without its member id. Source: `AbstractCoordinator.maybeLeaveGroup`.
+    If the group knows the member, the member sends a leave call. If the first join is not answered yet, the member
+    waits for the answer for a short time, because it needs its member id to leave. Source:
+    `AbstractCoordinator.maybeLeaveGroup`.
 
-    Each method that is a step of the departure returns the next phase of the member. `end`: the reason of an end
-    without an error.
+    A method that returns a `Phase` returns the next phase of the member. `end`: the reason of the end, if the member
+    ends without an error.
     """
 
     def __init__(self, standing: Standing, outstanding: Outstanding) -> None:
@@ -332,7 +337,7 @@ class Departure:
         return self.end is not None or self._failure is not None
 
     def failed(self, error: BaseException) -> None:
-        """End the member with this error, unless it has failed with an earlier error."""
+        """Note that this error ends the member, unless an earlier error has ended it."""
         self._failure = self._failure or error
 
     def leave(self) -> Phase:

@@ -1,10 +1,11 @@
 """Writes a member's subscriptions and reads its assignments: ConsumerProtocol v3 around SubscriptionInfo and
 AssignmentInfo.
 
-Rules: every subscription has another unique field than the previous subscription, so that each rejoin has new metadata.
-The n-th partition of an assignment, in Kafka's order of partitions, belongs to its n-th active task. Source:
-`StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`; KIP-429 (owned partitions), KIP-792 (generation),
-KIP-708 (client tags).
+Rules: the unique field of every subscription differs from that of the previous subscription, so that each rejoin has
+new metadata. The n-th partition of an assignment, in Kafka's order of partitions, belongs to the n-th active task of
+the assignment.
+Source: `StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`; KIP-429 (owned partitions), KIP-792
+(generation), KIP-708 (client tags).
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class ReceivedAssignment:
 class SubscriptionWriter:
     """Writes the subscriptions and reads the assignments of one member.
 
-    `topics`: all source topics of the topology. `sources`: the source topics of each subtopology; None if assignments
-    are not compared with the topology.
+    `topics`: all source topics of the topology. `sources`: the source topics of each subtopology; None to accept
+    assignments without a comparison with the topology.
     """
 
     process_id: ProcessId
@@ -67,7 +68,8 @@ class SubscriptionWriter:
         `owned`: the partitions of the member's active tasks. `generation_id`: the generation of the assignment that
         contained `owned`. `error_code`: SHUTDOWN_REQUESTED asks the leader to end the whole application (KIP-671).
         """
-        self._unique_field = (self._unique_field + 1 + 128) % 256 - 128  # wraps around like a signed byte in Java
+        # the field is a signed byte, which wraps around as in Java
+        self._unique_field = (self._unique_field + 1 + 128) % 256 - 128
         info = SubscriptionInfo(
             version=self._used_version,
             latest_supported_version=LATEST_SUPPORTED_VERSION,
@@ -92,7 +94,7 @@ class SubscriptionWriter:
         """Decode an assignment. `assignment`: a ConsumerProtocolAssignment.
 
 
-        Raises DecodeError for bytes that cannot be read, TaskAssignmentError for an assignment that contradicts itself.
+        Raises DecodeError if the bytes cannot be decoded, and TaskAssignmentError if the assignment contradicts itself.
         """
         received = decode_assignment(assignment)
         if received.user_data is None:
@@ -116,7 +118,9 @@ class SubscriptionWriter:
         )
 
     def foreign_task(self, held: HeldTasks) -> str | None:
-        """Returns a text about the first task or topic of an assignment that this member's topology lacks, or None."""
+        """Returns a text about the first assigned task or topic that this member's topology does not have; None if
+        there is none.
+        """
         if self.sources is None:
             return None
         for task in sorted({*held.active, *held.standby}):
@@ -148,7 +152,9 @@ def _active_tasks(partitions: list[TopicPartition], info: AssignmentInfo) -> dic
 
 @dataclass(frozen=True, slots=True)
 class OwnedTasks:
-    """The active tasks of a member. `generation_id`: the generation of their assignment; None without an assignment."""
+    """The active tasks of a member. `generation_id`: the generation of the assignment with these tasks; None if the
+    member has no assignment.
+    """
 
     generation_id: int | None = None
     partitions: Partitions = frozenset()
@@ -156,7 +162,7 @@ class OwnedTasks:
 
     @classmethod
     def of(cls, received: ReceivedAssignment) -> OwnedTasks:
-        """Returns the owned tasks after the holder has carried out the assignment."""
+        """Returns the tasks that the member owns once its holder has carried out the assignment."""
         return cls(received.held.generation_id, received.partitions, received.held.active)
 
     def revoked_by(self, received: ReceivedAssignment) -> Partitions:
@@ -164,7 +170,9 @@ class OwnedTasks:
         return self.partitions - received.partitions
 
     def orders_to_hold(self, received: ReceivedAssignment) -> tuple[Order, ...]:
-        """Returns the orders to revoke tasks that are no longer assigned, and to take the assignment."""
+        """Returns the orders for the holder: first to revoke the tasks that are no longer assigned, then to start the
+        assigned tasks.
+        """
         assign = AssignTasks(received.held)
         revoked = self.revoked_by(received)
         if not revoked:

@@ -1,20 +1,22 @@
-"""The heartbeat that a process sends for all its members: its time, members and content; and the group's pause. Pure.
+"""Decides when a process sends the heartbeat of all its members, and what the heartbeat contains. `GroupPause` keeps
+whether the group is paused. The module does no I/O.
 
     collect --> is_due --> begins --> (the caller sends it, and waits) --> answered, or unanswered --> collect
 
 Rules:
 - The process sends one heartbeat at a time. The coordinator holds the heartbeat until there is news, for
   heartbeat.interval.ms at most.
-- While members are about to join, the heartbeat waits for their joins, a tenth of a second at most, so that one
-  heartbeat reports the changes of many joins.
-- The heartbeat contains the digest of the news that the process knows, but only if every member accepted its last
-  reply. Without the digest, the coordinator sends all replies again.
-- After a failure the next heartbeat follows at once: a restarted coordinator may be reachable again, or the next
-  address is tried. The coordinator does not hold this heartbeat, so the process soon learns if the coordinator answers.
-  After further failures the pauses grow. The pauses also grow after heartbeats that are answered at once without news,
-  because the coordinator then does not hold heartbeats.
-- A heartbeat carries the notices of the instance after they have changed, and again after a failure, because the
-  coordinator keeps them only in memory.
+- If members are about to join, the heartbeat waits for their joins, for a tenth of a second at most. So one heartbeat
+  reports the changes of many joins.
+- If every member accepted its last reply, the heartbeat contains the digest of the news that the process knows. If the
+  heartbeat contains no digest, the coordinator sends all replies again.
+- After a failure, the process sends the next heartbeat at once, because a restarted coordinator or the next address may
+  answer. The coordinator does not hold a heartbeat that follows a failure, so the process soon learns whether the
+  coordinator is reachable. After further failures, the process pauses before each heartbeat, and the pauses grow. The
+  pauses also grow after heartbeats that are answered at once without news, because the coordinator then does not hold
+  heartbeats.
+- A heartbeat contains the notices of the instance if they have changed. The first heartbeat after a failure contains
+  the notices as well, because the coordinator keeps notices only in memory.
 
 Times are in milliseconds on any clock that never goes back. `chance` is a random number from 0 to 1. Source:
 `AbstractCoordinator.HeartbeatThread`, which sends the heartbeats of one member.
@@ -30,12 +32,13 @@ from streams_runtime.membership.member_events import HeartbeatReplied, SentHeart
 from streams_runtime.membership.member_machine import MemberMachine
 
 JOINS_TOGETHER_MS = 100
-"""Time limit of a heartbeat's wait for joins that are about to be sent or answered."""
+"""The longest time that a heartbeat waits for joins that are about to be sent or answered."""
 
 QUICK_ANSWER_MS = 50
 QUICK_ANSWERS = 5
-"""After more than this number of heartbeats in a row that are answered without news within `QUICK_ANSWER_MS`, the next
-heartbeat waits."""
+"""If more than this number of heartbeats in a row get an answer without news within `QUICK_ANSWER_MS`, the process
+pauses before the next heartbeat.
+"""
 
 SHORTEST_ANSWER_TIMEOUT_MS = 500
 SHORTEST_OF_SEVERAL_MS = 250
@@ -48,7 +51,7 @@ class Speaker(Protocol):
     machine: MemberMachine
 
     def offset_sums(self) -> Mapping[TaskId, int]:
-        """The offset sums that the member's holder reports now."""
+        """Returns the offset sums that the member's holder reports now."""
 
 
 Member = TypeVar("Member", bound=Speaker)
@@ -58,8 +61,8 @@ Member = TypeVar("Member", bound=Speaker)
 class Collected(Generic[Member]):
     """The content of the next heartbeat.
 
-    `sent`: the part of each member. `failed`: the members whose holder could not report its offsets, with the error.
-    `joins_come`: True if a member is about to join.
+    `sent`: the data about each member. `failed`: each member whose holder could not report its offsets, with the error
+    that the holder raised. `joins_come`: True if a member is about to join.
     """
 
     sent: dict[Member, SentHeartbeat] = field(default_factory=dict)
@@ -68,7 +71,7 @@ class Collected(Generic[Member]):
 
 
 def collect(members: Iterable[Member]) -> Collected[Member]:
-    """Returns the present content of a heartbeat. Changes nothing."""
+    """Returns the content of a heartbeat that would be sent now. Changes nothing."""
     collected = Collected[Member]()
     for member in members:
         collected.joins_come |= member.machine.is_about_to_join
@@ -83,7 +86,7 @@ def collect(members: Iterable[Member]) -> Collected[Member]:
 def replies_to_members(
     sent: Mapping[Member, SentHeartbeat], reply: ProcessHeartbeatReply
 ) -> tuple[list[tuple[Member, HeartbeatReplied]], bool]:
-    """Returns the reply to each member, and True if every member accepts its reply. If a member does not accept its
+    """Returns the reply to each member, and whether every member accepts its reply. If a member does not accept its
     reply, the coordinator sends all replies again.
     """
     replies, all_count = [], True
@@ -97,26 +100,26 @@ def replies_to_members(
 
 
 def refused_to_all(sent: Iterable[SentHeartbeat], error: CoordinatorError) -> ProcessHeartbeatReply:
-    """Returns the reply to all members after the coordinator refused the whole heartbeat."""
+    """Returns a reply that gives each member the error with which the coordinator refused the whole heartbeat."""
     return ProcessHeartbeatReply("", 0, "", dict.fromkeys((one.member_id for one in sent), error))
 
 
 def answer_timeout_ms(session_timeout_ms: int, addresses: int = 1) -> int:
     """Returns the time-out of a heartbeat's answer, in addition to the time for which the coordinator may hold it.
 
-    The time-out is short enough that after a lost answer another heartbeat arrives within the session timeout. With
-    several `addresses` the time-out is shorter, so that there is time for the next address if one does not answer.
+    The time-out is short, so that after a lost answer another heartbeat arrives within the session timeout. If there
+    are several `addresses`, the time-out is even shorter, so that there is time to try the next address.
     """
     share, shortest = (3, SHORTEST_ANSWER_TIMEOUT_MS) if addresses == 1 else (4, SHORTEST_OF_SEVERAL_MS)
     return round(min(max(session_timeout_ms / share, shortest), LONGEST_ANSWER_TIMEOUT_MS))
 
 
 class HeartbeatRhythm:
-    """Decides the times of heartbeats.
+    """Decides when heartbeats are sent.
 
-    `known`: the digest of news for the next heartbeat, or None. `failures`: the number of failures in a row.
-    `rests_until_ms`: no heartbeat is sent before this time. `latest_send_ms`: end of the wait for joins; None while no
-    heartbeat waits.
+    `known`: the digest of news that the next heartbeat contains, or None. `failures`: the number of failures in a row.
+    `rests_until_ms`: no heartbeat is sent before this time. `latest_send_ms`: the end of the heartbeat's wait for
+    joins; None if no heartbeat waits.
     """
 
     def __init__(self, interval_ms: int) -> None:
@@ -131,11 +134,11 @@ class HeartbeatRhythm:
 
     @property
     def wait_ms(self) -> int:
-        """Time limit for which the coordinator may hold the next heartbeat."""
+        """The longest time that the coordinator may hold the next heartbeat."""
         return 0 if self.failures else self._interval_ms
 
     def is_due(self, collected: Collected[Member], now_ms: int) -> bool:
-        """True if the collected heartbeat has to be sent now."""
+        """Returns True if the collected heartbeat has to be sent now."""
         if not collected.sent:
             self.latest_send_ms = None
             return False
@@ -144,7 +147,7 @@ class HeartbeatRhythm:
         return not collected.joins_come or self.latest_send_ms <= now_ms
 
     def begins(self, now_ms: int, notices_version: int = 0) -> bool:
-        """Call `begins` before a heartbeat is sent. Returns True if the heartbeat has to carry the notices.
+        """Note that a heartbeat is about to be sent. Returns True if the heartbeat has to contain the notices.
 
         `notices_version`: the version of the present notices, 0 for none.
         """
@@ -154,13 +157,15 @@ class HeartbeatRhythm:
         return self._sent_version != self._arrived_version
 
     def notices_arrived(self) -> None:
-        """Note that the coordinator received the notices. A refusal of members does not matter here."""
+        """Note that the coordinator received the notices. The coordinator keeps the notices even if it refuses
+        members.
+        """
         self._arrived_version = self._sent_version
 
     def answered(self, now_ms: int, news: str, chance: float, *, all_count: bool) -> None:
-        """Handle an answer. `news`: the digest in the answer. `all_count`: True if every member accepted its reply."""
+        """Handle an answer. `news`: the digest in the answer. `all_count`: True if every member accepts its reply."""
         self.failures = 0
-        # A quick answer with news does not count: more news may follow, and a rebalance must not wait for a pause.
+        # A quick answer that has news causes no pause: more news may follow, and a rebalance must not wait for a pause.
         brings_news = all_count and news != self.known
         self.known = news if all_count else None
         is_quick = now_ms - self._sent_ms < QUICK_ANSWER_MS
@@ -180,20 +185,20 @@ class HeartbeatRhythm:
 
 
 class GroupPause:
-    """The group's pause, as far as the process knows it. `paused`: None before the first answer.
+    """Whether the group is paused, as far as the process knows. `paused`: None before the first answer.
 
-    Each answer to a heartbeat tells if the group is paused. Before the first answer to a heartbeat, the answer to a
-    join is used as well, so that a member that joins a paused group processes nothing. Later answers to joins are
+    Each answer to a heartbeat states whether the group is paused. Until the first answer to a heartbeat, the answer to
+    a join is used as well, so that a new member of a paused group processes nothing. Later answers to joins are
     ignored, because they may be older than the last heartbeat.
-    Differs from Kafka, where `KafkaStreams.pause` concerns one instance.
+    Differs from Kafka: there, `KafkaStreams.pause` pauses one instance.
     """
 
     def __init__(self) -> None:
         self.paused: bool | None = None
 
     def on_heartbeat_reply(self, paused: bool | None) -> bool:
-        """True if the members' threads have to act on a change now. `paused`: None if the answer did not contain
-        `paused`.
+        """Returns True if the group was paused or resumed, so that stream threads have to act. `paused`: None if the
+        answer did not state whether the group is paused.
         """
         if paused is None or paused is self.paused:
             return False
@@ -202,7 +207,7 @@ class GroupPause:
         return is_news
 
     def on_join_reply(self, paused: bool) -> bool:
-        """True if the members' threads have to act on a change now."""
+        """Returns True if the members' threads have to act on a change now."""
         if not paused or self.paused is not None:
             return False
         self.paused = True

@@ -1,20 +1,23 @@
-"""The members of one process in their group: carries out the effects of their machines, and sends their heartbeat.
+"""Carries out the effects of the member machines of one process, and sends one heartbeat for all of its members.
 
     stream threads --orders done--> member machines --calls--> call queue --answers--> member machines
     heartbeat thread --news of the group--> member machines --orders--> stream threads
 
 Rules:
-- A machine runs on the thread that brings its event. The process handles one event at a time, and no effect blocks. So
-  an order reaches a stream thread directly from the thread that received the group's news.
-- One heartbeat is sent for all members, on a separate connection. `process_heartbeat` decides its time and its content.
+- A machine runs on the thread that adds an event, or on a thread that runs machines already. The process handles one
+  event at a time, and no effect blocks. So the thread that receives the group's news passes the resulting order
+  directly to the stream thread.
+- One heartbeat is sent for all members, on a separate connection. `process_heartbeat` decides when the heartbeat is
+  sent, and its content.
 - A held heartbeat is never cancelled, because the coordinator would treat the closed connection as the end of the
-  process. Changes while a heartbeat is held (a new member, a new generation, new offsets) are in the next heartbeat. A
-  new member can wait for the next heartbeat, because its assignment belongs to a new generation, which ends the held
-  heartbeat.
-- If the group has moved to another coordinator, the heartbeat finds the new address first, then all other calls use it.
+  process. If something changes while a heartbeat is held (a new member, a new generation, new offsets), the next
+  heartbeat reports the change. A new member can wait for the next heartbeat, because its assignment belongs to a new
+  generation, which ends the held heartbeat.
+- If the group has moved to another coordinator, the heartbeat finds the new address first, and all later calls use this
+  address.
 
-Source: `AbstractCoordinator.HeartbeatThread`. Differs from Kafka, where each stream thread has a separate connection
-with separate heartbeats, and learns of a rebalance at its next heartbeat.
+Source: `AbstractCoordinator.HeartbeatThread`. Differs from Kafka: there, each stream thread has its own connection and
+heartbeats, and learns of a rebalance at its next heartbeat.
 """
 
 from __future__ import annotations
@@ -88,10 +91,10 @@ _logger = logging.getLogger(__name__)
 
 
 class CallQueue:
-    """Runs blocking calls when they are due, on a few daemon threads, which are started when they are needed.
+    """Runs blocking calls when they are due, on a few daemon threads. A thread is started when a call needs it.
 
-    A call waits for its time in the queue and not on a thread, so that it does not hold up other calls. Any thread may
-    use the queue. `threads`: the limit of calls that run at the same time.
+    A call that is not due yet waits in the queue, not on a thread, so that it does not delay other calls. Any thread
+    may use the queue. `threads`: the largest number of calls that run at the same time.
     """
 
     def __init__(self, name: str, threads: int) -> None:
@@ -145,8 +148,9 @@ class CallQueue:
 class GroupMember:
     """One member of the group, from `start` until it has ended. Any thread may call the methods of `GroupMember`.
 
-    `end`: the reason of an end without an error. `failure`: the error that ended the member: AssignmentFailed,
-    CoordinatorError, or an error of its holder. `handle`: passes an event to the machine; any thread may call it.
+    `end`: the reason of the end, if the member ended without an error. `failure`: the error that ended the member:
+    AssignmentFailed, CoordinatorError, or an error of its holder. `handle`: a function that passes an event to the
+    machine. Any thread may call `handle`.
     """
 
     def __init__(
@@ -169,11 +173,11 @@ class GroupMember:
         return self._ended.is_set()
 
     def start(self) -> None:
-        """Join the group. The holder has to carry out orders from now on."""
+        """Join the group. From now on, the holder has to carry out orders."""
         self._handle(self, Started())
 
     def ask_to_close(self) -> None:
-        """Let the member commit and close its tasks, leave the group, and end. Returns at once. Idempotent."""
+        """Ask the member to commit and close its tasks, leave the group, and end. Returns at once. Idempotent."""
         self._handle(self, CloseAsked())
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -183,8 +187,8 @@ class GroupMember:
         return self._ended.wait(timeout_s)
 
     def tasks_were_lost(self, reason: str) -> None:
-        """Report that other members have the holder's tasks. The holder gets `LoseTasks`; then the member joins again
-        without owned partitions.
+        """Report that other members have the holder's tasks. The holder gets the order `LoseTasks`, and then the member
+        joins again without owned partitions.
 
         Source: `StreamThread.handleTaskMigrated`. Differs from Kafka: the member keeps its member id.
         """
@@ -197,7 +201,7 @@ class GroupMember:
         self._handle(self, RejoinAsked())
 
     def offset_sums(self) -> Mapping[TaskId, int]:
-        """The offset sums that the holder reports now."""
+        """Returns the offset sums that the holder reports now."""
         return self.holder.offset_sums()
 
     def request_shutdown(self) -> None:
@@ -205,7 +209,7 @@ class GroupMember:
         self._handle(self, ShutdownAsked())
 
     def has_come_to_its_end(self, ended: MemberEnded) -> None:
-        """Set the end of the member. Only `ProcessMembership` may call this method."""
+        """Note the reason why the member has ended. Only `ProcessMembership` may call this method."""
         self.end, self.failure = ended.end, ended.failure
         self._ended.set()
         self._on_end()
@@ -214,8 +218,8 @@ class GroupMember:
 class ProcessMembership:
     """All members of a process in one group, at most a thousand.
 
-    `client`: the coordinator's client, which the caller has to close after the membership. `heartbeat_interval_ms`:
-    None for the default of heartbeat.interval.ms.
+    `client`: a client of the coordinator. The caller has to close the client after it has closed the membership.
+    `heartbeat_interval_ms`: heartbeat.interval.ms; None for its default.
     """
 
     def __init__(
@@ -228,8 +232,9 @@ class ProcessMembership:
         notices: NoticeBoard | None = None,
         pause_changed: Callable[[bool], None] = lambda _paused: None,
     ) -> None:
-        """`notices`: sent with heartbeats after they have changed; None for none. `pause_changed`: called after each
-        change of the group's pause, with True if the group is paused, on any thread; it must not block.
+        """`notices`: the notices that heartbeats report after they have changed; None if there are none.
+        `pause_changed`: a function that is called after each change of the group's pause, with True if the group is
+        paused. `pause_changed` runs on any thread, and must not block.
         """
         self._client = client
         self._notices = notices
@@ -237,7 +242,7 @@ class ProcessMembership:
         self._pause = GroupPause()
         self._pause_lock = threading.Lock()
         self._group_id = group_id
-        # only the heartbeat thread uses this connection
+        # only the heartbeat thread uses this object
         self._heartbeat = HeartbeatRhythm(heartbeat_interval_ms or default_heartbeat_interval_ms(session_timeout_ms))
         self._answer_timeout_s = answer_timeout_ms(session_timeout_ms, len(client.addresses.urls)) / 1000
         self._calls = CallQueue(f"{group_id}-member-calls", CALLS_AT_A_TIME)
@@ -247,7 +252,7 @@ class ProcessMembership:
         self._heartbeats = client.process_heartbeats(group_id)
         self._turn = threading.Condition(threading.Lock())
         self._heartbeat_thread: threading.Thread | None = None
-        self._version = 0  # the version of the machines' states, which rises with every event
+        self._version = 0  # this number rises after the machines have handled events
         self._closed = False
 
     def member(
@@ -280,7 +285,9 @@ class ProcessMembership:
     # --- events and effects
 
     def handle(self, member: GroupMember, event: MemberEvent) -> None:
-        """Run the member's machine with this event, on this thread or on the thread that is just running machines."""
+        """Run the member's machine with this event, on this thread, or on another thread that runs machines at this
+        moment.
+        """
         self._events.append((member, event))
         self._run_machines()
 
@@ -348,7 +355,7 @@ class ProcessMembership:
                 member.has_come_to_its_end(effect)
 
     def _call(self, effect: SendJoin | SendFetch | SendLeave) -> MemberEvent:
-        """Make the call. Returns its answer or its failure as an event."""
+        """Make the call. Returns an event with its answer or its failure."""
         try:
             match effect:
                 case SendJoin(call, request):
@@ -399,7 +406,8 @@ class ProcessMembership:
                     continue
                 except CoordinatorError as error:
                     reply = refused_to_all(sent.values(), error)
-                # an error here is a bug: end the members, which would be evicted without heartbeats
+                # Any other error is a bug. End the members, because without heartbeats the coordinator would evict
+                # them.
                 except Exception as error:
                     _logger.exception("group %s: the heartbeat failed", self._group_id)
                     for member in sent:
@@ -457,8 +465,8 @@ class ProcessMembership:
 
     @contextlib.contextmanager
     def _own_machines(self) -> Iterator[None]:
-        """Hold the lock of the machines without running them. Events that arrive while the lock is held are handled
-        afterwards.
+        """A context manager that holds the lock of the machines without running them. Events that arrive while the lock
+        is held are handled afterwards.
         """
         with self._machines:
             yield

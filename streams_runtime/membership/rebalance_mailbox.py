@@ -1,14 +1,14 @@
-"""Passes a member's orders to its stream thread, and the offset sums of the stream thread to the member.
+"""Passes orders from a member to its stream thread, and offset sums from the stream thread to the member.
 
 Rules:
 - No method of the mailbox waits. The stream thread carries out an order between two passes of its loop, then calls the
   order's `done`.
 - After the stream thread has ended, orders that assign or revoke tasks fail with StreamThreadEnded, including the
   orders in the mailbox. `LoseTasks` and `CloseTasks` succeed at once, because an ended thread has no tasks. So every
-  order gets an answer, whether the member or the stream thread ends first.
-- `offset_sums` is the last snapshot that the stream thread published.
+  order gets an answer, even if the stream thread ends before the member.
+- `offset_sums` returns the last snapshot that the stream thread published.
 
-Source: in Kafka `Consumer.poll` runs the `StreamsRebalanceListener` on the stream thread itself.
+Source: `StreamsRebalanceListener`, which Kafka's `Consumer.poll` runs on the stream thread itself.
 """
 
 import threading
@@ -35,18 +35,18 @@ class StreamThreadEnded(StreamsRuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class WaitingOrder:
-    """An order in the mailbox. The thread that takes the order has to call `done` once."""
+    """An order that waits in the mailbox. The thread that takes the order has to call `done` once."""
 
     order: Order
     done: Done
 
 
 class RebalanceMailbox:
-    """The mailbox of one stream thread. The member uses it as its `TaskHolder`; `next_order`, `publish` and `end` are
-    for the stream thread.
+    """The mailbox of one stream thread. The member uses the mailbox as its `TaskHolder`. The stream thread calls
+    `next_order`, `publish` and `end`.
 
-    `wakeup`: lets the stream thread check the mailbox at once. Any thread may call `wakeup`, and `wakeup` must not
-    wait.
+    `wakeup`: a function that makes the stream thread check the mailbox at once. Any thread may call `wakeup`, and
+    `wakeup` must not wait.
     """
 
     def __init__(self, name: str, wakeup: Callable[[], None]) -> None:
@@ -74,7 +74,7 @@ class RebalanceMailbox:
         return self._offset_sums
 
     def wake(self) -> None:
-        """Let the stream thread check the mailbox now, if it has not ended."""
+        """Make the stream thread check the mailbox now, if the thread has not ended."""
         with self._lock:
             if not self._ended:
                 self._wakeup()
@@ -82,7 +82,7 @@ class RebalanceMailbox:
     # --- for the stream thread
 
     def next_order(self) -> WaitingOrder | None:
-        """Remove and return the oldest order; None if there is none."""
+        """Remove and return the oldest order. Returns None if the mailbox is empty."""
         with self._lock:
             return self._waiting.popleft() if self._waiting else None
 
@@ -91,13 +91,16 @@ class RebalanceMailbox:
         return bool(self._waiting)
 
     def publish(self, offset_sums: Mapping[TaskId, int]) -> None:
-        """Publish the offset sums. Other threads read `offset_sums`, so it must not be changed any more."""
+        """Publish the offset sums. The caller must not change `offset_sums` afterwards, because other threads read
+        it.
+        """
         self._offset_sums = offset_sums
 
     def end(self, *, refuses: bool = True) -> None:
-        """Note that the stream thread carries out no more orders. Orders that assign or revoke tasks fail from now on.
+        """Note that the stream thread has ended and carries out no more orders. Orders that assign or revoke tasks fail
+        from now on.
 
-        `refuses`: False if these orders must succeed without effect, so that the member stays in the group without
+        `refuses`: False to let these orders succeed without effect, so that the member stays in the group without
         tasks.
         """
         with self._lock:
@@ -109,7 +112,7 @@ class RebalanceMailbox:
             one.done(self._refusal(one.order))
 
     def _refusal(self, order: Order) -> StreamThreadEnded | None:
-        """Returns the error for this order after the thread has ended, or None if the order succeeds."""
+        """Returns the error with which this order fails after the thread has ended, or None if the order succeeds."""
         match order:
             case LoseTasks() | CloseTasks():
                 return None  # an ended thread has no tasks

@@ -1,4 +1,4 @@
-"""The processor API: processors, their context, and the functions that users may supply.
+"""The processor API: the base class of processors, their context, and the types of functions that users may supply.
 
 Source: `Processor`, `ProcessorContext`, `PunctuationType`, `Cancellable`, `Punctuator` of the processor API (KIP-478).
 """
@@ -16,14 +16,18 @@ VIn = TypeVar("VIn")
 
 
 class PunctuationType(StrEnum):
-    """The clock of a punctuation. Stream time advances only with records, wall-clock time with the machine's clock."""
+    """The clock of a punctuation. Stream time advances only when records are processed. Wall-clock time advances with
+    the machine's clock.
+    """
 
     STREAM_TIME = "stream_time"
     WALL_CLOCK_TIME = "wall_clock_time"
 
 
 Punctuator = Callable[[int], None]
-"""Called with the time at which the punctuation fires, in milliseconds of the clock of its type."""
+"""A function that is called with the time at which the punctuation fires, in milliseconds of the punctuation's
+clock.
+"""
 
 
 class Cancellable(Protocol):
@@ -45,9 +49,9 @@ class ProcessorContext(Protocol):
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
-        """Topic, partition and offset of the input record; None in `init` and in punctuators.
+        """The topic, partition and offset of the input record; None in `init` and in punctuators.
 
-        Differs from Kafka: there, punctuators may get metadata without a topic, with partition and offset -1.
+        Differs from Kafka: there, the metadata in a punctuator can have no topic, and partition and offset -1.
         """
 
     @property
@@ -61,13 +65,13 @@ class ProcessorContext(Protocol):
     def current_system_time_ms(self) -> int: ...
 
     def state_store(self, name: str) -> Any:
-        """The store of this name. Raises StreamsRuntimeError if the processor is not connected to the store."""
+        """Returns the store of this name. Raises StreamsRuntimeError if the processor is not connected to the store."""
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """Hand a record to all children, or to the child of this name.
+        """Pass a record to all children, or to the child of this name.
 
         An error of a node below goes to the handler of processing errors. If the handler decides to continue, `forward`
-        returns as if there was no error; otherwise it raises the error.
+        returns normally. Otherwise `forward` raises the error.
         """
 
     def forward_batch(self, columns: RecordColumns[Any, Any], child: str | None = None) -> None:
@@ -76,38 +80,40 @@ class ProcessorContext(Protocol):
     def schedule(
         self, interval_ms: int, type: PunctuationType, callback: Punctuator, *, start_time_ms: int | None = None
     ) -> Cancellable:
-        """Call `callback` every `interval_ms`. `start_time_ms` anchors the schedule (KIP-1146).
+        """Call `callback` every `interval_ms`. `start_time_ms`: the time from which the intervals are counted
+        (KIP-1146).
 
-        Raises StreamsRuntimeError for an interval under 1 ms, and in a standby.
+        Raises StreamsRuntimeError if the interval is under 1 ms, and if the task is a standby.
         """
 
     def commit(self) -> None:
-        """Ask for a commit at the end of this pass of the thread's loop."""
+        """Ask the task to commit at the end of the thread's present pass."""
 
 
 class Processor(Generic[KIn, VIn]):
-    """Base class of a user's processor. A processor needs a method `process`, or `process_batch`.
+    """Base class of a user's processor. A processor needs a method `process`, or a method `process_batch`, or both.
 
     `process_batch(batch)` gets `RecordColumns`: consecutive records of one partition. Between the records of a batch
     there is no punctuation of stream time, no commit and no record of another partition. If a processor has both
-    `process_batch` and `process`, `process` gets each record that comes alone; without `process`, a record that comes
-    alone is a batch of one. A record comes alone if it has headers, if a node above has a store, if a processor above
-    has no `process_batch`, if a node in another branch shares a store or a topic with this branch, or if a
-    `process_batch` above forwards it with `forward`.
+    methods, `process` gets each record that comes alone. If a processor has only `process_batch`, a record that comes
+    alone is a batch of one record. A record comes alone if it has headers, or if a `process_batch` above forwards it
+    with `forward`. All records come alone if a node above has a store, if a processor above has no `process_batch`, or
+    if a node in another branch shares a store or a topic with this branch.
 
-    During `process_batch` the context's record is the last record of the batch: this record gives the metadata, and the
-    timestamp of the changes that stores log. If `process_batch` raises an error, the handler of processing errors
-    decides about each record of the batch.
+    During `process_batch`, the last record of the batch is the current record. The record metadata, and the timestamp
+    of the changes that stores log, are those of the current record. If `process_batch` raises an error, the handler of
+    processing errors decides about each record of the batch.
     """
 
     retries_one_by_one = False
-    """True to call `process_batch` again, record by record, with a batch for which it raised an error. With
-    `retries_one_by_one`, only records that fail on their own are lost. Set `retries_one_by_one` only if `process_batch`
-    raises its errors before it forwards records or changes a store.
+    """True to repeat a failed batch: if `process_batch` raises an error, it is called again with one record at a time.
+    With `retries_one_by_one`, the handler of processing errors decides only about records for which the second call
+    fails. Use `retries_one_by_one` only if `process_batch` raises all of its errors before it forwards records or
+    changes a store.
     """
 
     def init(self, context: ProcessorContext) -> None:
-        """The task calls `init` each time it begins to run, after its state is restored."""
+        """Prepare the processor. The task calls `init` each time it begins to run, after its state is restored."""
 
     def process(self, record: Record[KIn, VIn]) -> None:
         raise TypeError(
@@ -115,21 +121,27 @@ class Processor(Generic[KIn, VIn]):
         )
 
     def close(self) -> None:
-        """The task calls `close` each time it stops running, while its stores are still open."""
+        """Release the processor's resources. The task calls `close` each time it stops running, while its stores are
+        still open.
+        """
 
 
 TimestampExtractor = Callable[[Record[Any, Any], int], int]
-"""Takes a record, which has its own timestamp, and the partition time. Returns the timestamp to use; a record with a
-negative timestamp is dropped."""
+"""A function that takes a record, which has its own timestamp, and the partition time. The function returns the
+timestamp that the record gets. If the returned timestamp is negative, the record is dropped.
+"""
 
 StreamPartitioner = Callable[[Any, Any, int], int]
-"""Takes key, value and the number of partitions. Returns the partition. A partitioner that uses a serde is a
-`NestedSerde` as well."""
+"""A function that takes the key, the value and the number of partitions of a topic. The function returns the partition.
+If a partitioner uses a serde, it has to be a `NestedSerde` as well.
+"""
 
 
 @runtime_checkable
 class KeyPrefixPartitioner(Protocol):
-    """A `StreamPartitioner` that uses Kafka's hash of the key's bytes without the last `unhashed_suffix_bytes`."""
+    """A `StreamPartitioner` that chooses the partition by Kafka's hash of the key's bytes, without the last
+    `unhashed_suffix_bytes` bytes.
+    """
 
     unhashed_suffix_bytes: int
     """The number of bytes at the end of a key that are not hashed."""
@@ -149,7 +161,8 @@ class HandlerResponse(StrEnum):
 class FailedRecord(NamedTuple):
     """A record as it was read, with the error and the node that failed.
 
-    A failed punctuation has metadata with an empty topic, no key, no value, and the time at which it fired.
+    For a failed punctuation, the metadata have an empty topic, key and value are None, and the timestamp is the time at
+    which the punctuation fired.
     """
 
     task_id: TaskId

@@ -1,36 +1,37 @@
-"""Nodes whose processor takes batches: the conditions for collecting records, and the rules for handing a batch over.
+"""Nodes whose processor takes batches: when such a node collects records, and how it passes a batch to its processor.
 
 A processor takes batches if it has `process_batch`. If a processor has both `process_batch` and `process`, `process` is
-called for each record that comes alone. A node that collects keeps the records of a run (consecutive records of one
-partition), and hands them to its processor as one batch at the end of the run.
+called for each record that comes alone. A collecting node keeps the records of a run (consecutive records of one
+partition), and passes them to its processor as one batch at the end of the run.
 
-At the end of the run, the other nodes have processed every record of the run, and the nodes below the collecting node
-have processed no record of the run. So a node collects only where this changes no result:
-- Each record reaches the collecting node on one path. On a second path, a record could overtake records that another
-  node collects.
-- The node and the nodes below it use no state store and no topic that any other node uses, and records reach the nodes
-  below it only through it.
-- No node above the collecting node has a state store or is a user's processor that takes one record at a time. If an
-  error of the log interrupts a run, the records of the run are processed again, and a store above the collecting node
-  would have the changes of these records already.
-Any other node that takes batches gets batches of one record.
+When the batch is passed on, nodes in other branches have processed every record of the run, but nodes below the
+collecting node have processed none of them. So a node collects records only if this changes no result. The conditions
+for collecting records are:
+- Each record reaches the collecting node on only one path. If there were two paths, a record on one path could overtake
+  records that a node on the other path collects.
+- The collecting node and the nodes below it do not share a state store or a topic with other nodes. Records reach the
+  nodes below only through the collecting node.
+- The nodes above the collecting node have no state stores, and are not user's processors that take one record at a
+  time. If an error of the log interrupts a run, the records of the run are processed again. A store above the
+  collecting node would already contain the changes of these records.
+If a node that takes batches does not meet these conditions, it gets batches of one record.
 
 Rules of a batch:
 - A record comes alone if it has headers, or if it comes from a punctuation or a flush instead of a run. A record also
-  comes alone if a node above calls `forward` instead of `forward_batch` while it processes a batch: with `forward`, it
-  is not known from which input record the forwarded record was made.
+  comes alone if a node above, while it processes a batch, calls `forward` instead of `forward_batch`. The reason is
+  that `forward` does not state from which input record the forwarded record was made.
 - During `process_batch` the current record of the task is the last record of the batch. While the nodes below process a
   row that the node forwards, the current record is the input record from which the row was made.
-- If a node below fails for a row, the handler of processing errors gets the input record of this row, as it does
+- If a node below fails for a row, the handler of processing errors gets the input record of this row, as it would
   without batches. After the handler has decided to continue, the next row is processed.
-- When `process_batch` itself fails, the handler decides about each record of the batch. If the processor has
-  `retries_one_by_one`, `process_batch` is first called again with one record at a time, and the handler decides only
-  about the records for which this call fails.
-- After an error that is not about a record (the log does not answer, the handler ends the thread), no record of the run
-  counts as processed. Under at-least-once, the whole run is processed again; under exactly-once, no part of the run was
-  committed.
+- If `process_batch` itself fails, the handler decides about each record of the batch. If the processor sets
+  `retries_one_by_one`, `process_batch` is first called again with one record at a time. After this second call, the
+  handler decides only about the records for which the second call fails.
+- Some errors do not concern a single record: for example, the log does not answer, or the handler ends the thread.
+  After such an error, no record of the run counts as processed. Under at-least-once, the whole run is then processed
+  again. Under exactly-once, no part of the run is committed.
 
-Kafka has no counterpart. The handler decides as in KIP-1033, record by record.
+Kafka has no batches of records for processors. The handler decides about one record at a time, as in KIP-1033.
 """
 
 from __future__ import annotations
@@ -48,22 +49,23 @@ from streams_runtime.processors.nodes import NodeRunner, ProcessorRunner, SinkRu
 from streams_runtime.processors.runtime import TASK_ERRORS, RunPosition, TaskRuntime
 
 _NOT_RETRIED = (*TASK_ERRORS, SchemaRegistryUnavailable, WrongBatchResult)
-"""Errors after which a batch is not tried again with one record at a time. A retry with one record at a time would hide
-a mistake in the user's function, or fail again.
+"""If `process_batch` raises one of these errors, it is not called again with one record at a time. A second call, with
+one record at a time, would hide a mistake in the user's function, or fail again.
 """
 
 AnyColumns = RecordColumns[Any, Any]
 
 
 class RunsHow(StrEnum):
-    """The unit of a node's calls: a batch or a record."""
+    """Whether a node is called once a batch or once a record."""
 
     ONCE_A_BATCH = "once a batch"
     ONCE_A_RECORD = "once a record"
 
 
 class NodeRun(NamedTuple):
-    """The way a node is called: once a record or once a batch. See `TopologyTestDriver.node_runs`.
+    """Whether a node is called once a record or once a batch (`how`), with the reason (`why`). See
+    `TopologyTestDriver.node_runs`.
 
     `why`: the reason why a node that takes batches gets one record at a time; empty for other nodes.
     """
@@ -76,13 +78,15 @@ class NodeRun(NamedTuple):
 
 
 class _CollectedRecords(NamedTuple):
-    """Records as columns. `positions`: for each row, the position of the input record from which the row was made."""
+    """The collected records of a node, as columns. `positions`: for each row, the position of the input record from
+    which the row was made.
+    """
 
     columns: AnyColumns
     positions: Sequence[RunPosition]
 
     def row(self, index: int) -> _CollectedRecords:
-        """A batch with only this row."""
+        """Returns a batch that has only the row with this index."""
         columns = self.columns
         row: AnyColumns = RecordColumns.trusted(
             [columns.keys[index]], [columns.values[index]], [columns.timestamps_ms[index]]
@@ -91,7 +95,7 @@ class _CollectedRecords(NamedTuple):
 
 
 class BatchContext(NodeContext):
-    """The context of a node that takes batches. The context keeps the input record of each row."""
+    """The context of a node that takes batches. The context keeps the position of each row's input record."""
 
     __slots__ = ("_batch",)
 
@@ -114,7 +118,7 @@ class BatchContext(NodeContext):
             task.move_to(last, in_batch=len(batch.positions) > 1)
 
     def hand_over(self, batch: _CollectedRecords, process_batch: Callable[[AnyColumns], None]) -> None:
-        """Call the processor with these records. Raises the processor's errors."""
+        """Call `process_batch` of the processor with this batch. Raises any error that the processor raises."""
         task, current = self._task("process_batch"), self.current
         self._batch = batch
         task.move_to(batch.positions[-1], in_batch=len(batch.positions) > 1)
@@ -127,17 +131,19 @@ class BatchContext(NodeContext):
             current.name = None
 
     def row_failed(self, position: RunPosition, error: Exception) -> None:
-        """Have the handler decide about the record at this position. Raises the error if the task cannot continue."""
+        """Let the handler of processing errors decide about the input record at this position. Raises the error if the
+        task cannot continue.
+        """
         self._task("process_batch").move_to(position, in_batch=False)
         if not self.failed(error):
             raise error
 
 
 class BatchRunner(ProcessorRunner):
-    """A user's processor that has `process_batch`.
+    """The node of a user's processor that has `process_batch`.
 
-    `reason_against_batches`: the reason why the node gets batches of one record; empty if the node collects. See
-    `decide_on_batches`.
+    `reason_against_batches`: the reason why the node gets batches of one record; empty if the node collects records.
+    See `decide_on_batches`.
     """
 
     def __init__(self, processor: Processor[Any, Any], context: BatchContext) -> None:
@@ -147,7 +153,7 @@ class BatchRunner(ProcessorRunner):
         self.clear()
 
     def clear(self) -> None:
-        """Forget the collected records."""
+        """Drop the collected records."""
         self._keys: list[Any] = []
         self._values: list[Any] = []
         self._timestamps_ms: list[int] = []
@@ -182,8 +188,8 @@ class BatchRunner(ProcessorRunner):
         return receive
 
     def run_collected(self) -> None:
-        """Hand the collected records over. Raises errors that end the run; the handler decides about all other
-        errors.
+        """Pass the collected records to the processor. Raises errors that end the run. The handler decides about all
+        other errors.
         """
         if not self._positions:
             return
@@ -204,7 +210,7 @@ class BatchRunner(ProcessorRunner):
             if retries and len(batch.positions) > 1:
                 self._run_one_by_one(batch)
                 return
-            # the handler decides once about a record that was made into several rows
+            # if several rows were made from one input record, the handler decides about this record once
             for position in dict.fromkeys(batch.positions):
                 self._batch_context.row_failed(position, error)
 
@@ -223,7 +229,7 @@ class BatchRunner(ProcessorRunner):
             self.processor.process_batch(batch)  # type: ignore[attr-defined]  # checked by `takes_batches`
 
     def _overridden_process(self) -> Callable[[Record[Any, Any]], None] | None:
-        """The `process` of the user's class; None if the class only has `process_batch`."""
+        """Returns the method `process` of the user's class; None if the class has only `process_batch`."""
         process = self.processor.process
         return None if getattr(process, "__func__", None) is Processor.process else process
 
@@ -234,7 +240,7 @@ class BatchRunner(ProcessorRunner):
 
 
 def takes_batches(processor: object) -> bool:
-    """True if a processor has `process_batch`."""
+    """Returns True if the processor has a method `process_batch`."""
     return callable(getattr(processor, "process_batch", None))
 
 
@@ -249,7 +255,7 @@ def node_run(node: NodeRunner) -> NodeRun:
 def decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
     """Set `reason_against_batches` of the nodes that take batches.
 
-    A node that may not collect the records of one source collects the records of no source.
+    If a node may not collect the records of one source, it collects no records at all.
     """
     for source in nodes:
         if isinstance(source, SourceRunner):
@@ -260,8 +266,8 @@ def decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
 
 
 def reasons_against_batches(below_source: Sequence[NodeRunner]) -> Mapping[str, str]:
-    """Returns, for each node that takes batches, the reason why it does not collect records of this source; empty if it
-    may collect them.
+    """Returns, for each node that takes batches, the reason why it does not collect records of this source. The reason
+    is empty if the node may collect them.
     """
     nodes = _reached(below_source)
     parents: dict[str, list[NodeRunner]] = {name: [] for name in nodes}
@@ -304,13 +310,15 @@ def _reason_in_other_branches(node: NodeRunner, below_source: Sequence[NodeRunne
 
 
 def _shared(node: NodeRunner) -> frozenset[str]:
-    """The stores and the topic that the node uses, as text for the reason."""
+    """Returns the stores and the topic that the node uses, as words for the text of a reason."""
     topics = (f"topic {node.topic}",) if isinstance(node, SinkRunner) else ()
     return frozenset((*topics, *(f"store {store}" for store in node.stores)))
 
 
 def _reached(roots: Iterable[NodeRunner], without: str | None = None) -> dict[str, NodeRunner]:
-    """The roots and all nodes below them, except `without` and the nodes that are reached only through `without`."""
+    """Returns `roots` and all nodes below them, by name. Leaves out `without` and the nodes that are reached only
+    through `without`.
+    """
     reached: dict[str, NodeRunner] = {}
     waiting = list(roots)
     while waiting:

@@ -1,15 +1,16 @@
-"""The functions that pass records from node to node of a task, and the context of each node.
+"""The functions that pass records from one node of a task to the next, and the context of each node.
 
-Each node of a task is one function, its receiver. A receiver takes key, value, timestamp and headers of a record, and
-calls the receivers of the nodes below it. A task makes its receivers once, from the sinks upwards. `NodeContext` is the
-`ProcessorContext` of a user's processor, and the interface of the task for an operator of the DSL.
+Each node of a task has one function, its receiver. A receiver takes key, value, timestamp and headers of a record, and
+calls the receivers of the nodes below it. A task makes its receivers once: first those of the sinks, then those of the
+nodes above. A user's processor uses its `NodeContext` as `ProcessorContext`. An operator of the DSL calls its task
+through the `NodeContext`.
 
-An error goes up to the nearest guarded receiver, which calls the handler of processing errors. If the handler decides
-to continue, the node above continues as if the failed node had done nothing. A node guards the receivers below it if it
-does more work after a call: with another record, or with its store. Other nodes call the receivers below them
-unguarded.
-Source: `ProcessorNode.process` (KIP-1033), `ProcessorContextImpl`. Differs from Kafka: each node has a context of its
-own, so forwarding does not look up the current node; and `init` cannot forward, because the nodes below are not
+If a node raises an error, the nearest guarded receiver above it catches the error and calls the handler of processing
+errors. If the handler decides to continue, the node that called the guarded receiver continues normally. A node guards
+the receivers below it if, after a call, it has more to do with another record or with its store. All other nodes call
+the receivers below them without a guard.
+Source: `ProcessorNode.process` (KIP-1033), `ProcessorContextImpl`. Differs from Kafka: each node has its own context,
+so `forward` does not look up the current node. `init` cannot forward records, because the nodes below are not
 initialised yet.
 """
 
@@ -32,29 +33,31 @@ from streams_runtime.state_stores.value_and_timestamp import EntryAccess
 _logger = logging.getLogger(__name__)
 
 Receiver = Callable[[Any, Any, int, Headers], None]
-"""Takes key, value, timestamp in milliseconds and headers of a record. The value of a table's record is a `Change`."""
+"""A function that takes the key, value, timestamp in milliseconds and headers of a record. If the node is a table, the
+value is a `Change`.
+"""
 
 Children = Sequence[tuple[str, Receiver]]
-"""Names and receivers of the nodes below a node, in their order. A child that was added with the same parent twice
-appears twice.
+"""The names and receivers of the nodes below a node, in the order in which they were added. If a child was added with
+the same parent twice, it appears twice.
 """
 
 
 def ignore(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-    """Ignores the record. This function takes the place of the children of a node without children."""
+    """Ignores the record. Nodes without children call this function in place of a child."""
 
 
 class CurrentNode:
-    """The node of a task that is running, its record, and the nodes of all receivers. Each task has one `CurrentNode`.
+    """The node that a task runs at this moment, the record of this node, and the node of each receiver. Each task has
+    one `CurrentNode`.
 
-    `name`: the name of the user's processor that runs; None if no such processor runs.
-    `timestamp_ms`, `headers`: those of the record that the node works on; -1 and () if there is no record. Stores log
-    their changes with this timestamp and these headers. Records are processed depth first: a node hands the record to a
-    child and the child's descendants, and then to the next child. So a node sets both attributes before it uses a
-    store, and `forward` sets them again when the children return. Nodes assign them directly, because a method call
-    would take 3 % of the
-    time that a `count` needs for a record.
-    `checked_headers`: the headers that were checked last, so that later nodes do not check them again.
+    `name`: the name of the user's processor that runs; None if no user's processor runs.
+    `timestamp_ms`, `headers`: the timestamp and the headers of the record that the node works on; -1 and () if there is
+    no record. Stores log their changes with this timestamp and these headers. Records are processed depth first: a node
+    hands the record to a child and the child's descendants, and then to the next child. So a node sets `timestamp_ms`
+    and `headers` before it uses a store, and `forward` sets them again when the children return. Nodes assign these
+    attributes directly, because a method call would take 3 % of the time that a `count` needs for a record.
+    `checked_headers`: the last headers that a node has checked, so that later nodes do not check these headers again.
     Source: `AbstractProcessorContext.currentNode`, `ProcessorContextImpl.forward`.
     """
 
@@ -74,37 +77,40 @@ class CurrentNode:
         self.headers = ()
 
     def with_node_name(self, receiver: Receiver, node: str) -> Receiver:
-        """Returns a copy of the receiver, a function, that has the name of the node.
+        """Returns a copy of the receiver. The name of the returned function is the name of the node.
 
-        So the traceback of an error names the nodes that the record passed, without bookkeeping for each record. An
-        operator that only passes records on returns its child's receiver, which keeps the child's name.
+        So the traceback of an error names the nodes through which the record went, without extra work for each record.
+        If an operator forwards all records unchanged, its receiver is the receiver of its child, with the child's name.
         """
         if not isinstance(receiver, FunctionType) or receiver.__code__ in self._node_of_code or receiver is ignore:
             return receiver
         code = receiver.__code__
-        # Equal code objects are one key of the dict. The extra constant makes the copy differ from the original if the
-        # node has the name of the function.
+        # Code objects are keys of a dict, so the copy must not equal the original. The extra constant makes the copy
+        # and the original differ even if the node has the same name as the function.
         code = code.replace(co_name=node, co_consts=(*code.co_consts, ("node", node)))
         self._node_of_code[code] = node
         return FunctionType(code, receiver.__globals__, node, receiver.__defaults__, receiver.__closure__)
 
     def failed_node(self, error: BaseException) -> str:
-        """The innermost node in the traceback of the error; empty if there is none."""
+        """Returns the name of the innermost node in the traceback of the error; empty if the traceback contains no
+        node.
+        """
         node, trace, caller = "", error.__traceback__, None
         while trace is not None:
             frame = trace.tb_frame
             if caller is not None and frame.f_back not in (None, caller):
-                # an error that was raised before (by a cached future) has an earlier traceback, which begins here
+                # the frames from here on are an earlier traceback: the error was raised before, for example by a cached
+                # future
                 break
             node, caller, trace = self._node_of_code.get(frame.f_code, node), frame, trace.tb_next
         return node
 
 
 class NodeContext:
-    """The context of one node. A context is open from a processor's `init` until its `close` has returned. A
-    `NodeContext` has the methods of `ProcessorContext`, and further methods for the node's runner and operators.
-    `stream_time_ms`: the highest timestamp that an operator with windows has seen; it is kept while the task is
-    suspended.
+    """The context of one node. A context can be used from the start of the processor's `init` to the end of its
+    `close`. A `NodeContext` has the methods of `ProcessorContext`, and further methods for the node's runner and
+    operators. `stream_time_ms`: the highest timestamp that an operator with windows has received. `stream_time_ms` is
+    kept while the task is suspended.
     """
 
     __slots__ = ("_children", "_forward", "_runtime", "connected_stores", "current", "name", "stream_time_ms")
@@ -122,7 +128,7 @@ class NodeContext:
         self._runtime = runtime
 
     def connect(self, children: Children) -> None:
-        """Set the receivers to which the node hands records, in this order."""
+        """Set the receivers of the node's children. The node passes each record to the children in this order."""
         self._children = children
         self._forward = {name: self.guarded(child) for name, child in children}
         self._forward[None] = self.guarded(self.all_children())
@@ -135,8 +141,8 @@ class NodeContext:
     # --- for operators
 
     def all_children(self) -> Receiver:
-        """Returns the receiver that hands a record to every child, in order. If there are several children, an error of
-        one child does not keep the record from the others.
+        """Returns the receiver that passes a record to every child, in order. If one of several children raises an
+        error, the other children get the record all the same.
         """
         receivers = [receiver for _, receiver in self._children]
         if not receivers:
@@ -156,11 +162,11 @@ class NodeContext:
         return dict(self._children)[name]
 
     def guarded(self, receiver: Receiver) -> Receiver:
-        """Returns a guarded receiver, for a node that does more work after the call: with another record, or with its
-        store.
+        """Returns a receiver that calls `receiver` and handles its errors. A node needs a guarded receiver if, after
+        the call, it has more to do with another record or with its store.
 
-        After an error of the receiver, the handler of processing errors decides. If the task continues, the call
-        returns as if there was no error; otherwise it raises the error.
+        If `receiver` raises an error, the handler of processing errors decides. If the handler decides to continue, the
+        guarded receiver returns normally. Otherwise the guarded receiver raises the error.
         """
         failed = self.failed
 
@@ -174,8 +180,8 @@ class NodeContext:
         return guard
 
     def forwards_when_flushed(self, entries: EntryAccess, child: Receiver, *, sends_old_values: bool) -> bool:
-        """Have the store hand its changes to `child` when the store's record cache is flushed. Returns False if the
-        store has no cache. If the result is True, the node must not forward the changes itself. Source:
+        """Make the store forward its changes to `child` when the store's record cache is flushed. Returns False if the
+        store has no cache. If the method returns True, the node must not forward the changes itself. Source:
         `TimestampedTupleForwarder`, `TimestampedCacheFlushListener`.
         """
         if entries.set_flush_listener is None:
@@ -183,7 +189,7 @@ class NodeContext:
         forward, read, key_of = self.guarded(child), entries.read, entries.key_of
 
         def flushed(stored_key: bytes, new: bytes | None, old: bytes | None, made_by: ContextTuple) -> None:
-            if self._runtime is None:  # the nodes below are closed, so the change is written and not forwarded
+            if self._runtime is None:  # the nodes below are closed, so the change is only written to the store
                 return
             record_ms, headers, _, _, _, _ = made_by
             timestamp_ms, value = (record_ms, None) if new is None else read(new)
@@ -194,16 +200,16 @@ class NodeContext:
         return True
 
     def failed(self, error: Exception) -> bool:
-        """Let the handler decide about an error of this node or of a node below it. Returns whether the task continues.
-        See `TaskRuntime.node_failed`.
+        """Let the handler of processing errors decide about an error of this node or of a node below it. Returns True
+        if the task continues. See `TaskRuntime.node_failed`.
         """
         return self._task("forward").node_failed(self.current.failed_node(error) or self.name, error)
 
     def drop(self, reason: DropReason, message: str, *values: Any, detail: str = "") -> None:
         """Count and log a record that this node drops.
 
-        `message`, `values`: the reason in words, as a format of `logging` and its arguments. `detail`: added to the
-        notices of this reason from now on. Source: the `dropped-records` sensor of a task.
+        `message`, `values`: the reason as text, in the form of a `logging` format and its arguments. `detail`: a text
+        that the notices about this reason contain from now on. Source: the `dropped-records` sensor of a task.
         """
         task = self._task("drop")
         level = task.losses.log_level(reason, self.name, detail)
@@ -258,12 +264,13 @@ class NodeContext:
         return store
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """Hand a record to all children in the order in which they were added, or to the child of this name.
+        """Pass a record to all children in the order in which they were added, or to the child of this name.
 
-        An error of a node below goes to the handler of processing errors. If the handler decides to continue, the other
-        children and the caller continue; otherwise `forward` raises the error. Raises StreamsRuntimeError if `record`
-        is no record or has an invalid timestamp or invalid headers, for an unknown child, and for a call from outside
-        of `process`, punctuators and `close`.
+        An error of a node below goes to the handler of processing errors. If the handler decides to continue, the
+        record goes to the other children, and `forward` returns normally. Otherwise `forward` raises the error. Raises
+        StreamsRuntimeError if `record` is not a record, or if its timestamp or headers are invalid. Raises
+        StreamsRuntimeError if the child is unknown, or if the call does not come from `process`, a punctuator or
+        `close`.
         """
         current = self.current
         caller = current.name
@@ -281,13 +288,13 @@ class NodeContext:
         timestamp_ms, headers = current.timestamp_ms, current.headers
         try:
             receiver(*record)
-        finally:  # the children have set their own records
+        finally:  # the children have set these attributes for their own records
             current.name, current.timestamp_ms, current.headers = caller, timestamp_ms, headers
 
     def forward_batch(self, columns: RecordColumns[Any, Any], child: str | None = None) -> None:
         """Forward each row as a record, in the order of the rows.
 
-        Raises StreamsRuntimeError as `forward` does, and WrongBatchResult if `columns` are no RecordColumns.
+        Raises StreamsRuntimeError as `forward` does, and WrongBatchResult if `columns` is not a RecordColumns.
         """
         if not isinstance(columns, RecordColumns):
             raise WrongBatchResult(
@@ -342,8 +349,8 @@ class NodeContext:
         return self._runtime
 
     def _punctuation_type(self, given: str) -> PunctuationType:
-        """Converts the type or its text. Raises StreamsRuntimeError for anything else, which would use the wrong
-        clock.
+        """Converts `type` to a PunctuationType. Raises StreamsRuntimeError for an unknown type, because the punctuation
+        would use the wrong clock.
         """
         try:
             return PunctuationType(given)
@@ -361,7 +368,7 @@ class NodeContext:
         )
 
     def _as_record(self, given: Any) -> Record[Any, Any]:
-        """Converts a tuple of four values to a record. Raises StreamsRuntimeError for anything else."""
+        """Converts a tuple of four values to a record. Raises StreamsRuntimeError for any other object."""
         if not isinstance(given, tuple) or len(given) != len(Record._fields):
             raise StreamsRuntimeError(
                 f"processor {self.name} forwards a {type(given).__name__}, which is no Record(key, value, "
@@ -377,7 +384,9 @@ class NodeContext:
             raise self._cannot_forward(error) from None
 
     def _with_headers(self, record: Record[Any, Any]) -> Record[Any, Any]:
-        """The record with checked headers. Headers are checked once on their way through the nodes of a task."""
+        """Returns the record with checked headers. If another node has checked the headers already, they are not
+        checked again.
+        """
         try:
             headers = self.current.checked_headers = record_headers(record.headers)
         except ValueError as error:
@@ -398,22 +407,24 @@ class NodeContext:
 
 
 class Operator(ABC):
-    """A stateless or stateful operation of the DSL. All tasks share one `Operator` object: the state of one task is in
-    the receiver or context.
+    """A stateless or stateful operation of the DSL. All tasks share one `Operator` object, so the state of a task is in
+    its receiver or context.
 
-    Source: `ProcessorNode`. Differs from Kafka: there, the DSL's operations are processors like those of users.
+    Source: `ProcessorNode`. Differs from Kafka: there, an operation of the DSL is a processor, like a processor of a
+    user.
     """
 
     @abstractmethod
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        """Returns the function that takes the node's records. The graph calls `connect` after the stores are open, and
-        again whenever the task runs again.
+        """Returns the receiver of the node. The graph calls `connect` after the stores are open, each time the task
+        begins to run.
 
-        `child`: hands a record to all nodes below. An operator that does more work after a call of `child` (with
-        another record, or with its store) calls `context.guarded(child)` instead. An operator with a store sets
-        `timestamp_ms` and `headers` of `context.current` to the values of the record before it changes the store.
+        `child`: a function that passes a record to all nodes below. If an operator, after a call of `child`, has more
+        to do with another record or with its store, it has to call `context.guarded(child)` instead. An operator with a
+        store sets `timestamp_ms` and `headers` of `context.current` to the values of the record before it changes the
+        store.
         """
 
 
 NodeSupplier = Operator | Callable[[], Processor[Any, Any]]
-"""An operator, or a function or class that makes a new processor at each call. A supplier must be picklable."""
+"""An operator, or a function or class that returns a new processor at each call. A supplier must be picklable."""

@@ -1,7 +1,7 @@
 """The running nodes of one subtopology in one task.
 
-Topic names here are full names: the names of internal topics begin with the application id. The task hands records to
-the sources. Partitions, offsets and commits are the task's concern, not the graph's. Source: `ProcessorTopology`,
+In this module, an internal topic is named by its full name, which begins with the application id. The task passes
+records to the sources. The task, not the graph, handles partitions, offsets and commits. Source: `ProcessorTopology`,
 `InternalTopologyBuilder.buildSubtopology`, `StreamTask.initializeTopology`.
 """
 
@@ -30,16 +30,17 @@ from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
 
 
 class ProcessorGraph:
-    """The nodes of one task, made with `build`. After `close`, `init` can be called again, with the same processors.
+    """The nodes of one task. `build` makes the graph. After `close`, `init` can be called again with the same
+    processors.
 
-    `sources`: the source of each full topic name; a source that reads several topics has an entry for each of them.
-    `stores`: the stores of the subtopology, not open yet. `repartition_sources`: the source topics that are internal;
-    their processed records may be deleted. `current`: the node that runs now, and its record; all nodes share this
-    object. `collecting`: the nodes that collect batches, parents first.
-    The keys of the next four mappings are the names of stores:
-    `store_changelogs`: the topic that restores a store, which may be a source topic; None if the store is not logged.
-    `source_changelogs`: the source topic that restores a store; the store writes nothing to this topic.
-    `window_retentions_ms`: the retention of each window store that has a changelog topic of its own.
+    `sources`: the source node of each topic, by the topic's full name. A source that reads several topics has several
+    entries. `stores`: the stores of the subtopology, which `build` does not open. `repartition_sources`: the internal
+    source topics, whose processed records may be deleted. `current`: the node that runs now, and its record. All nodes
+    share this object. `collecting`: the nodes that collect batches, parents first.
+    The keys of the following mappings are the names of stores:
+    `store_changelogs`: the topic from which the store is restored, which may be a source topic; None if the store is
+    not logged. `source_changelogs`: the source topic from which the store is restored. The store writes nothing to this
+    topic. `window_retentions_ms`: the retention of each window store that has its own changelog topic.
     """
 
     def __init__(
@@ -82,9 +83,8 @@ class ProcessorGraph:
     def build(
         cls, topology: Topology, subtopology_id: int, application_id: str, *, caching: bool = True
     ) -> ProcessorGraph:
-        """Makes new processors and stores for one task. `caching`: whether stores may have a record cache.
-
-        Raises TopologyError, and StreamsRuntimeError for an unknown id.
+        """Makes new processors and stores for one task. `caching`: True if stores may have a record cache. Raises
+        TopologyError, and StreamsRuntimeError for an unknown subtopology id.
         """
         subtopologies = {each.id: each for each in topology.group_topology(application_id).subtopologies}
         if subtopology_id not in subtopologies:
@@ -113,14 +113,14 @@ class ProcessorGraph:
         return cls(list(runners.values()), sources, stores, subtopologies[subtopology_id], current)
 
     def failed_node(self, error: BaseException) -> str:
-        """The name of the node that raised the error; empty if no node did."""
+        """Returns the name of the node that raised the error; empty if no node raised it."""
         return self.current.failed_node(error)
 
     def init(self, runtime: TaskRuntime) -> None:
-        """Call `init` of every processor, parents first. The stores in `runtime` are open and restored.
+        """Call `init` of every processor, parents first. The caller has opened and restored the stores in `runtime`.
 
-        Raises StreamsRuntimeError, which names the processor. After an error, `close` closes the processors that were
-        initialised before the failed one.
+        Raises StreamsRuntimeError, which names the processor whose `init` failed. After an error, `close` closes the
+        processors that were initialised before the failed one.
         """
         if self._initialized:
             raise StreamsRuntimeError("the processors are initialised already", runtime.task_id)
@@ -139,23 +139,27 @@ class ProcessorGraph:
         _allow_depth(self._nodes)
 
     def run_collected(self) -> None:
-        """Hand the collected batches over at the end of a run of records. Raises errors that end the run."""
+        """Pass the collected batches to their processors at the end of a run of records. Raises errors that end the
+        run.
+        """
         for node in self.collecting:
             node.run_collected()
 
     def forget_collected(self) -> None:
-        """Forget the collected records, because the task will process the run again."""
+        """Drop the collected records, because the task will process the run again."""
         for node in self.collecting:
             node.clear()
 
     def node_runs(self) -> Mapping[str, NodeRun]:
-        """Returns, for each node except sources, whether it is called once a record or once a batch, and the reason."""
+        """Returns, for each node except sources, whether the node is called once a record or once a batch, and the
+        reason.
+        """
         return {node.name: node_run(node) for node in self._nodes if not isinstance(node, SourceRunner)}
 
     def close(self) -> None:
         """Call `close` of every processor, parents first, even after errors. Idempotent.
 
-        Raises StreamsRuntimeError for the last error, after all processors were closed, as in Kafka.
+        After all processors are closed, raises StreamsRuntimeError for the last error, as in Kafka.
         """
         failed: StreamsRuntimeError | None = None
         closing, self._initialized = self._initialized, []
@@ -195,17 +199,16 @@ def _runner(
 
 
 _FRAMES_PER_NODE = 14
-"""The most Python frames that one node adds to the call stack.
+"""The largest number of Python frames that one node adds to the call stack.
 
-A table with several children reaches this number: if the record cache is full when the table puts a value, the put
-evicts another change from the cache, and forwards that change to the children. A processor of the user adds five
-frames.
+A table with several children can add this number of frames. If the record cache is full, a put evicts another change
+from the cache and forwards it to the children. A processor of the user adds five frames.
 """
 
 
 def _allow_depth(nodes: Sequence[NodeRunner]) -> None:
-    """Raise Python's limit of nested calls if a record needs more. Python's limit is 1,000 calls by default, and each
-    node that a record passes through adds calls.
+    """Raise Python's limit of nested calls (1,000 by default) if a record can need more, because each node on its path
+    adds calls.
     """
     depths: dict[str, int] = {}
     for node in reversed(nodes):
@@ -224,7 +227,7 @@ def _build_store(store: StoreDefinition, topic: str, caching: bool) -> StateStor
 
 
 def serde_topic(store: SubtopologyStore, application_id: str) -> str:
-    """The topic name that the serdes of a store get: the topic that restores the store. The serdes of a store that is
-    not logged get the name that its changelog would have.
+    """Returns the topic name that the serdes of a store get: the name of the topic from which the store is restored.
+    If a store is not logged, its serdes get the name that its changelog would have.
     """
     return store.changelog_topic or store.source_topic_as_changelog or f"{application_id}-{store.name}-changelog"

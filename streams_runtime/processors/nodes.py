@@ -1,5 +1,5 @@
-"""The running nodes of a task: sources, operators, processors of the user, and sinks. `batch_node` has the nodes that
-take batches.
+"""The running nodes of a task: sources, operators, processors of the user, and sinks. Nodes that take batches are in
+`batch_node`.
 
 Source: `ProcessorNode`, `SourceNode`, `SinkNode`.
 """
@@ -15,12 +15,12 @@ from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings, SourceSettings
 
 _new_record = tuple.__new__
-"""Makes a `Record` in half the time of `Record(...)`."""
+"""Makes a `Record` in half the time that the call `Record(...)` takes."""
 
 
 class NodeRunner(ABC):
-    """A node of a task, with its context. `stores`: the names of the stores that the node uses. `below`: its children,
-    in the order in which the user added them; the graph fills the list.
+    """A node of a task, with its context. `stores`: the names of the stores that the node uses. `below`: the children
+    of the node, in the order in which the user added them. The graph fills this list.
     """
 
     def __init__(self, context: NodeContext) -> None:
@@ -30,21 +30,21 @@ class NodeRunner(ABC):
         self._context = context
 
     def init(self, runtime: TaskRuntime) -> None:
-        """Called whenever the task begins to run, after its stores are open."""
+        """Prepare the node. The graph calls `init` whenever the task begins to run, after its stores are open."""
         self._context.open(runtime)
 
     @abstractmethod
     def connect(self, children: Children) -> Receiver:
-        """Returns the receiver of this node. The graph calls `connect` after `init` of all nodes, and of children
-        before parents.
-        """
+        """Returns the receiver of this node. The graph calls `connect` after `init` of all nodes, children first."""
 
     def close(self) -> None:
         self._context.close()
 
 
 class SourceRunner(NodeRunner):
-    """A source. `receiver`: hands a record to all nodes below. The task reads the records."""
+    """A source. A source of a task. `receiver`: a function that passes a record to all nodes below. The task itself
+    reads the records.
+    """
 
     def __init__(self, name: str, settings: SourceSettings, current: CurrentNode) -> None:
         super().__init__(NodeContext(name, frozenset(), current))
@@ -112,8 +112,8 @@ class ProcessorRunner(NodeRunner):
 
 
 class SinkRunner(NodeRunner):
-    """A sink. The task serializes and sends the records. A sink has no children: the builder of topologies refuses a
-    sink as a parent.
+    """A sink. A sink of a task. The task itself serializes and sends the records. A sink has no children, because
+    `TopologyBuilder` refuses a sink as a parent.
     """
 
     def __init__(self, name: str, topic: str, settings: SinkSettings, current: CurrentNode) -> None:

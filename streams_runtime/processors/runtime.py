@@ -1,4 +1,5 @@
-"""The interface of a task for its running nodes. `ProcessorRuntime` implements `TaskRuntime`.
+"""`TaskRuntime`, the interface through which running nodes call their task. `ProcessorRuntime` implements this
+interface.
 
 Source: `InternalProcessorContext`, `RecordCollector`.
 """
@@ -22,13 +23,13 @@ from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import StateStore
 
 TASK_ERRORS = (LogTimeout, TaskMigrated, TaskCorrupted, TaskTimeout, ProcessorStateError, ProcessingFailed)
-"""Errors of the task, not of the current record. No exception handler is called for the errors in TASK_ERRORS."""
+"""Errors that concern the task, not the current record. No exception handler is called for these errors."""
 
 
 class RunPosition(NamedTuple):
     """The position of an input record in the current run. `place`: the record's index in the polled batch.
-    `stream_time_ms`: the stream time of the task when the record is processed. `in_batch`: whether a node processes the
-    record in a batch with other records of the run, so that an error is not about this record alone.
+    `stream_time_ms`: the stream time of the task when the record is processed. `in_batch`: True if a node processes the
+    record in a batch with other records of the run. If `in_batch` is True, an error does not concern this record alone.
     """
 
     place: int
@@ -37,7 +38,7 @@ class RunPosition(NamedTuple):
 
 
 class TaskRuntime(Protocol):
-    """The task and its current record, which is the record being processed. Only the task's own thread may use its
+    """A task, with the record that it is processing (the current record). Only the task's own thread may use its
     `TaskRuntime`.
     """
 
@@ -73,18 +74,20 @@ class TaskRuntime(Protocol):
         value_serde: Serde[Any],
         partitioner: StreamPartitioner | None,
     ) -> Callable[[Any, Any, int, Headers], None]:
-        """The receiver of the sink `node`, which writes to the topic of this full name.
+        """Returns the receiver of the sink `node`. The receiver writes records to the topic with this full name.
 
         `partitioner`: None for Kafka's hash of the key's bytes.
         """
 
     @property
     def position(self) -> RunPosition | None:
-        """The position of the current record in its run; None outside of a run: in a punctuation or in a flush."""
+        """The position of the current record in its run; None outside of a run, that is, in a punctuation or a
+        flush.
+        """
 
     def move_to(self, position: RunPosition, *, in_batch: bool) -> None:
-        """Make the record at this position of the run the current record. `in_batch`: as in `RunPosition`; this
-        argument is used, not the field of `position`.
+        """Set the current record to the record at this position of the run. `in_batch`: see `RunPosition`. The argument
+        `in_batch` is used instead of the field of `position`.
         """
 
     def schedule(
@@ -94,9 +97,9 @@ class TaskRuntime(Protocol):
     def request_commit(self) -> None: ...
 
     def node_failed(self, node: str, error: Exception) -> bool:
-        """Have the handler of processing errors decide about an error of this node with the current record.
+        """Let the handler of processing errors decide about an error that this node has raised for the current record.
 
-        Returns True if the task continues as if the node had never received the record. Returns False if the error is
-        about the task or about several records: the caller then raises the error again. Raises ProcessingFailed if the
-        handler ends the thread.
+        Returns True if the task continues as if the node had never received the record. Returns False if the error
+        concerns the task or several records. If the result is False, the caller has to raise the error again. Raises
+        ProcessingFailed if the handler ends the thread.
         """

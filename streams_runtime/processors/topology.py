@@ -1,9 +1,9 @@
-"""`Topology`: sources, processors, state stores and sinks of an application.
+"""`Topology`, which contains the sources, processors, state stores and sinks of an application.
 
 Every call is checked, and a call that is refused changes nothing. A topology can be pickled. Topics have the names that
-the user gives; internal topics get the application id as a prefix when the topology is run. `TopologyBuilder` keeps a
-supplier for each node and store, and does not use it: `SourceSettings`, `SinkSettings`, a `NodeSupplier` or a
-`StoreBuilder`.
+the user gives. When the topology is run, the names of internal topics get the application id as a prefix.
+`TopologyBuilder` keeps a supplier for each node and store, but does not use the supplier. A supplier is a
+`SourceSettings`, a `SinkSettings`, a `NodeSupplier` or a `StoreBuilder`.
 Source: `Topology`, `InternalTopologyBuilder`.
 """
 
@@ -51,8 +51,8 @@ class SinkSettings:
 
 
 class Topology:
-    """A topology that is built with the calls of Kafka's `Topology`. Each call adds to the topology and returns the
-    topology. A call that Kafka's `Topology` refuses raises TopologyError.
+    """A topology that is built with the same calls as Kafka's `Topology`. Each call adds to the topology and returns
+    the topology. A call that Kafka's `Topology` refuses raises TopologyError.
 
     `optimizations`: the optimizations with which the DSL built the topology (`topology.optimization`); None if the
     topology was built without the DSL.
@@ -74,7 +74,7 @@ class Topology:
     ) -> Topology:
         """Add a node that reads `topics`. A topic can have only one source.
 
-        `topics`: names of repartition topics have no application id.
+        `topics`: the names of the topics. The name of a repartition topic is given without the application id.
         """
         topics = checked_topics(f"Source {name}", topics)
         _check_serdes(f"Source {name}", "deserialize", key_serde=key_serde, value_serde=value_serde)
@@ -87,17 +87,20 @@ class Topology:
     def add_processor(
         self, name: str, supplier: NodeSupplier, parents: str | Sequence[str], *, stores: Iterable[str] = ()
     ) -> Topology:
-        """Add a node that hands every record of its parents to a processor. Each task gets its own processor from
+        """Add a node that passes every record of its parents to a processor. Each task gets its own processor from
         `supplier`.
 
-        `supplier`: a class or a function without arguments. `stores`: names of stores that were added before.
+        `supplier`: a class, or a function, that is called without arguments and returns a new processor. `stores`: the
+        names of stores that the processor uses, which were added before.
         """
         _check_supplier(name, supplier)
         self.builder.add_processor(name, parents, stores=_names(stores), supplier=supplier)
         return self
 
     def add_state_store(self, builder: StoreBuilder, processors: str | Iterable[str] = ()) -> Topology:
-        """Add a store, and connect it to these processors. The same builder can be added again for more processors."""
+        """Add a store, and connect the store to these processors. A second call with the same builder connects the
+        store to more processors.
+        """
         _check_store_builder(builder)
         self.builder.add_state_store(builder.name, processors, changelog=builder.changelog, supplier=builder)
         return self
@@ -121,8 +124,8 @@ class Topology:
         return self
 
     def add_repartition_topic(self, name: str, partitions: int | None = None) -> Topology:
-        """Add an internal topic for a sink and a source. `name`: the name without the application id. `partitions`:
-        None for as many partitions as the upstream topics have.
+        """Add an internal topic for a sink and a source. `name`: the name without the application id. `partitions`: the
+        number of partitions; None to take the number of the upstream topics.
         """
         self.builder.add_repartition_topic(name, partitions)
         return self
@@ -138,27 +141,29 @@ class Topology:
         return self
 
     def use_source_topic_as_changelog(self, store: str, topic: str) -> Topology:
-        """Restore the store from a source topic of its subtopology, and write no changelog."""
+        """Declare that the store is restored from a source topic of its subtopology, and has no changelog topic."""
         self.builder.use_source_topic_as_changelog(store, topic)
         return self
 
     def definition(self) -> TopologyDefinition:
-        """The node graph of all calls so far. Later calls do not change the returned definition."""
+        """Returns the nodes of all calls so far. Later calls do not change the returned definition."""
         return self.builder.definition()
 
     def group_topology(self, application_id: str) -> GroupTopology:
-        """The topology in the form that the assignor takes: its subtopologies, with full topic names.
+        """Returns the topology in the assignor's form: its subtopologies, with full topic names.
 
-        Raises TopologyError if there is no source, if a store is connected to no processor, and if a repartition topic
-        is not both written and read. Differs from Kafka: there, such a store or topic is silently left out.
+        Raises TopologyError if there is no source, if a store is connected to no processor, or if a repartition topic
+        has no sink or no source. Differs from Kafka: there, an unconnected store or repartition topic is silently left
+        out.
         """
         _check_complete(self.builder.definition())
         return self.builder.build(application_id)
 
     def with_default_serdes(self, defaults: DefaultSerdes) -> Topology:
-        """A copy of the topology with default serdes where serdes are missing; the topology itself if none are missing.
+        """Returns a copy of the topology in which default serdes replace missing serdes. Returns the topology itself if
+        no serde is missing.
 
-        Raises TopologyError, which names the node, if a serde is missing and `defaults` does not have it either.
+        Raises TopologyError, which names the node, if a serde is missing and `defaults` has no default for it.
         """
         changed = self.builder.with_suppliers(lambda supplier: _with_defaults(supplier, defaults))
         if changed is self.builder:
@@ -169,12 +174,12 @@ class Topology:
         return topology
 
     def describe(self) -> str:
-        """The text of Kafka's `Topology#describe`."""
+        """Returns the text of Kafka's `Topology#describe`."""
         return self.builder.describe()
 
     def draw(self, path: str | Path) -> Path:
-        """Draw the topology to a PNG or SVG file, by the suffix of `path`. Returns the path. Raises InputError for
-        another suffix.
+        """Draw the topology to a file, as PNG or SVG according to the suffix of `path`. Returns the path. Raises
+        InputError if the suffix is neither .png nor .svg.
         """
         # imported here, because the module is slow to import and rarely needed
         from streams_runtime.processors.topology_view.picture import draw_topology
@@ -183,9 +188,10 @@ class Topology:
 
 
 def check_functions(owner: str, **functions: object) -> None:
-    """Raises TopologyError for a function that cannot be called. `owner`: the operation or node that has the functions.
+    """Raises TopologyError if one of the functions is not callable. `owner`: the operation or node that has the
+    functions.
 
-    Without `check_functions`, the error would occur with the first record.
+    Without this check, the error would occur only with the first record.
     """
     for name, function in functions.items():
         if not callable(function):
@@ -193,8 +199,8 @@ def check_functions(owner: str, **functions: object) -> None:
 
 
 def checked_topics(owner: str, topics: object) -> tuple[str, ...]:
-    """The topics as a tuple. Raises TopologyError for anything but names. `owner`: the operation or node that
-    has the topics.
+    """Returns the names of topics as a tuple. Raises TopologyError if a name is not a text. `owner`: the operation or
+    node that has the topics.
     """
     names = (topics,) if isinstance(topics, str) or not isinstance(topics, Iterable) else tuple(topics)
     for name in names:
@@ -210,7 +216,9 @@ def _check_serdes(owner: str, method: str, **serdes: object) -> None:
 
 
 def _with_defaults(supplier: object, defaults: DefaultSerdes) -> object:
-    """The supplier of a node or store with the default serdes; the same object if nothing changes."""
+    """Returns a copy of the supplier in which default serdes replace missing serdes. Returns the supplier itself if no
+    serde is missing.
+    """
     or_default = defaults.in_place_of
     if isinstance(supplier, SourceSettings | SinkSettings):
         changes: dict[str, Any] = {}
@@ -228,8 +236,8 @@ def _with_defaults(supplier: object, defaults: DefaultSerdes) -> object:
 
 
 def _check_store_builder(builder: object) -> None:
-    """Raises TopologyError for an object that is no builder, and for an illegal name of the store: the name becomes the
-    name of a directory, and a user's own builder may have any name.
+    """Raises TopologyError if the object is not a builder, or if the name of its store is illegal. The name becomes the
+    name of a directory, and a user's own builder can have any name.
     """
     if not hasattr(builder, "name") or not callable(getattr(builder, "build", None)):
         raise _invalid(f"A state store is added by its builder, such as `key_value_store(...)`, not by {builder!r}.")
@@ -254,7 +262,7 @@ def _offset_reset(source: str, value: OffsetReset | str | None) -> OffsetReset |
 
 
 def _check_supplier(name: str, supplier: object) -> None:
-    """Raises TopologyError if the supplier returns the same processor twice: tasks would share its state.
+    """Raises TopologyError if the supplier returns the same processor twice, because tasks would share its state.
 
     Source: `ApiUtils.checkSupplier`.
     """

@@ -1,12 +1,13 @@
-"""Answers a query from the copies of an instance: a value, "no value", or the reason why there is no answer.
+"""Answers a query from the copies of a store on this instance. The answer is a value, "no value", or the reason why
+there is no answer.
 
 Rules:
-- Without `max_lag`, only the running active copy answers. With `max_lag`, any copy answers whose lag is known and at
-  most this number of changelog records.
-- A read is valid only if afterwards the store is still open, and the copy is still the one that was looked up and was
-  not reopened. Without this check of the store and the copy, the answer could be "no value" in place of "not here" if
-  the task was closed, wiped, recycled or restored during the read. If only a newer snapshot was published, the read is
-  repeated.
+- If a query has no `max_lag`, only the running active copy answers. If a query has a `max_lag`, any copy answers if its
+  lag is known and at most `max_lag` changelog records.
+- A read is valid only if, after the read, the store is open and the copy is still the copy that was looked up. A store
+  that was closed and opened again counts as another copy. Without this check, the answer could be "no value" instead of
+  "not here" if the task was closed, wiped, recycled or restored during the read. If the store is open but a newer
+  snapshot of the copies was published, the read is repeated.
 
 Source: `KeyQueryMetadata`, `StoreQueryParameters`; KIP-535.
 """
@@ -30,13 +31,13 @@ from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
 Answer = TypeVar("Answer")
 
 READS = 10
-"""The most reads of one query. Threads publish new snapshots only a few times a second, so the reads of one query
-cannot all coincide with new snapshots.
+"""The largest number of reads for one query. Threads publish new snapshots only a few times a second, so normally no
+new snapshot is published during one of the reads.
 """
 
 
 def location_of(instance: Queryable, store: str) -> StoreLocation:
-    """Raises QueryProblem for a store that the topology does not have."""
+    """Returns the location data of the store. Raises QueryProblem if the topology does not have the store."""
     return known_location(instance.store_locations(), store)
 
 
@@ -49,7 +50,7 @@ def known_location(locations: Mapping[str, StoreLocation], store: str) -> StoreL
 
 
 def builder_of(instance: Queryable, store: str) -> StoreBuilder:
-    """Raises QueryProblem, as `location_of` does."""
+    """Returns the builder of the store. Raises QueryProblem, as `location_of` does."""
     builder = location_of(instance, store).builder
     assert builder is not None, "an instance has the builders of its topology"
     return builder
@@ -63,14 +64,14 @@ def locate_key(instance: Queryable, store: str, key: bytes, partition: int | Non
 def answer_for_partition(
     instance: Queryable, store: str, where: KeyQueryMetadata, max_lag: int | None, read: Callable[[StateStore], Answer]
 ) -> tuple[Answer, StoreCopy]:
-    """Calls `read`, perhaps several times, on a copy of the store's partition that is fresh enough. Returns the result
-    and the copy. `max_lag`: see `StoreCopy.may_answer`. Raises QueryProblem.
+    """Calls `read` with a copy of the store's partition that is fresh enough. If the copy changes during the read,
+    calls `read` again. Returns the result and the copy. `max_lag`: see `StoreCopy.may_answer`. Raises QueryProblem.
     """
     for _ in range(READS):
         copy = _fresh_copy(instance, store, where, max_lag)
         value = _read_once(copy, store, read)
-        # The order of the checks matters: the second check finds a close that the first check missed, because a thread
-        # publishes a new snapshot before it opens a store again.
+        # The order of the two checks matters. The first check misses a store that was closed and opened again. The
+        # second check finds this, because a thread publishes a new snapshot before it opens a store again.
         if not copy.store.is_open:
             raise _closed_meanwhile(store)
         if any(now.published is copy.published for now in instance.store_copies(store)):
@@ -79,7 +80,9 @@ def answer_for_partition(
 
 
 def partitions_here(instance: Queryable, store: str, max_lag: int | None) -> list[KeyQueryMetadata]:
-    """The partitions of the store whose copies on this instance may answer, in order. Raises QueryProblem."""
+    """Returns the partitions of the store for which a copy on this instance may answer, in ascending order. Raises
+    QueryProblem.
+    """
     location, hosts = location_of(instance, store), instance.host_maps()
     numbers = {copy.task_id.partition for copy in instance.store_copies(store) if copy.may_answer(max_lag)}
     return [partition_metadata(location, hosts, number) for number in sorted(numbers)]

@@ -3,12 +3,12 @@
 Rules:
 - The client asks the active copy first. The client asks standbys only if the caller accepts lag, and then uses the
   answer with the least lag.
-- The client gets the metadata, which has the hosts of each partition, from several instances. The client uses the
-  metadata of the newest generation, so that the metadata of an instance that is cut off from the group is not used for
-  long. The client gets the metadata again after ten seconds, and whenever none of the copies that it asked gave a
-  usable answer.
-- When the time is over, the client raises an error with the last answer of each host. Only a copy whose lag the caller
-  accepts may answer that a key has no value. A query that can never be answered fails at once.
+- The client requests the metadata, which names the hosts of each partition, from several instances. The client uses the
+  metadata of the newest generation. So if an instance is cut off from the group, the client does not use its metadata
+  for long. The client requests the metadata again after ten seconds, and whenever no copy gave a usable answer.
+- If a query gets no answer within its time limit, the client raises an error with the last answer of each host. Only a
+  copy whose lag the caller accepts may answer that a key has no value. If an instance answers that a query can never be
+  answered, the query fails at once.
 
 Source: `KafkaStreams.queryMetadataForKey`; KIP-535.
 """
@@ -45,13 +45,13 @@ METADATA_AGE_S = 10.0
 LONGEST_CALL_S = 2.0
 SHORTEST_CALL_S = 0.05
 CALLS_A_QUERY = 4
-"""The number of calls that may hang within the time limit of one query."""
+"""The number of HTTP calls that can time out within the time limit of one query."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyAnswered:
-    """The copy that answered. `role`: active or standby. `lag`: the changelog records by which the copy was behind when
-    its lag was last measured.
+    """The copy that answered. `role`: active or standby. `lag`: the number of changelog records that the copy had not
+    read yet when its lag was last measured.
     """
 
     host: str
@@ -61,8 +61,8 @@ class CopyAnswered:
 
 @dataclass(frozen=True, slots=True)
 class StoreValue:
-    """The value of a key. `value`: bytes by the store's value serde; None if the key has no value. `timestamp_ms`: None
-    unless the store is timestamped.
+    """The value of a key. `value`: the value as bytes of the store's value serde; None if the key has no value.
+    `timestamp_ms`: the timestamp of the value; None if the store keeps no timestamps.
     """
 
     value: bytes | None
@@ -72,7 +72,7 @@ class StoreValue:
 
 @dataclass(frozen=True, slots=True)
 class WindowValue:
-    """One window of a key. `timestamp_ms`: the timestamp of the value; None unless the store is timestamped."""
+    """One window of a key. `timestamp_ms`: the timestamp of the value; None if the store keeps no timestamps."""
 
     start_ms: int
     value: bytes
@@ -81,7 +81,7 @@ class WindowValue:
 
 @dataclass(frozen=True, slots=True)
 class StoreWindows:
-    """Windows of one key, oldest first. `more`: True if there are more windows after the last one."""
+    """Windows of one key, oldest first. `more`: True if there are later windows that are not in `windows`."""
 
     windows: tuple[WindowValue, ...]
     more: bool
@@ -89,13 +89,14 @@ class StoreWindows:
 
 
 class _NoAnswerYet(Exception):
-    """No instance has answered the query yet; a later try may succeed."""
+    """No instance has answered the query yet. A later try may succeed."""
 
 
 class QueryFailed(AssignorFault):
-    """The query got no answer in time, or can never get an answer. `tried`: the last answer of each host.
+    """The query got no answer within its time limit, or no instance can ever answer it. `tried`: the last answer of
+    each host.
 
-    `code`: the reason why there can never be an answer; None in all other cases.
+    `code`: the reason why no instance can ever answer the query; None if the time limit was reached.
     """
 
     def __init__(self, message: str, tried: Mapping[str, str], code: QueryCode | None = None) -> None:
@@ -110,7 +111,7 @@ class AnotherApplication(AssignorFault):
 
 
 class Tries:
-    """The hosts that one query has asked, with their last answers, and the time that it has left."""
+    """The hosts that one query has asked, their last answers, and the time until the query's time limit."""
 
     def __init__(self, timeout_s: float) -> None:
         self.answers: dict[str, str] = {}
@@ -119,17 +120,17 @@ class Tries:
         self._ends_s = time.monotonic() + timeout_s
 
     def call_s(self) -> float:
-        """The time-out of the next call."""
+        """Returns the time-out of the query's next HTTP call."""
         return max(SHORTEST_CALL_S, min(self._call_s, self._ends_s - time.monotonic()))
 
 
 class StateStoreClient:
-    """A client of one application's stores. Several threads may use a client at once; close it after use. Every call
-    may raise QueryFailed.
+    """A client of one application's stores. Several threads may use a client at once. Close the client after use. Every
+    call may raise QueryFailed.
 
-    The time-out of an HTTP call is at most the time that its query has left, but at least 50 ms. A query continues if
-    an instance cannot be reached, gives an invalid answer or answers "not here", because another instance may have the
-    key. A query fails at once if it can never be answered.
+    The time-out of an HTTP call is at most the time until the query's time limit, but at least 50 ms. A query continues
+    if an instance cannot be reached, gives an invalid answer or answers "not here", because another instance may have
+    the key.
     """
 
     def __init__(
@@ -141,18 +142,20 @@ class StateStoreClient:
         token: str | CallerToken | None = None,
         https: bool = False,
     ) -> None:
-        """`instances`: host:port of some instances, any of which may be gone; the client learns others from them.
+        """`instances`: the host:port of some instances. The client gets the addresses of all other instances from them,
+        so some of the given instances may have ended.
 
-        `application_id`: the application that has to answer; None: the application of the first instance that answers.
-        `timeout_s`: the time limit of each query. `token`: the bearer token, if the instances need one. `https`: True
-        if all instances serve HTTPS. (An endpoint in Kafka's subscription is only host:port.)
+        `application_id`: the id of the application; None to take that of the first instance that answers. `timeout_s`:
+        the time limit of each query. `token`: the bearer token, if the instances require a token. `https`: True if all
+        instances serve HTTPS. The client cannot detect HTTPS, because an endpoint in Kafka's subscription is only
+        host:port.
 
-        Raises InputError for unusable addresses, tokens or certificate files, and if there is no address.
+        Raises InputError if `instances` is empty, or if an address, the token or a certificate file is unusable.
         """
         self._given = tuple(dict.fromkeys(instances))
         if not self._given:
             raise InputError("is empty; give the host:port of at least one", "instances")
-        # the addresses must not contain credentials, because errors name them
+        # an address must not contain a password, because error messages contain the addresses
         if any("@" in each for each in self._given):
             raise InputError("must be host:port, without a user or a password: give the token as token=", "instances")
         self._hosts = self._given
@@ -173,10 +176,11 @@ class StateStoreClient:
         partition: int | None = None,
         window_start_ms: int | None = None,
     ) -> StoreValue:
-        """The value of a key. `key`: bytes by the key serde. `max_lag`: accept any copy with at most this lag, counted
-        in changelog records; None: only the active copy.
+        """Returns the value of a key. `key`: the key as bytes of the store's key serde. `max_lag`: the largest accepted
+        lag of a copy, in changelog records; None to accept only the active copy.
 
-        `partition`: needed if a partitioner of the application placed the key. `window_start_ms`: for window stores.
+        `partition`: the partition of the key; needed only if the application writes the keys with a custom partitioner.
+        `window_start_ms`: the start of the window; only for window stores.
         """
         parameters = _parameters(key, max_lag=max_lag, partition=partition, window_start_ms=window_start_ms)
 
@@ -196,7 +200,9 @@ class StateStoreClient:
         partition: int | None = None,
         limit: int = 100,
     ) -> StoreWindows:
-        """The key's windows that start from `from_ms` to `to_ms`, both included. For the other parameters see `get`."""
+        """Returns the key's windows whose start is from `from_ms` to `to_ms`, both included. `get` describes the other
+        parameters.
+        """
         parameters = _parameters(key, max_lag=max_lag, partition=partition, from_ms=from_ms, to_ms=to_ms, limit=limit)
 
         def read(document: Mapping[str, Any], source: CopyAnswered) -> StoreWindows:
@@ -209,15 +215,15 @@ class StateStoreClient:
         return self._query(store, key, "windows", parameters, partition, max_lag, read)
 
     def key_metadata(self, store: str, key: bytes, *, partition: int | None = None) -> KeyQueryMetadata:
-        """The hosts of the key's active copy and of its standbys."""
+        """Returns the hosts of the key's active copy and of its standbys."""
         tries = Tries(self._timeout_s)
         return self._patiently(
             lambda: self._locate(store, key, partition, tries), f"no instance says which host has {store!r}", tries
         )
 
     def copies(self, host: str, store: str) -> list[dict[str, Any]]:
-        """The copies of a store on one host, each with task, role, state and lag. The call is not repeated after an
-        error.
+        """Returns the copies of a store on one host, each with task, role, state and lag. The call is not repeated
+        after an error.
         """
         tries = Tries(self._timeout_s)
         self._check_open()
@@ -227,7 +233,7 @@ class StateStoreClient:
         return found
 
     def close(self) -> None:
-        """Idempotent. Queries that wait end with QueryFailed."""
+        """Close the client. Idempotent. Queries that still wait for an answer raise QueryFailed."""
         self._closed.set()
         self._http.close()
 
@@ -290,7 +296,7 @@ class StateStoreClient:
             raise QueryFailed(f"{failure} within {self._timeout_s:g} s", tries.answers) from None
         except QueryFailed:
             raise
-        except Exception:  # httpx raises errors of several kinds if it is closed during a call
+        except Exception:  # httpx raises errors of several classes if it is closed during a call
             self._check_open()
             raise
 
@@ -306,8 +312,8 @@ class StateStoreClient:
         tries: Tries,
         read: Callable[[Mapping[str, Any]], Answer],
     ) -> Answer | None:
-        """Returns the answer, converted by `read`; None if the caller has to ask again, or to ask another instance.
-        Raises QueryFailed.
+        """Returns the answer, converted by `read`. Returns None if the caller has to repeat the call, or to ask another
+        instance. Raises QueryFailed.
         """
         try:
             response = self._http.get(f"{self._scheme}://{host}{path}", params=parameters, timeout=tries.call_s())
@@ -347,7 +353,9 @@ class StateStoreClient:
             raise _NoAnswerYet from None
 
     def _ask_for_metadata(self, tries: Tries) -> ApplicationMetadata:
-        """The newest metadata of several hosts. Hosts that this query could not reach are asked last."""
+        """Returns the newest metadata of several hosts. If this query could not reach a host before, the host is asked
+        last.
+        """
         found: dict[str, ApplicationMetadata] = {}
         hosts = sorted(self._hosts, key=lambda host: host in tries.unreachable)
         for host in hosts:
@@ -364,7 +372,7 @@ class StateStoreClient:
         if not found:
             if self._metadata is None:
                 raise _NoAnswerYet
-            return self._metadata  # the known metadata are old, but no host has contradicted them
+            return self._metadata  # the metadata are old, but no host has given newer metadata
         newest = max(found.values(), key=lambda metadata: metadata.generation_id)
         learnt = map(str, [*newest.hosts.active, *newest.hosts.standby])
         self._hosts = tuple(dict.fromkeys([*found, *learnt, *self._given]))
@@ -377,8 +385,8 @@ class StateStoreClient:
         return metadata
 
     def _check_application(self, application_id: object) -> None:
-        """Raises AnotherApplication: an instance of another application, with a store of the same name, may have this
-        port now.
+        """Raises AnotherApplication if the ids differ. The port may now belong to an instance of another application,
+        with a store of the same name.
         """
         if self._application_id is not None and application_id != self._application_id:
             raise AnotherApplication(f"serves the application {application_id}, not {self._application_id}")

@@ -1,5 +1,5 @@
-"""The reasons why a query has no answer, as problem+json (RFC 9457). `code` is Kafka's name if Kafka has an exception
-for the reason.
+"""The reasons why a query has no answer, as problem+json (RFC 9457). If Kafka has an exception for a reason, `code` is
+Kafka's name for this exception.
 
 Source: `UnknownStateStoreException`, `InvalidStateStorePartitionException`, `StreamsNotStartedException`; `Errors`.
 """
@@ -14,13 +14,13 @@ from assignor.errors import AssignorFault
 class QueryCode(StrEnum):
     """The codes of a query's problem. Their meanings:
 
-    `UNKNOWN_STATE_STORE`: there is no such store. `RESOURCE_NOT_FOUND`: the endpoint has no such path.
-    `INVALID_STATE_STORE_PARTITION`: the partition is not on this instance; the answer names the hosts to ask.
-    `STORE_NOT_READY`: no copy can answer (yet). `STALE_STORE`: the copy lags more than the caller accepts.
-    `STORE_FAILED`: the store or a serde failed. `INVALID_REQUEST`: there can never be an answer.
-    `SASL_AUTHENTICATION_FAILED`: the token is missing or wrong. `CLUSTER_AUTHORIZATION_FAILED`: the token is not for
-    this application, or the endpoint has no token and the call names a host that is not loopback, or comes from a
-    foreign web page.
+    `UNKNOWN_STATE_STORE`: the topology does not have this store. `RESOURCE_NOT_FOUND`: the endpoint does not have this
+    path. `INVALID_STATE_STORE_PARTITION`: the partition is not on this instance; the answer names the hosts to ask.
+    `STORE_NOT_READY`: no copy can answer at this moment. `STALE_STORE`: the copy lags more than the caller accepts.
+    `STORE_FAILED`: the store or a serde failed. `INVALID_REQUEST`: the query is invalid, so a repeated query gets the
+    same answer. `SASL_AUTHENTICATION_FAILED`: the token is missing or wrong. `CLUSTER_AUTHORIZATION_FAILED`: the token
+    is not valid for this application. If the endpoint has no token, a call also gets this code if it names a host other
+    than loopback, or if it comes from a web page of another host.
     """
 
     UNKNOWN_STATE_STORE = "UNKNOWN_STATE_STORE"
@@ -47,11 +47,13 @@ STATUS: Mapping[QueryCode, int] = {
 }
 
 FINAL = frozenset(code for code, status in STATUS.items() if status < 500 and status != HTTPStatus.MISDIRECTED_REQUEST)
-"""The codes of final answers: a repeated call, or a call of another instance, would get the same answer."""
+"""The codes of final answers. A repeated call, or a call to another instance, would get the same answer."""
 
 
 class QueryProblem(AssignorFault):
-    """A query without an answer. `extensions`: further fields that help the caller, such as the hosts to ask."""
+    """The reason why a query has no answer. `extensions`: further fields of the problem document, such as the hosts to
+    ask.
+    """
 
     def __init__(self, code: QueryCode, detail: str, extensions: Mapping[str, object] | None = None) -> None:
         super().__init__(f"{code}: {detail}")

@@ -1,7 +1,7 @@
 """The HTTP routes of an instance's query endpoint. All routes are GET.
 
-Rules: every refusal is problem+json with a code, also the refusal of an unreadable parameter. An answer names the
-application, and the copy from which it was read. Answers are plain JSON, without response models.
+Rules: every error is problem+json with a code, including the error for an invalid parameter. An answer with data from a
+store names the application, and the copy that was read. Answers are plain JSON, without response models.
 Source: KIP-67, KIP-535.
 """
 
@@ -27,7 +27,7 @@ _PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 Key = Annotated[str | None, Query(description="The key as text, read by the store's key serde.")]
 KeyBase64 = Annotated[str | None, Query(description="The key's bytes in base64, instead of `key`.")]
-Partition = Annotated[int | None, Query(description="Partition; needed only if your own partitioner placed the key.")]
+Partition = Annotated[int | None, Query(description="Partition of the key; needed only for a custom partitioner.")]
 MaxLag = Annotated[int | None, Query(ge=0, description="Accept any copy that is at most this many records behind.")]
 Limit = Annotated[int, Query(ge=1, le=MAX_ENTRIES)]
 Time = Annotated[int, Query(ge=0, le=JAVA_LONG_MAX, description="Milliseconds since the epoch.")]
@@ -108,8 +108,8 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
         max_lag: MaxLag = None,
         limit: Limit = DEFAULT_ENTRIES,
     ) -> Response:
-        """The key's windows that start from `from_ms` to `to_ms`, oldest first. `more`: true if there are more windows
-        than `limit`.
+        """The key's windows whose start is from `from_ms` to `to_ms`, oldest first. `more` is true if there are more
+        windows than `limit`.
         """
         builder = builder_of(instance, store)
         raw = key_bytes(builder, key, key_base64)
@@ -121,8 +121,8 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
 
     @app.get("/v1/stores/{store}/entries")
     def entries(store: str, max_lag: MaxLag = None, limit: Limit = DEFAULT_ENTRIES) -> Response:
-        """By task, the first entries of each copy on this instance whose lag the caller accepts. Other instances may
-        have more partitions of the store.
+        """The first entries of each copy on this instance, by task. A copy whose lag is above `max_lag` is left out.
+        Other instances may have more partitions of the store.
         """
         builder = builder_of(instance, store)
         tasks = {}
@@ -166,7 +166,7 @@ async def _on_unreadable_request(request: Request, error: Exception) -> Response
 
 async def _on_fault(request: Request, error: Exception) -> Response:
     # uvicorn logs the error and closes the connection. Without the header, the caller would send its next request over
-    # this connection.
+    # the closed connection.
     return Response("Internal Server Error", 500, headers={"Connection": "close"})
 
 

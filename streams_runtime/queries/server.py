@@ -1,8 +1,8 @@
 """The HTTP server of an instance: read-only access to its stores, and its status.
 
-Rules: the server binds its port before the first subscription is sent, because the subscription contains the port
-(`application.server`), and keeps the port until it is closed. uvicorn runs in a separate thread. `close` does not wait
-for clients: idle connections end at once, running answers get a second. Source: KIP-67, KIP-535.
+Rules: the server binds its port before the instance sends its first subscription, because the subscription contains the
+port (`application.server`). The server keeps the port until `close`. uvicorn runs in a separate thread. `close` ends
+idle connections at once. Calls that are being answered get a second to end. Source: KIP-67, KIP-535.
 """
 
 import contextlib
@@ -30,14 +30,18 @@ _WILDCARDS = ("0.0.0.0", "[::]", "*")  # noqa: S104  # these hosts are refused
 
 
 class QueryServer:
-    """The HTTP server. The constructor binds the port; the server answers between `start` and `close`."""
+    """The HTTP server of one instance. The constructor binds the port. The server answers calls from `start` until
+    `close`.
+    """
 
     def __init__(self, address: str, token: str | CallerToken | None = None, tls: ServerTls | None = None) -> None:
-        """`address`: host:port; port 0 for any free port. `token`: the bearer token of callers. Tokens from the
-        environment (`token_gate`) are accepted as well. `tls`: None for plain HTTP.
+        """`address`: host:port; port 0 stands for any free port. `token`: the bearer token that callers have to send;
+        None for no token. Tokens from environment variables (`token_gate`) are accepted as well. `tls`: None for plain
+        HTTP.
 
-        Raises InputError if the server cannot listen on `address`, for an address outside loopback without a token, for
-        an incomplete or wrong issuer, and for unusable certificate files.
+        Raises InputError if the server cannot listen on `address`, or if `address` is not loopback and there is no
+        token. Raises InputError if the settings of an OIDC issuer are incomplete or wrong, or if a certificate file is
+        unusable.
         """
         host, port = _host_and_port(address)
         self._tokens = AskersTokens(token, os.environ)
@@ -52,8 +56,8 @@ class QueryServer:
         self._thread: threading.Thread | None = None
 
     def start(self, instance: Queryable) -> None:
-        """Starts the server; when this returns, it answers. Raises StreamsRuntimeError if it was started or closed
-        before, or cannot start.
+        """Starts the server. When `start` returns, the server answers calls. Raises StreamsRuntimeError if the server
+        was started or closed before, or cannot start.
         """
         with self._lock:
             if self._closed or self._thread is not None:
@@ -79,8 +83,8 @@ class QueryServer:
             raise StreamsRuntimeError(f"the query server at {self.endpoint} did not start")
 
     def close(self) -> None:
-        """Stops the server; when `close` returns, the server no longer answers. A second call has no effect; any thread
-        may call `close`.
+        """Stops the server. When `close` returns, the server no longer answers calls. A second call of `close` has no
+        effect. Any thread may call `close`.
         """
         with self._lock:
             self._closed = True
@@ -93,8 +97,8 @@ class QueryServer:
 
 
 class _SignallingServer(uvicorn.Server):
-    """A uvicorn server with a wait for its start. The server reloads its certificate and token files when they
-    change.
+    """A uvicorn server with a method that waits until the server has started. The server reloads its certificate and
+    token files when they change.
     """
 
     def __init__(self, config: uvicorn.Config, tls: ReloadedContext | None, tokens: AskersTokens) -> None:
@@ -119,11 +123,11 @@ class _SignallingServer(uvicorn.Server):
         try:
             super().run(sockets)
         finally:
-            self._ready.set()  # a waiting `start` thus notices that the server has ended
+            self._ready.set()  # this ends the wait of `start` if the server ends before it is ready
 
     def wait_until_started(self, thread: threading.Thread, timeout_s: float) -> bool:
         self._ready.wait(timeout_s)
-        # a server that `close` is ending while it starts has not failed to start
+        # if `close` ends the server while it starts, this is not a failed start
         return self.started or (thread.is_alive() and self.should_exit)
 
 
@@ -132,7 +136,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
     bracketed = host.startswith("[") and host.endswith("]")
     is_host = host != "" and not any(map(str.isspace, host)) and (bracketed or ":" not in host)
     if not is_host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
-        # the text before an @ is not shown, because it may be a password
+        # an address with an @ is not shown, because it may contain a password
         shown = "a text with a user in it" if "@" in address else shown_name(address)
         raise InputError(f"must be host:port, or [address]:port for IPv6, not {shown}", _WHERE)
     if host in _WILDCARDS:
@@ -145,7 +149,8 @@ def _listening_socket(address: str, host: str, port: int) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((host.strip("[]"), port))
-        found.listen()  # with SO_REUSEADDR, two sockets that are only bound could have the same port
+        # listen at once: with SO_REUSEADDR, two sockets can bind the same port as long as none of them listens
+        found.listen()
     except OSError as error:
         found.close()
         raise InputError(f"{address} cannot be listened on: {error.strerror or error}", _WHERE) from None

@@ -1,15 +1,16 @@
 """The locations of stores: the copies on this instance, the hosts of a key, and the metadata document in JSON.
 
-An instance gives its open copies of stores, the group's host maps and its status (`Queryable`). From the document of
-`/v1/metadata`, a client computes for each key the same partition and hosts as the instance itself.
+An instance (`Queryable`) supplies its open copies of stores, the group's host maps and its status. From the document at
+`/v1/metadata`, a client computes the same partition and hosts of a key as the instance does.
 
-Rules: the partition is Kafka's murmur2 of the key over the partitions of the store's subtopology, if the input was
-written with the default partitioner; otherwise the caller has to give the partition. A host has partition n of a store
-if the host maps give the host partition n of any source topic.
+Rules: if the input was written with the default partitioner, the partition is computed from Kafka's murmur2 hash of the
+key and the number of partitions of the store's subtopology. With another partitioner, the caller has to give the
+partition. A host has partition n of a store if the host maps assign partition n of any source topic of the store to
+this host.
 
 Source: `StreamsMetadata`, `StreamsMetadataState.keyQueryMetadataForKey`, `QueryableStoreProvider`; KIP-535. Differs
-from Kafka: when the topology itself writes the input with another partitioner, a key without a partition is an error;
-Kafka would look into the wrong copy.
+from Kafka: if the topology itself writes the input with a custom partitioner, a query without a partition is an error.
+Kafka would read the wrong copy of the store.
 """
 
 from collections.abc import Mapping
@@ -26,13 +27,12 @@ from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
 
 @dataclass(frozen=True, slots=True)
 class StoreCopy:
-    """One open copy of a store. `lag`: the changelog records by which the copy was behind when last measured; None if
-    not known.
+    """One open copy of a store. `lag`: the number of changelog records that the copy had not read yet when its lag was
+    last measured; None if not known.
 
-    `published`: the snapshot from which this copy was taken. A snapshot is current only until the store is closed or a
-    newer snapshot is published. So if a reader finds the same snapshot again after its read, and the store is open,
-    the store was not closed and the copy did not change meanwhile. A store that was opened again counts as another
-    copy, although it is the same object.
+    `published`: the snapshot of a thread's copies that contains this copy. A snapshot is valid until the store is
+    closed or a newer snapshot is published. So a read is valid if the store is open after the read and the snapshot is
+    still the same. A store that was closed and opened again counts as another copy, although it is the same object.
     """
 
     task_id: TaskId
@@ -49,23 +49,25 @@ class StoreCopy:
 
     @property
     def reported_lag(self) -> int:
-        """The lag to report with an answer of this copy: 0 for the running active copy, or if the lag is not known."""
+        """The lag to report with an answer of this copy. The lag is 0 if this is the running active copy, or if the lag
+        is not known.
+        """
         return 0 if self.is_current else self.lag or 0
 
     def may_answer(self, max_lag: int | None) -> bool:
-        """True if this copy may answer. `max_lag`: the greatest accepted lag; None: only the running active copy may
-        answer.
+        """Returns True if this copy may answer. `max_lag`: the largest accepted lag; None to accept only the running
+        active copy.
         """
         return self.is_current or (max_lag is not None and self.lag is not None and self.lag <= max_lag)
 
 
 @dataclass(frozen=True, slots=True)
 class StoreLocation:
-    """The data that determine the partition of a key in a store. `source_topics`: by full name, the number of
-    partitions of each source topic of the store's subtopology; 0 while not known.
+    """The data from which the partition of a key in a store is computed. `source_topics`: the number of partitions of
+    each source topic of the store's subtopology, by the topic's full name; 0 if the number is not known yet.
 
     `own_partitioner`: True if a sink of the topology writes to one of these topics with a custom partitioner.
-    `builder`: makes the store; None in a client, which does not have the topology.
+    `builder`: the builder of the store; None in a client, which does not have the topology.
     """
 
     name: str
@@ -76,43 +78,45 @@ class StoreLocation:
 
     @property
     def partitions(self) -> int:
-        """The number of partitions of the store; 0 while a source topic is not known, because the count of the other
-        topics alone could give a wrong partition for a key.
+        """The number of partitions of the store, or 0 if the partitions of a source topic are not known yet. Without
+        this topic, the computed partition of a key could be wrong.
         """
         counts = self.source_topics.values()
         return max(counts) if counts and all(counts) else 0
 
 
 class Queryable(Protocol):
-    """The calls of an instance that its query server needs. Any thread may call a `Queryable`."""
+    """The methods of an instance that its query server calls. Any thread may call a `Queryable`."""
 
     @property
     def application_id(self) -> str: ...
 
     def store_locations(self) -> Mapping[str, StoreLocation]:
-        """Every store of the topology, by name."""
+        """Returns the location data of every store of the topology, by the store's name."""
 
     def store_copies(self, store: str) -> list[StoreCopy]:
-        """The copies of this store that are open here now."""
+        """Returns the copies of this store that are open on this instance now."""
 
     def generation_id(self) -> int:
-        """The generation of the newest assignment; 0 before the first. A later call of `host_maps` returns the maps of
-        this generation or a newer one.
+        """Returns the generation of the newest assignment; 0 before the first assignment. A later call of `host_maps`
+        returns the maps of this generation or of a newer generation.
         """
 
     def host_maps(self) -> PartitionHosts:
-        """The host maps of the newest assignment; empty before the first assignment."""
+        """Returns the host maps of the newest assignment; empty before the first assignment."""
 
     def status_document(self) -> Mapping[str, object]:
-        """The threads, tasks, lags and restore progress, as a JSON document."""
+        """Returns the threads, tasks, lags and restore progress, as a JSON document."""
 
     def metrics_text(self) -> bytes:
-        """The metrics in Prometheus' text format."""
+        """Returns the metrics in Prometheus' text format."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyQueryMetadata:
-    """The hosts that have one key. `active`: None if the host is not known. `standbys`: in order of host and port."""
+    """The partition of one key, and the hosts with the copies of this partition. `active`: the host of the active copy;
+    None if not known. `standbys`: the hosts of standby copies, sorted by host and port.
+    """
 
     partition: int
     active: HostInfo | None
@@ -122,8 +126,9 @@ class KeyQueryMetadata:
 def key_query_metadata(
     location: StoreLocation, hosts: PartitionHosts, key: bytes, partition: int | None = None
 ) -> KeyQueryMetadata:
-    """Finds the partition and the hosts of a key. Raises QueryProblem: STORE_NOT_READY while topics are not known,
-    INVALID_REQUEST if the caller has to give the partition, or for a partition out of range.
+    """Finds the partition and the hosts of a key. Raises QueryProblem with the code STORE_NOT_READY if the source
+    topics are not known yet. Raises QueryProblem with INVALID_REQUEST if the partition is missing and needed, or out of
+    range.
     """
     if partition is None and location.own_partitioner:
         raise QueryProblem(
@@ -142,7 +147,7 @@ def key_query_metadata(
 
 
 def partition_metadata(location: StoreLocation, hosts: PartitionHosts, partition: int) -> KeyQueryMetadata:
-    """The hosts that have this partition of the store."""
+    """Returns the hosts with a copy of this partition of the store."""
     wanted = {TopicPartition(topic, partition) for topic in location.source_topics}
     active = _with_any(hosts.active, wanted)
     return KeyQueryMetadata(partition, active[0] if active else None, _with_any(hosts.standby, wanted))
@@ -154,8 +159,8 @@ def _with_any(hosts: Mapping[HostInfo, frozenset[TopicPartition]], wanted: set[T
 
 @dataclass(frozen=True, slots=True)
 class ApplicationMetadata:
-    """The metadata that a client needs to find keys. `generation_id`: 0 if nothing was assigned yet. `hosts`: the host
-    maps of this generation or a newer generation.
+    """The metadata from which a client finds the hosts of a key. `generation_id`: 0 if nothing was assigned yet.
+    `hosts`: the host maps of the generation `generation_id` or of a newer generation.
     """
 
     application_id: str
@@ -165,7 +170,7 @@ class ApplicationMetadata:
 
 
 def metadata_of(instance: Queryable) -> ApplicationMetadata:
-    """The metadata that an instance has."""
+    """Returns the metadata of an instance."""
     generation_id = instance.generation_id()  # the generation is read first, so that the host maps are never older
     return ApplicationMetadata(instance.application_id, generation_id, instance.store_locations(), instance.host_maps())
 
@@ -188,8 +193,8 @@ def as_document(metadata: ApplicationMetadata) -> dict[str, object]:
 
 
 def from_document(document: Mapping[str, Any]) -> ApplicationMetadata:
-    """Reads the document of `as_document`. Raises LookupError, TypeError, ValueError or AttributeError for another
-    document.
+    """Reads the document of `as_document`. Raises LookupError, TypeError, ValueError or AttributeError for a document
+    of another form.
     """
     return ApplicationMetadata(
         str(document["application_id"]),

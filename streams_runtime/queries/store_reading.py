@@ -1,7 +1,8 @@
-"""The content of a store as JSON for people, and as base64 for programs. The serdes are those of the store's builder.
+"""Converts the content of a store to JSON for people, and to base64 for programs, with the serdes of the store's
+builder.
 
-`value` is null if JSON cannot represent the value. `value_base64` is null only if there is no value. A query may give a
-key as text if `_KEY_OF_TEXT` has the key serde, and as base64 in any case.
+`value` is null if JSON cannot represent the value. `value_base64` is null only if there is no value. A query may always
+give a key as base64. A query may give a key as text if `_KEY_OF_TEXT` contains the class of the key serde.
 """
 
 import base64
@@ -29,7 +30,9 @@ Entry = dict[str, object]
 
 
 def key_bytes(builder: StoreBuilder, key: str | None, key_base64: str | None) -> bytes:
-    """The key's bytes, from one of the two forms. Raises QueryProblem for none, for both, and for an invalid key."""
+    """Returns the key's bytes, from its text or its base64 form. Raises QueryProblem if both forms or no form are
+    given, or if the key is invalid.
+    """
     if (key is None) == (key_base64 is None):
         raise _invalid("give the key as `key` or as `key_base64`")
     serde = _readable(builder).key_serde
@@ -45,7 +48,9 @@ def key_bytes(builder: StoreBuilder, key: str | None, key_base64: str | None) ->
 
 
 def read_key(builder: StoreBuilder, store: Any, key: bytes, window_start_ms: int | None) -> Entry:
-    """The entry of one key (and window); `value` and `value_base64` are None if the key has no value."""
+    """Returns the entry of one key. In a window store, it is the entry of one key and one window. `value` and
+    `value_base64` are None if the key has no value.
+    """
     readable = _readable(builder)
     if isinstance(readable, WindowBuilder):
         if window_start_ms is None:
@@ -59,8 +64,8 @@ def read_key(builder: StoreBuilder, store: Any, key: bytes, window_start_ms: int
 def fetch_windows(
     builder: StoreBuilder, store: Any, key: bytes, from_ms: int, to_ms: int, limit: int
 ) -> tuple[list[Entry], bool]:
-    """Returns up to `limit` windows of one key that start from `from_ms` to `to_ms`, oldest first; and whether there
-    are more windows.
+    """Returns up to `limit` windows of one key whose start is from `from_ms` to `to_ms`, oldest first. The second
+    result is True if there are more windows.
     """
     readable = _readable(builder)
     if not isinstance(readable, WindowBuilder):
@@ -71,7 +76,7 @@ def fetch_windows(
 
 
 def read_entries(builder: StoreBuilder, store: StateStore, limit: int) -> list[Entry]:
-    """The first `limit` entries of one copy, in order of their keys' bytes."""
+    """Returns the first `limit` entries of one copy, sorted by the bytes of their keys."""
     readable = _readable(builder)
     if isinstance(readable, WindowBuilder):
         raise _invalid(f"{builder.name!r} is a window store: ask for /windows of a key")
@@ -95,15 +100,15 @@ def _readable(builder: StoreBuilder) -> _Readable:
 def _decoded(key_base64: str) -> bytes:
     try:
         return base64.b64decode(key_base64.translate(_URL_SAFE), validate=True)
-    except ValueError as error:  # binascii.Error is a ValueError; non-ASCII text raises ValueError itself
+    except ValueError as error:  # binascii.Error is a subclass of ValueError; text that is not ASCII raises ValueError
         hint = "; in an address write - and _ for + and /" if " " in key_base64 else ""
         raise _invalid(f"key_base64 is not base64: {error}{hint}") from None
 
 
 def _checked(store: str, serde: Serde[Any], key: bytes) -> bytes:
-    """Returns `key` if the serde writes the deserialized key with the same bytes, else raises QueryProblem. Stores look
-    up the deserialized key. If the serde wrote this key with other bytes, a store would return the entry of another
-    key.
+    """Returns `key`, the bytes of a key, if the serde deserializes them and serializes the result to the same bytes.
+    Otherwise raises QueryProblem. A store looks up the deserialized key. If the serde wrote this key with other bytes,
+    the store would return the entry of another key.
     """
     try:
         written = serde.serialize(serde.deserialize(key))
@@ -126,7 +131,7 @@ def _entry(readable: _Readable, value: Any) -> Entry:
 
 
 def _json(value: Any) -> object:
-    """Returns the value, or None if JSON cannot represent it; then only the base64 form has the value."""
+    """Returns the value in JSON's types, or None if JSON cannot represent the value."""
     try:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError):

@@ -2,12 +2,12 @@
 
 The query endpoint accepts these tokens:
 - the token with which the instance calls the coordinator;
-- the tokens of ASSIGNOR_AUTH_TOKENS and of the file ASSIGNOR_AUTH_TOKENS_FILE, each with its right and its groups,
-  which have to include the application's id;
-- tokens that an OIDC issuer has signed, if the environment names an issuer by the coordinator's settings
+- the tokens in ASSIGNOR_AUTH_TOKENS and in the file that ASSIGNOR_AUTH_TOKENS_FILE names, if the groups of the token
+  include the application's id;
+- tokens that an OIDC issuer has signed, if environment variables name an issuer
   (`coordinator_client.access.issuer_settings`).
 
-Without any token the endpoint listens on loopback only. `/livez` needs no token.
+If no token is configured, the endpoint can listen only on loopback. `/livez` needs no token.
 """
 
 from __future__ import annotations
@@ -39,20 +39,23 @@ OPEN_PATHS = frozenset({"/livez"})
 _TOKENS = "ASSIGNOR_AUTH_TOKENS"
 _TOKENS_FILE = "ASSIGNOR_AUTH_TOKENS_FILE"
 FIRST_KEYS_S = 10.0
-"""The longest time that the start waits for the issuer's keys. The keys may also arrive after the start."""
+"""The longest time that the start of the server waits for the issuer's keys. The keys may also arrive after the
+start.
+"""
 
 FORMER_TOKEN_MS = 10_000
-"""The time for which a former token of the instance is still accepted. Instances and their callers read their token
-files once a second, but not at the same moment.
+"""The time for which the endpoint still accepts a replaced token of the instance. Instances and their callers read
+their token files once a second, but not at the same moment.
 """
 
 _LOGGER = logging.getLogger("streams_runtime.queries")
 
 
 class AskersTokens:
-    """All tokens with which a caller may query an instance. Raises InputError for unusable tokens.
+    """All tokens with which callers may query an instance. Raises InputError for unusable tokens.
 
-    `token`: the token with which the instance calls the coordinator. `environment`: the process's environment.
+    `token`: the token with which the instance calls the coordinator. `environment`: the environment variables of the
+    process.
     """
 
     def __init__(self, token: str | CallerToken | None, environment: Mapping[str, str]) -> None:
@@ -81,7 +84,7 @@ class AskersTokens:
             asked.wait(FIRST_KEYS_S)
 
     def close(self) -> None:
-        """Ends the thread that fetches keys, without waiting for the end of the thread. Idempotent."""
+        """Asks the thread that fetches keys to end, without waiting. Idempotent."""
         self._closed.set()
 
     def _fetch_keys(self, signed: SignedTokens, asked: threading.Event) -> None:
@@ -108,7 +111,7 @@ class AskersTokens:
 
 
 def check_exposure(address: str, host: str, tokens: AskersTokens) -> None:
-    """Raises InputError for an address that other machines can reach, if there is no token."""
+    """Raises InputError if other machines can reach the address and no token is configured."""
     if tokens.credentials.is_empty and not is_loopback(host):
         raise InputError(
             f"{address} can be reached from outside this machine, and there is no token: give the coordinator and this "
@@ -118,7 +121,7 @@ def check_exposure(address: str, host: str, tokens: AskersTokens) -> None:
 
 
 class TokenGate:
-    """ASGI middleware that checks the token before every call of `app`, also for paths that `app` does not have."""
+    """ASGI middleware that checks the token before every call of `app`, even if `app` does not have the path."""
 
     def __init__(self, app: ASGIApp, tokens: AskersTokens, application_id: str) -> None:
         self._app = app

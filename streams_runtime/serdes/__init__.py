@@ -1,9 +1,9 @@
-"""Serdes: the protocol, the formats of Kafka's own serdes, and JSON. `schema_registry` has the formats of a schema
-registry. Source: `Serde`, `Serializer`, `Deserializer`, `Serdes`.
+"""The protocol of serdes, the serdes with the formats of Kafka's own serdes, and a serde for JSON. The package
+`schema_registry` has serdes that use a schema registry. Source: `Serde`, `Serializer`, `Deserializer`, `Serdes`.
 
 Kafka passes the topic to each call of a serde. This runtime passes the topic to a serde once, before the first record,
-and only to a serde that is a `TopicSerde`. A serde with inner serdes is a `NestedSerde`, so that the inner serdes get
-the topic, too.
+and only to a serde that is a `TopicSerde`. A serde with inner serdes has to be a `NestedSerde`, so that the inner
+serdes get the topic, too.
 """
 
 import json
@@ -24,8 +24,9 @@ _FLOAT64 = struct.Struct(">d")
 
 
 class Serde(Protocol[T]):
-    """Converts objects to bytes and back. A serde never gets None, because a None key or value is null in the topic.
-    Errors of a serde are reported with the topic, partition and offset, or the node, of the record.
+    """Converts objects to bytes and back. A serde never gets None, because the runtime writes a key or value of None as
+    null, without the serde. The runtime reports an error of a serde with the topic, partition and offset of the record,
+    or with the node.
     """
 
     def serialize(self, value: T, /) -> bytes: ...
@@ -37,7 +38,7 @@ class NestedSerde(Protocol):
     """A serde, a partitioner or a processor that has inner serdes."""
 
     def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> Any:
-        """Returns a copy in which `change` is applied to the inner serdes."""
+        """Returns a copy of the object, in which each inner serde is replaced by the result of `change`."""
 
 
 @runtime_checkable
@@ -51,7 +52,9 @@ class TopicSerde(Protocol[T]):
 
 
 def serde_for_topic(serde: Serde[T], topic: str, *, is_key: bool) -> Serde[T]:
-    """Returns the serde to use for this topic. Most serdes are the same for all topics."""
+    """Returns the serde to use for this topic, which is `serde` itself unless it is a `TopicSerde` or a
+    `NestedSerde`.
+    """
     by_topic, nested = _kind(type(serde))
     if by_topic:
         of_topic: Serde[T] = cast("TopicSerde[T]", serde).for_topic(topic, is_key=is_key)
@@ -65,8 +68,8 @@ def serde_for_topic(serde: Serde[T], topic: str, *, is_key: bool) -> Serde[T]:
 
 
 def serializer_of(serde: Serde[T]) -> Callable[[T], bytes]:
-    """Returns the serde's `serialize`. For a user's serde, the function also checks the result: it raises TypeError if
-    the result is not bytes, before a sink, a store or a producer takes the record. The returned function accepts None,
+    """Returns a function that serializes with the serde. If a user's serde returns something other than bytes, the
+    function raises TypeError, so that no sink, store or producer gets the record. The returned function accepts None,
     which is null in a topic.
     """
     serialize = serde.serialize
@@ -86,8 +89,8 @@ def serializer_of(serde: Serde[T]) -> Callable[[T], bytes]:
 
 
 def serde_fault(given: object, *methods: str) -> str | None:
-    """Returns the reason why `given` is no serde, as a predicate for an error text; None if it is a serde. `methods`:
-    the methods that it needs.
+    """Returns the reason why `given` is not a serde, as the end of an error message. Returns None if `given` is a
+    serde. `methods`: the methods that the serde needs.
     """
     name = getattr(given, "__qualname__", "")
     if isinstance(given, type):
@@ -107,7 +110,9 @@ def _kind(serde: type) -> tuple[bool, bool]:
 
 @dataclass(frozen=True, slots=True)
 class BytesSerde:
-    """The serde of bytes, which stay unchanged. `serialize` also accepts bytearray and memoryview."""
+    """The serde of bytes. The serde of bytes returns them unchanged. `serialize` also accepts bytearray and
+    memoryview.
+    """
 
     def serialize(self, value: bytes, /) -> bytes:
         return value if type(value) is bytes else bytes_of(value)
@@ -118,19 +123,19 @@ class BytesSerde:
 
 @dataclass(frozen=True, slots=True)
 class StringSerde:
-    """The serde of text, which is written as UTF-8."""
+    """The serde of text. The serde of text writes UTF-8."""
 
     def serialize(self, value: str, /) -> bytes:
         return value.encode()
 
-    # `bytes.decode` without a method around it takes half the time. `serialize` stays a method: the error of
-    # `str.encode` for a value of another type would say less about the value.
+    # `bytes.decode` itself takes half the time of a method that calls it. `serialize` is a method, because its error
+    # for a value of another type describes the value better than that of `str.encode`.
     deserialize = staticmethod(bytes.decode)
 
 
 @dataclass(frozen=True, slots=True)
 class IntegerSerde:
-    """Four bytes, big-endian, signed: Kafka's `IntegerSerializer`."""
+    """The serde of integers with four bytes, big-endian and signed, as Kafka's `IntegerSerializer` writes them."""
 
     def serialize(self, value: int, /) -> bytes:
         return _INT32.pack(value)
@@ -141,7 +146,7 @@ class IntegerSerde:
 
 @dataclass(frozen=True, slots=True)
 class LongSerde:
-    """Eight bytes, big-endian, signed: Kafka's `LongSerializer`."""
+    """The serde of integers with eight bytes, big-endian and signed, as Kafka's `LongSerializer` writes them."""
 
     def serialize(self, value: int, /) -> bytes:
         return _INT64.pack(value)
@@ -152,7 +157,7 @@ class LongSerde:
 
 @dataclass(frozen=True, slots=True)
 class DoubleSerde:
-    """Eight bytes, big-endian: Kafka's `DoubleSerializer`."""
+    """The serde of floats with eight bytes, big-endian, as Kafka's `DoubleSerializer` writes them."""
 
     def serialize(self, value: float, /) -> bytes:
         return _FLOAT64.pack(value)
@@ -163,7 +168,7 @@ class DoubleSerde:
 
 @dataclass(frozen=True, slots=True)
 class JsonSerde:
-    """JSON with sorted keys, so that equal values have equal bytes."""
+    """The serde of JSON values. The keys of objects are sorted, so that equal values have equal bytes."""
 
     def serialize(self, value: Any, /) -> bytes:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
@@ -174,7 +179,7 @@ class JsonSerde:
 
 @dataclass(frozen=True)  # no slots: Python 3.11 fails at `Serdes[int](...)` of a slotted frozen dataclass
 class Serdes(Generic[T]):
-    """A serde made of two functions."""
+    """A serde that is made of two functions."""
 
     serializer: Any
     deserializer: Any

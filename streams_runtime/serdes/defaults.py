@@ -1,9 +1,10 @@
 """The default serdes of an application, for nodes and stores without a serde: `default.key.serde`,
 `default.value.serde`.
 
-A config may give an object by its name (`imported_object`, `made`); other configs use these functions, too. If a serde
-is missing, the DSL puts a `DefaultSerde` in its place. An Application, which has the topology and the configs, replaces
-the `DefaultSerde`. Source: `WrappingNullableUtils.prepareSerde`, `StreamsConfig.defaultKeySerde`.
+The value of a config can be the name of a Python object. `imported_object` and `made` find the object. Configs other
+than serdes use these two functions as well. If a serde is missing, the DSL puts a `DefaultSerde` in its place. The
+Application, which has the topology and the configs, replaces each `DefaultSerde` by the default serde. Source:
+`WrappingNullableUtils.prepareSerde`, `StreamsConfig.defaultKeySerde`.
 """
 
 import importlib
@@ -15,9 +16,11 @@ from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING, NestedSerd
 
 
 def imported_object(key: str, name: str, where: str, otherwise: str = "") -> object:
-    """The object that `package.module.NAME` or `package.module:NAME` names. Raises InputError, which names the config.
+    """Imports and returns the object with the name `package.module.NAME` or `package.module:NAME`. Raises InputError,
+    which names the config.
 
-    `otherwise`: other accepted forms of the config, for the error message, ending with " or ".
+    `otherwise`: a text for the error message with the other accepted values of the config. The text `otherwise` ends
+    with " or ".
     """
     module, _, attribute = name.replace(":", ".").rpartition(".")
     if not module or not attribute:
@@ -31,8 +34,8 @@ def imported_object(key: str, name: str, where: str, otherwise: str = "") -> obj
 
 
 def made(key: str, found: object, where: str) -> object:
-    """Returns `found`, or, if it is a class, an instance of it. Raises InputError if the class cannot be called without
-    arguments.
+    """Returns `found`. If `found` is a class, returns an instance of the class. Raises InputError if the class cannot
+    be called without arguments.
     """
     if not isinstance(found, type):
         return found
@@ -44,7 +47,9 @@ def made(key: str, found: object, where: str) -> object:
 
 @dataclass(frozen=True, slots=True)
 class DefaultSerde:
-    """A placeholder for a missing serde. `what`: "key" or "value". `node`: the node or store that needs the serde."""
+    """A placeholder for a missing serde. `what`: the kind of the serde, "key" or "value". `node`: the node or store
+    that needs the serde.
+    """
 
     what: str
     node: str
@@ -65,13 +70,16 @@ class DefaultSerde:
 
 @dataclass(frozen=True, slots=True)
 class DefaultSerdes:
-    """The default serdes for keys and values; None if there is no default."""
+    """The default serdes of an application for keys and values. A default serde is None if the configs do not give
+    it.
+    """
 
     key: Serde[Any] | None = None
     value: Serde[Any] | None = None
 
     def in_place_of(self, serde: Serde[Any]) -> Serde[Any]:
-        """Returns the serde with each `DefaultSerde`, also inside nested serdes, replaced by the default.
+        """Returns the serde, in which the default serde has replaced each `DefaultSerde`, also those inside nested
+        serdes.
 
         Raises TopologyError, which names the node, if there is no default.
         """
@@ -86,8 +94,8 @@ class DefaultSerdes:
         return serde
 
     def applied_to_inner(self, nested: NestedSerde) -> Any:
-        """Applies `in_place_of` to the inner serdes. Returns the object itself if none changes. Raises as
-        `in_place_of` does.
+        """Applies `in_place_of` to the inner serdes. Returns the object itself if no inner serde changes. Raises
+        TopologyError as `in_place_of` does.
         """
         is_changed = False
 
@@ -117,8 +125,9 @@ _NAMES = "string, long, double, bytes, json"
 
 
 def configured_serde(key: str, value: object, where: str) -> Serde[Any]:
-    """Reads a config for a serde. `value`: a serde; the short name of a serde or the name of Kafka's serde class; or
-    `package.module.NAME` of a serde, or of a class that is called without arguments.
+    """Reads a config for a serde. `value`: a serde, or a name. A name is the short name of a serde, the name of Kafka's
+    serde class, or `package.module.NAME`. The object with this last name is a serde, or a class that can be called
+    without arguments.
 
     Raises InputError, which names the config.
     """

@@ -1,10 +1,12 @@
-"""Zigzag varints: seven bits of a number in each byte, lowest bits first. Source: `ByteUtils.writeVarint`."""
+"""Encodes and decodes zigzag varints. A varint has seven bits of a number in each byte, the lowest bits first. Source:
+`ByteUtils.writeVarint`.
+"""
 
 from collections.abc import Callable
 
 
 def varint(value: int) -> bytes:
-    """Encodes a number that is not negative."""
+    """Encodes a number, which must be 0 or more."""
     rest = value << 1
     encoded = bytearray()
     while rest > 0x7F:
@@ -15,7 +17,9 @@ def varint(value: int) -> bytes:
 
 
 def read_varint(data: bytes, at: int, fault: Callable[[str], Exception], message: str) -> tuple[int, int]:
-    """Returns the number, and the index after it. Raises `fault` if the number does not end within five bytes."""
+    """Returns the number, and the index of the byte after the number. Raises `fault` if the number does not end within
+    five bytes.
+    """
     rest = shift = 0
     for position in range(at, min(at + 5, len(data))):
         byte = data[position]

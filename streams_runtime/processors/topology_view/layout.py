@@ -1,10 +1,10 @@
-"""The places of the nodes of a subtopology in its picture: in columns from left to right, without overlaps.
+"""Computes where the nodes of a subtopology are drawn: in columns from left to right, without overlaps.
 
-The layout follows the layered method of Sugiyama, Tagawa and Toda (1981). The column of a node comes from the longest
-path to the node. Edges that cross several columns get a bend in each of them. Sorting each column by the mean place of
-its neighbours reduces crossings. Heights are as near to the neighbours as the order in a column allows (isotonic
-regression). Input topics are in the first column, output topics in the last column, and sinks in the column before the
-last.
+The layout follows the layered method of Sugiyama, Tagawa and Toda (1981). The column of a node is the length of the
+longest path to the node. An edge that crosses several columns has a bend in each of these columns. The nodes of each
+column are sorted by the mean place of their neighbours, which reduces crossings of edges. Each node is as near to the
+height of its neighbours as the order in its column allows (isotonic regression). Input topics are in the first column,
+output topics in the last column, and sinks in the column before the last.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SWEEPS = 12
 
 
 class Kind(StrEnum):
-    """The kind of thing that a shape stands for."""
+    """The kind of an item in the picture."""
 
     INPUT_TOPIC = "input topic"
     SOURCE = "source"
@@ -34,8 +34,8 @@ class Kind(StrEnum):
 
 
 class Item(NamedTuple):
-    """A topic, node, store or bend to place in the layout. A topic that is both read and written is two items. The name
-    of a bend is a number.
+    """A topic, node, store or bend of the layout. If the subtopology both reads and writes a topic, the topic has two
+    items. The name of a bend is a number.
     """
 
     kind: Kind
@@ -44,10 +44,11 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Places of the centres, in units of one shape: x is the column, y grows downwards from 0.
+    """The layout of a subtopology. `places`: the centre of each item. The unit is one shape; x is the column, y grows
+    downwards from 0.
 
-    `edges`: each is a chain of items, from one shape over bends to the next. `store_links`: pairs of a processor and a
-    store.
+    `edges`: each edge is a chain of items, from one shape through bends to another shape. `store_links`: each processor
+    with each of its stores.
     """
 
     places: Mapping[Item, tuple[float, float]]
@@ -58,7 +59,7 @@ class Layout:
 
 
 def lay_out(definition: TopologyDefinition, names: Sequence[str]) -> Layout:
-    """Computes the layout of one subtopology. `names`: its nodes, parents first."""
+    """Computes the layout of one subtopology. `names`: the names of its nodes, parents first."""
     graph = _graph(definition, names)
     column_of = _columns(graph)
     stores_under, store_links = _stores(definition, names)
@@ -114,8 +115,8 @@ def _columns(graph: nx.DiGraph[Item]) -> dict[Item, int]:
 def _stores(
     definition: TopologyDefinition, names: Sequence[str]
 ) -> tuple[dict[Item, list[Item]], list[tuple[Item, Item]]]:
-    """Returns the stores under each processor, and the pairs of processor and store. A store stands under the first
-    processor that uses it.
+    """Returns the stores to draw under each processor, and each pair of a processor and a store that it uses. A store
+    is drawn under the first processor that uses it.
     """
     under: dict[Item, list[Item]] = {}
     links: list[tuple[Item, Item]] = []
@@ -132,7 +133,7 @@ def _stores(
 
 
 def _with_bends(graph: nx.DiGraph[Item], column_of: dict[Item, int]) -> list[list[Item]]:
-    """Returns each edge as a chain with its bends. The bends are added to `column_of`."""
+    """Returns each edge as a chain of items, which includes its bends. Adds the columns of the bends to `column_of`."""
     chains: list[list[Item]] = []
     bends = 0
     for start, end in graph.edges:
@@ -147,7 +148,9 @@ def _with_bends(graph: nx.DiGraph[Item], column_of: dict[Item, int]) -> list[lis
 
 
 def _lessen_crossings(columns: list[list[Item]], neighbours: nx.Graph[Item]) -> None:
-    """Sorts each column in place, forwards and backwards. Ties keep their order, so the result is always the same."""
+    """Sorts the items of each column in place, first from left to right, then from right to left. Equal items keep
+    their order, so the result is always the same.
+    """
     rank = {item: float(index) for column in columns for index, item in enumerate(column)}
     column_of = {item: index for index, column in enumerate(columns) for item in column}
     for sweep in range(_SWEEPS):
@@ -160,19 +163,20 @@ def _lessen_crossings(columns: list[list[Item]], neighbours: nx.Graph[Item]) -> 
                 mean[item] = sum(before) / len(before) if before else rank[item]
             column.sort(key=mean.__getitem__)
             for place, item in enumerate(column):
-                # places are counted from the centre of a column, so that short and long columns are comparable
+                # places are relative to the centre of a column, so that short and long columns can be compared
                 rank[item] = place - (len(column) - 1) / 2
 
 
 def _heights(
     columns: Sequence[Sequence[Item]], neighbours: nx.Graph[Item], cell: Mapping[Item, float]
 ) -> dict[Item, float]:
-    """The top of each cell, 0 or more. A sweep moves each cell towards the mean of its neighbours, but not past the
-    cell above it.
+    """Returns the y of the top of each item's cell, 0 or more. Each sweep moves the cells towards the mean of their
+    neighbours, but never past the cell above.
     """
     top: dict[Item, float] = {}
     for column in columns:
-        at = -sum(min(cell[item], 1.0) for item in column) / 2  # stores below a processor do not count for its centre
+        # the stores drawn under a processor do not move its centre
+        at = -sum(min(cell[item], 1.0) for item in column) / 2
         for item in column:
             top[item] = at
             at += cell[item]
@@ -189,13 +193,14 @@ def _heights(
 
 
 def _spread(wanted: Sequence[float], sizes: Sequence[float]) -> list[float]:
-    """The places nearest to the wanted places (least squares) such that each place begins after the end of the previous
-    place.
+    """Returns the places that are nearest to the wanted places (least squares) without overlaps: each item begins after
+    the end of the previous item.
     """
     offsets = [0.0]
     for size in sizes:
         offsets.append(offsets[-1] + size)
-    # Without the offsets, the condition is that places do not decrease. The algorithm is "pool adjacent violators".
+    # After the offsets are subtracted, the condition is that places do not decrease. The algorithm is "pool adjacent
+    # violators".
     blocks: list[tuple[float, int]] = []  # mean and length of runs without gaps
     for place, offset in zip(wanted, offsets, strict=False):
         blocks.append((place - offset, 1))

@@ -1,8 +1,9 @@
-"""A picture of a topology: each subtopology is a box, one below the other, with records going from left to right.
+"""Draws a picture of a topology. Each subtopology is drawn as a box, one below the other. In a box, records go from
+left to right.
 
-Sources, processors, sinks, stores and topics differ by shape and colour. A topic between two subtopologies stands to
-the right of the subtopology that writes it, and to the left of the subtopology that reads it. A dashed line around the
-boxes joins both places. As in `describe()`, nodes and topics have the names that the user gave.
+Sources, processors, sinks, stores and topics differ by shape and colour. A topic between two subtopologies is drawn
+twice: to the right of the subtopology that writes it, and to the left of the subtopology that reads it. A dashed line
+around the boxes joins the two shapes. As in `describe()`, nodes and topics have the names that the user gave.
 """
 
 import itertools
@@ -23,7 +24,7 @@ from streams_runtime.processors.topology_view.layout import Item, Kind, Layout, 
 
 SUFFIXES = (".png", ".svg")
 
-# Lengths in inches: a shape, the space between columns and rows, and the space around boxes.
+# Lengths in inches, for the shapes, the space between columns and rows, and the space around boxes.
 _WIDTH, _HEIGHT = 1.95, 0.62
 _COLUMN, _ROW = 2.65, 0.92
 _PAD, _TITLE, _LANE = 0.28, 0.34, 0.16
@@ -46,7 +47,7 @@ _LINE = "#444444"
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A subtopology that has its place on the page. `top`: the upper edge of its box; y grows downwards."""
+    """A subtopology with the position of its box on the page. `top`: the upper edge of the box; y grows downwards."""
 
     subtopology_id: int
     layout: Layout
@@ -55,7 +56,7 @@ class _Placed:
 
     @property
     def body_top(self) -> float:
-        """The y of the first row of nodes."""
+        """The upper edge of the first row of nodes."""
         return self.top + _TITLE
 
     @property
@@ -68,7 +69,7 @@ class _Placed:
 
 
 def draw_topology(definition: TopologyDefinition, path: Path) -> Path:
-    """Write a PNG or SVG, by the suffix of the path. Returns the path.
+    """Write the picture to a PNG or SVG file, according to the suffix of the path. Returns the path.
 
     Raises InputError for another suffix or an empty topology.
     """
@@ -99,8 +100,8 @@ def draw_topology(definition: TopologyDefinition, path: Path) -> Path:
 
 
 def _topics_between(definition: TopologyDefinition, layouts: Mapping[int, Layout]) -> list[tuple[str, int, int]]:
-    """Each topic between subtopologies, with the ids of the subtopology that writes it and the subtopology that reads
-    it.
+    """Returns each topic between two subtopologies, with the id of the subtopology that writes it and the id of the
+    subtopology that reads it.
     """
     return [
         (item.name, writer, reader)
@@ -156,7 +157,9 @@ def _boxed(item: Item) -> bool:
 
 
 def _draw_edge(axes: Axes, points: list[tuple[float, float]]) -> None:
-    """A smooth line from the right side of the first shape, through the bends, to the left side of the last shape."""
+    """Draws a smooth line from the right side of the first shape, through the bends, to the left side of the last
+    shape.
+    """
     half = _WIDTH / 2
     x, y = points[0]
     vertices = [(x + half, y)]
@@ -164,7 +167,8 @@ def _draw_edge(axes: Axes, points: list[tuple[float, float]]) -> None:
     for (x, y), (to_x, to_y) in itertools.pairwise(points):
         middle = (x + to_x) / 2
         vertices += [(middle, y), (middle, to_y), (to_x - half, to_y), (to_x + half, to_y)]
-        # The line is flat over the width of a shape in each column, so that it does not cut a shape's corner there.
+        # In each column, the line is horizontal over the width of a shape, so that it does not cross the corner of a
+        # shape.
         codes += [Stroke.CURVE4, Stroke.CURVE4, Stroke.CURVE4, Stroke.LINETO]
     del vertices[-1], codes[-1]
     _draw_arrow(axes, Stroke(vertices, codes), _LINE)
@@ -209,7 +213,7 @@ def _draw_item(axes: Axes, definition: TopologyDefinition, item: Item, x: float,
 
 
 def _shape(kind: Kind, x: float, y: float, width: float, height: float) -> list[Patch]:
-    """The patches that make up the shape, from back to front. `x`, `y`: its centre."""
+    """Returns the matplotlib patches of the shape, from back to front. `x`, `y`: the centre of the shape."""
     left, right, top, bottom = x - width / 2, x + width / 2, y - height / 2, y + height / 2
     tip = height * 0.3
     match kind:
@@ -230,7 +234,7 @@ def _shape(kind: Kind, x: float, y: float, width: float, height: float) -> list[
 
 
 def _cylinder(left: float, right: float, top: float, bottom: float, lid: float) -> Patch:
-    """The sides and the bottom of a cylinder. The lid is drawn over the sides."""
+    """Returns the outline of a cylinder's sides and bottom. The lid of the cylinder is drawn over this outline."""
     # A cubic curve reaches 3/4 of the depth of its control points. With control points at a depth of 2/3 of the lid's
     # height, the bottom is as deep as the lower half of the lid.
     rim, foot, bulge = top + lid / 2, bottom - lid / 2, lid * 2 / 3
@@ -248,7 +252,7 @@ def _changelog_text(definition: TopologyDefinition, name: str) -> str:
 
 
 def _wrapped(name: str) -> list[str]:
-    """At most three lines, broken after hyphens, underscores and dots where possible."""
+    """Returns the name in at most three lines, broken after hyphens, underscores and dots where possible."""
     spaced = name
     for mark in "-_.":
         spaced = spaced.replace(mark, mark + "\0")
@@ -264,7 +268,9 @@ def _wrapped(name: str) -> list[str]:
 
 
 def _draw_lanes(axes: Axes, between: list[tuple[str, int, int]], placed: Mapping[int, _Placed], width: float) -> None:
-    """Dashed lines around the boxes. Each line has its own lane on every side, so that lines do not overlap."""
+    """Draws the dashed lines around the boxes. On every side, each line has its own lane, so that lines do not
+    overlap.
+    """
     used: dict[int, int] = {}
     for index, (topic, writer, reader) in enumerate(between):
         lane = used[reader] = used.get(reader, 0) + 1
@@ -308,7 +314,8 @@ def _save(axes: Axes, path: Path) -> None:
     longest = max(figure.get_size_inches())
     dots = min(_DOTS_PER_INCH, _LONGEST_SIDE_DOTS / longest)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with rc_context({"svg.hashsalt": "topology", "svg.fonttype": "none"}):  # the same topology gives the same bytes
+    # so that the same topology gives the same bytes
+    with rc_context({"svg.hashsalt": "topology", "svg.fonttype": "none"}):
         figure.savefig(
             path,
             format=path.suffix[1:].lower(),

@@ -1,11 +1,12 @@
-"""Avro, Protobuf and JSON Schema in Confluent's wire format, with a schema registry.
+"""Serdes for Avro, Protobuf and JSON Schema in Confluent's wire format, which use a schema registry.
 
     AvroSerde(schema, {"schema.registry.url": "http://registry:8081"})
     ProtobufSerde(Order, {...})        Order: a message class that protoc made
     JsonSchemaSerde(schema, {...})
 
-The subject of a schema is chosen as in Kafka Streams: by the topic to which the bytes go; for a store, its changelog.
-The serdes can be pickled. The serdes call the registry when a record first needs a schema, once for each schema.
+As in Kafka Streams, the subject of a schema is chosen by the topic to which the bytes are written. For a store, the
+subject is chosen by the name of its changelog topic. The serdes can be pickled. A serde calls the registry once for
+each schema, when a record first needs the schema.
 Source: `GenericAvroSerde`, `KafkaProtobufSerde`, `KafkaJsonSchemaSerde`.
 """
 

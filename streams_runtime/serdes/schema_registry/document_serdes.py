@@ -1,8 +1,9 @@
-"""Avro, encoded and decoded by fastavro, and JSON with a JSON Schema, both in Confluent's wire format. Source:
-`KafkaAvroSerializer`, `KafkaAvroDeserializer`, `KafkaJsonSchemaSerializer`, `KafkaJsonSchemaDeserializer`.
+"""The serdes for Avro, which use fastavro, and for JSON with a JSON Schema. The serdes for Avro and JSON use
+Confluent's wire format.
+Source: `KafkaAvroSerializer`, `KafkaAvroDeserializer`, `KafkaJsonSchemaSerializer`, `KafkaJsonSchemaDeserializer`.
 
 Keys of JSON objects are sorted, so that equal values have equal bytes. As in Kafka, JSON values are checked against the
-schema only on request, because the check takes many times as long as writing.
+schema only if a config asks for this, because the check takes many times as long as writing.
 """
 
 import json
@@ -36,8 +37,8 @@ GivenSchema = str | Mapping[str, Any] | Sequence[Any]
 
 
 class _DocumentSerde(RegistrySerde[T]):
-    """A serde with a schema document. `to_dict`, `from_dict`: functions that convert a user's object to plain values,
-    and back.
+    """The base class of serdes whose schema is a JSON document. `to_dict`, `from_dict`: functions that convert a user's
+    object to plain values, and back.
     """
 
     _own_configs: ClassVar[frozenset[str]] = frozenset()
@@ -63,11 +64,12 @@ class _DocumentSerde(RegistrySerde[T]):
 
 
 class AvroSerde(_DocumentSerde[T]):
-    """Values as fastavro takes them: a dict for a record, plain values for other types.
+    """The serde for Avro. Values are those of fastavro: a dict for a record, plain values for other types.
 
-    `schema`: JSON text or parsed JSON; values that are read are resolved to this schema. If `schema` is None, values
-    are read with the writer's schema, and writing needs `use.latest.version`. `to_dict`, `from_dict`: functions that
-    convert a user's object to a value for fastavro, and back. Raises InputError for an unusable schema or config.
+    `schema`: the schema as JSON text or parsed JSON. By Avro's schema resolution, values that are read are converted to
+    this schema. If `schema` is None, values are read with the writer's schema, and writing needs `use.latest.version`.
+    `to_dict`, `from_dict`: functions that convert a user's object to a value for fastavro, and back. Raises InputError
+    for an unusable schema or config.
     """
 
     def _checked(self, schema: GivenSchema) -> Schema:
@@ -89,7 +91,7 @@ class AvroSerde(_DocumentSerde[T]):
             stream.write(head)
             try:
                 schemaless_writer(stream, parsed, value if to_dict is None else to_dict(value))
-            except Exception as error:  # fastavro raises errors of many kinds for a wrong value
+            except Exception as error:  # for a wrong value, fastavro raises errors of many classes
                 raise SerializationError(f"Avro schema {_name(parsed)} cannot write this value: {error!r}") from error
             return stream.getvalue()
 
@@ -98,7 +100,7 @@ class AvroSerde(_DocumentSerde[T]):
     def _decoder(self, registry: Registry, schema_id: int) -> Decode[T]:
         schema = registry.schema(schema_id)
         written = _parsed(registry, schema)
-        wanted = None  # without the reader's schema fastavro resolves nothing, which is faster
+        wanted = None  # faster: without a reader's schema, fastavro does no schema resolution
         if self._schema is not None and _document(self._schema) != _document(schema):
             wanted = _parsed(registry, self._schema)
         from_dict = self._from_dict
@@ -108,7 +110,7 @@ class AvroSerde(_DocumentSerde[T]):
             stream.seek(HEADER_BYTES)
             try:
                 value: Any = schemaless_reader(stream, written, wanted)
-            except Exception as error:  # fastavro raises errors of many kinds for wrong bytes
+            except Exception as error:  # for wrong bytes, fastavro raises errors of many classes
                 raise SerializationError(
                     f"these bytes cannot be read by Avro schema {schema_id} ({_name(written)}): {error!r}"
                 ) from error
@@ -118,13 +120,13 @@ class AvroSerde(_DocumentSerde[T]):
 
 
 class JsonSchemaSerde(_DocumentSerde[T]):
-    """Values as `json` takes them. `to_dict`, `from_dict`: functions that convert a user's object to such a value, and
-    back.
+    """The serde for JSON with a JSON Schema. Values are those of Python's `json` module. `to_dict`, `from_dict`:
+    functions that convert a user's object to a value for `json`, and back.
 
     `schema`: a JSON Schema as text or as parsed JSON. If `schema` is None, values of any schema are read, and writing
     needs `use.latest.version`. If the config `json.fail.invalid.schema` is true (default: false), every value is
-    checked against `schema`; without `schema`, against the schema with which it is written, unless that schema refers
-    to other schemas. Raises InputError for an unusable schema or config.
+    checked against `schema`. If `schema` is None, a value is checked against the schema with which it is written,
+    unless that schema refers to other schemas. Raises InputError for an unusable schema or config.
     """
 
     _own_configs = frozenset((FAIL_INVALID,))
@@ -194,7 +196,9 @@ def _check_type(schema_id: int, schema: Schema) -> None:
 
 
 def _parsed(registry: Registry, schema: Schema, named: dict[str, Any] | None = None) -> Any:
-    """Parses an Avro schema. `named`: the named types so far; the types to which the schema refers are added."""
+    """Parses an Avro schema. `named`: the named types that are known so far. `_parsed` adds to `named` the types to
+    which the schema refers.
+    """
     if schema.schema_type not in (None, _AVRO):
         raise SerializationError(f"the schema is one of {schema.schema_type}, not of Avro")
     known: dict[str, Any] = {} if named is None else named
@@ -208,7 +212,7 @@ def _parsed(registry: Registry, schema: Schema, named: dict[str, Any] | None = N
 
 
 def _name(parsed: Any) -> str | None:
-    """The full name of a named type, or the name of another type; None for a union."""
+    """Returns the name of a type, which is the full name for a named type. Returns None for a union."""
     if isinstance(parsed, dict):
         found = parsed.get("name", parsed.get("type"))
         return found if isinstance(found, str) else None

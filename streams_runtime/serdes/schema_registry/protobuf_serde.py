@@ -1,9 +1,10 @@
-"""Protobuf in Confluent's wire format: messages of one class, and messages of any type as JSON.
+"""Serdes for Protobuf in Confluent's wire format, for messages of one class, and for messages of any type as JSON.
 
-Equal messages have equal bytes, whatever the order of their maps. `ProtobufSerde` reads messages as instances of a
-given class. Once for each schema and type, it checks that the writer's type has the same full name as the class.
-`DescribedProtobufSerde` is for programs that have no message class: it uses the descriptors in the registry. Source:
-`KafkaProtobufSerializer`, `KafkaProtobufDeserializer` with its dynamic messages, `ProtobufMessageFormatter`,
+Equal messages have equal bytes, even if the entries of their maps have another order. `ProtobufSerde` reads messages as
+instances of a given class. `ProtobufSerde` checks, once for each schema and type, that the type in the writer's schema
+has the same full name as the class. `DescribedProtobufSerde` is for programs that have no message class.
+`DescribedProtobufSerde` uses the descriptors in the registry.
+Source: `KafkaProtobufSerializer`, `KafkaProtobufDeserializer` with its dynamic messages, `ProtobufMessageFormatter`,
 `ProtobufMessageReader`.
 """
 
@@ -37,16 +38,17 @@ M = TypeVar("M", bound=Message)
 
 _PROTOBUF = "PROTOBUF"
 _AS_DESCRIPTOR = "serialized"
-"""The form in which schemas are requested from the registry: the file's descriptor, as base64."""
+"""The form in which the registry has to return a schema: as the descriptor of the .proto file, in base64."""
 
 _EVERY_REGISTRY_HAS = ("google/protobuf/", "google/type/", "confluent/")
 
 
 class ProtobufSerde(RegistrySerde[M]):
-    """Messages of one class that protoc made. The class has to be importable on executors.
+    """The serde for the messages of one class. protoc has generated the class. The class has to be importable on
+    executors.
 
-    The files that the class's .proto file imports are registered under their own names. Raises InputError for anything
-    other than a message class, and for an unusable config.
+    The files that the class's .proto file imports are registered under their own names. Raises InputError if the given
+    class is not a message class, and for an unusable config.
     """
 
     def __init__(self, message: type[M], configs: Mapping[str, object]) -> None:
@@ -98,7 +100,7 @@ class ProtobufSerde(RegistrySerde[M]):
 
 
 class DescribedProtobufSerde(RegistrySerde[Any]):
-    """Values in Protobuf's JSON form, with the field names of the .proto file.
+    """The serde for messages of any type. Values have Protobuf's JSON form, with the field names of the .proto file.
 
     A value is written as the first message of the subject's latest schema, so writing needs `use.latest.version`.
     Raises InputError for an unusable config.
@@ -120,7 +122,7 @@ class DescribedProtobufSerde(RegistrySerde[Any]):
         def encode(value: Any) -> bytes:
             try:
                 message = json_format.ParseDict(value, made(), descriptor_pool=file.pool)
-            except (json_format.ParseError, AttributeError, TypeError) as error:  # the last two: it is no JSON object
+            except (json_format.ParseError, AttributeError, TypeError) as error:  # the last two: no JSON object
                 name, reason = made.DESCRIPTOR.full_name, " ".join(str(error).split())  # the text may have line breaks
                 raise SerializationError(f"{name} cannot be made of this value: {reason}") from error
             return head + message.SerializeToString(deterministic=True)
@@ -152,7 +154,7 @@ class DescribedProtobufSerde(RegistrySerde[Any]):
 
 
 def _schema(registry: Registry, file: FileDescriptor) -> Schema:
-    """Registers the files that `file` imports, and returns the schema of `file` for the registry."""
+    """Registers the files that `file` imports, and returns the schema of `file`, which the caller has to register."""
     references: list[SchemaReference] = [
         registry.reference(imported.name, _schema(registry, imported))
         for imported in file.dependencies
@@ -162,10 +164,10 @@ def _schema(registry: Registry, file: FileDescriptor) -> Schema:
 
 
 def _descriptor_of(schema: Schema, what: str) -> FileDescriptorProto | None:
-    """Returns the file's descriptor; None if the registry gives only the text of the .proto file, which is not parsed
-    here.
+    """Returns the descriptor of the schema's file. Returns None if the registry has only the text of the .proto file,
+    which this function does not parse.
 
-    Raises SerializationError for a schema that is not Protobuf. `what`: the name of the schema in the error.
+    Raises SerializationError for a schema that is not Protobuf. `what`: the name of the schema, for the error message.
     """
     if schema.schema_type != _PROTOBUF:
         raise SerializationError(f"{what} is one of {schema.schema_type or 'AVRO'}, not of Protobuf")
@@ -176,7 +178,7 @@ def _descriptor_of(schema: Schema, what: str) -> FileDescriptorProto | None:
 
 
 def _steps(descriptor: Descriptor) -> tuple[int, ...]:
-    """The path of a message type: the indexes of its enclosing messages, outermost first, and then its own index."""
+    """Returns the path of a message type: the indexes of its enclosing messages from outside in, then its own."""
     steps: list[int] = []
     while (parent := descriptor.containing_type) is not None:
         steps.insert(0, list(parent.nested_types).index(descriptor))
@@ -199,7 +201,7 @@ def _file(registry: Registry, schema: Schema, what: str) -> FileDescriptor:
     pool = descriptor_pool.DescriptorPool()
     try:
         return pool.FindFileByName(_added(pool, set(), registry, schema, what, name=None))
-    except (TypeError, KeyError) as error:  # the pool raises these errors for files that do not fit together
+    except (TypeError, KeyError) as error:  # the pool raises these errors if files contradict each other
         raise SerializationError(f"{what} cannot be used: {error}") from error
 
 
@@ -211,8 +213,8 @@ def _added(
     what: str,
     name: str | None,
 ) -> str:
-    """Adds a file to the pool, after the files that it imports. Returns the file's name. `name`: the name by which
-    other files import the file.
+    """Adds a file to the pool, after the files that this file imports. Returns the file's name. `name`: the name by
+    which other files import the file.
     """
     file = _descriptor_of(schema, what)
     if file is None:
@@ -233,7 +235,9 @@ def _added(
 
 
 def _add_well_known(pool: descriptor_pool.DescriptorPool, known: set[str], name: str) -> None:
-    """Adds a file that every registry has. Protobuf's own files are modules of its Python library."""
+    """Adds one of Protobuf's own files to the pool, for which the registry has no schema. Protobuf's Python library has
+    a module for each of its own files.
+    """
     file = FileDescriptorProto()
     try:
         module = import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")

@@ -1,11 +1,12 @@
 """The calls of a schema registry that serdes need, through Confluent's client. One registry client is made for each
 process and configuration.
 
-The URL mock://name is a registry in the memory of the process, which Confluent's client provides for unit tests.
-A client is made when a serde first needs it, in the process that needs it: serdes are pickled for executors, and
-connections cannot be pickled. The client and the serdes cache answers, so a registry is asked once for each schema.
-The calls raise two errors: the registry answers that the schema or the record is wrong (SerializationError), or the
-registry gives no usable answer (SchemaRegistryUnavailable). Source: `SchemaRegistryClient`,
+The URL mock://name stands for a registry in the memory of the process, which Confluent's client provides for unit
+tests.
+A process makes the client when a serde first needs it, because serdes are pickled for executors, and connections cannot
+be pickled. The client and the serdes cache answers, so a registry is asked once for each schema.
+The calls raise two errors: SerializationError if the registry answers that the schema or the record is wrong, and
+SchemaRegistryUnavailable if the registry gives no usable answer. Source: `SchemaRegistryClient`,
 `CachedSchemaRegistryClient`.
 """
 
@@ -23,7 +24,7 @@ Answer = TypeVar("Answer")
 
 _DEFAULT_TIMEOUT_S = 30.0
 _NO_SUCH_SCHEMA = (40400, 40401, 40402, 40403)
-"""The error codes for a schema that does not exist. 40400 is the code of the client's mock registry."""
+"""The error codes of a registry for a schema that does not exist. The client's mock registry uses 40400."""
 _REFUSED = (401, 403)
 
 _clients: dict[tuple[object, ...], SchemaRegistryClient] = {}
@@ -31,8 +32,8 @@ _lock = threading.Lock()
 
 
 class Registry:
-    """A schema registry. An object is cheap to make: connections and caches are in the client, which is shared by all
-    objects of a process with the same configuration.
+    """A schema registry. An object is cheap to make, because connections and caches are in the client. All objects of a
+    process with the same configuration share one client.
     """
 
     def __init__(self, settings: RegistrySettings) -> None:
@@ -41,7 +42,9 @@ class Registry:
         self._client = _client(settings)
 
     def id_for(self, subject: str, schema: Schema) -> int:
-        """Registers the schema, or only looks it up if `auto.register.schemas` is false. Returns its id."""
+        """Registers the schema and returns its id. If `auto.register.schemas` is false, the schema is not registered,
+        and its id is only looked up.
+        """
         settings = self._settings
         if settings.auto_register:
             return self._ask(
@@ -66,8 +69,8 @@ class Registry:
         return SchemaReference(name, name, found.version)
 
     def latest(self, subject: str, form: str | None = None) -> tuple[int, Schema]:
-        """Returns the id and the schema of the subject's latest version. `form`: the form of the returned schema, if
-        its type has several forms.
+        """Returns the id and the schema of the subject's latest version. `form`: the form of the returned
+        schema, for a type with several forms.
         """
         found = self._ask(
             f"subject {subject} has no schema to use as its latest",
@@ -76,7 +79,7 @@ class Registry:
         return _known(found.schema_id), found.schema
 
     def schema(self, schema_id: int, form: str | None = None) -> Schema:
-        """Returns the schema with this id. `form`: the form of the returned schema, if its type has several forms."""
+        """Returns the schema with this id. `form`: the form of the returned schema, for a type with several forms."""
         return self._ask(f"schema {schema_id} is not known", lambda: self._client.get_schema(schema_id, fmt=form))
 
     def referenced(self, reference: SchemaReference, form: str | None = None) -> Schema:
@@ -102,7 +105,8 @@ class Registry:
                     ) from error
                 raise SerializationError(f"schema registry {self.url}: {refusal}: {detail}") from error
             raise SchemaRegistryUnavailable(f"schema registry {self.url} cannot answer: {detail}") from error
-        except Exception as error:  # the HTTP client is one of two libraries, with errors of its own
+        # the registry client uses one of two HTTP libraries, each of which has its own errors
+        except Exception as error:
             raise SchemaRegistryUnavailable(
                 f"schema registry {self.url} does not answer ({type(error).__name__}: {error}); "
                 "check schema.registry.url, and that it runs"
@@ -116,7 +120,7 @@ def _known(schema_id: int | None) -> int:
 
 
 def _client(settings: RegistrySettings) -> SchemaRegistryClient:
-    # serdes with the same mock registry see each other's schemas, whatever their other configs are
+    # serdes with the same mock registry share one client, even if their other configs differ
     key = (os.getpid(), settings.url if settings.url.startswith(MOCK) else settings.client)
     with _lock:
         client = _clients.get(key)

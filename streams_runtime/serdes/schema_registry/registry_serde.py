@@ -1,9 +1,9 @@
-"""The common part of the serdes of a schema registry: topic, subject, Confluent's wire format, and cached schemas.
+"""The base class of the serdes that use a schema registry: topic, subject, Confluent's wire format, and cached schemas.
 
-Wire format: a zero byte, four bytes of the schema's id, big-endian, then the data. Protobuf puts the path of the
-message's type before its data: the number of steps, and for each step the index among the messages of the file or of
-the enclosing message, all as zig-zag varints. The path of a file's first message is a single zero byte; most messages
-have this path.
+Wire format: a zero byte, four bytes of the schema's id, big-endian, then the data. In Protobuf, the path of the
+message's type precedes the data: the number of steps, then for each step the index of the message in its file or in its
+enclosing message. All numbers of the path are zig-zag varints. The path of a file's first message is a single zero
+byte. The path of most messages is this single byte.
 
 A serde is pickled without its cached schemas. Source: `AbstractKafkaSchemaSerDe`, `MessageIndexes`.
 """
@@ -69,11 +69,14 @@ T = TypeVar("T")
 
 Encode = Callable[[T], bytes]
 Decode = Callable[[bytes], T]
-"""The bytes of `Encode` and `Decode` include the header. A `Decode` function reads records of one schema id only."""
+"""An `Encode` function returns bytes with the header, and a `Decode` function takes bytes with the header. A `Decode`
+function reads only records of one schema id.
+"""
 
 
 class RegistrySerde(Generic[T]):
-    """A serde of a schema registry. Writing needs the serde that `for_topic` returns; reading works without a topic.
+    """The base class of the serdes that use a schema registry. Only the serde that `for_topic` returns can write. Every
+    serde of this class can read, with or without a topic.
 
     A subclass implements writing (`_encoder`), and reading of the records of one schema (`_decoder`).
     """
@@ -120,8 +123,8 @@ class RegistrySerde(Generic[T]):
         raise NotImplementedError
 
     def _schema_to_write(self, registry: Registry, record: str | None, given: Schema | None) -> tuple[int, Schema]:
-        """Returns the id and the schema to write with: with use.latest.version the subject's latest schema, otherwise
-        `given`, as `Registry.id_for` finds it.
+        """Returns the schema with which to write, and its id. If use.latest.version is set, returns the subject's
+        latest schema. Otherwise returns `given`, with the id from `Registry.id_for`.
         """
         if self._settings.use_latest:
             return registry.latest(self._subject(record))

@@ -1,8 +1,8 @@
-"""The settings of a serde for its schema registry, under Confluent's names. An unknown key is an error that names the
-nearest known key.
+"""The configs of a serde for its schema registry, which have Confluent's names. An unknown key raises an error that
+names the most similar known key.
 
-Keys of the registry's client may begin with `schema.registry.`, as for Java's clients. Certificate files are PEM files,
-as for Confluent's clients in Python and C. Source: `AbstractKafkaSchemaSerDeConfig`, `SchemaRegistryClientConfig`,
+As in Java, keys for the registry's client may begin with `schema.registry.`. Certificate files are PEM files, as in
+Confluent's clients for Python and C. Source: `AbstractKafkaSchemaSerDeConfig`, `SchemaRegistryClientConfig`,
 `TopicNameStrategy`, `RecordNameStrategy`, `TopicRecordNameStrategy`.
 """
 
@@ -17,9 +17,9 @@ from assignor.errors import InputError
 from assignor.names.near_names import did_you_mean
 
 SubjectNameStrategy = Callable[[str | None, bool, str | None], str | None]
-"""A function that returns the subject of a schema. The arguments of the strategy are the topic (None: unknown), whether
-the schema is for keys, and the record's full name (None: the schema has no name). The strategy returns None if the
-topic or the name that it needs is missing.
+"""A function that returns the subject of a schema. The function takes the topic (None if unknown), True if the schema
+is for keys, and the record's full name (None if the schema has no name). The function returns None if the topic or the
+name that it needs is None.
 """
 
 
@@ -43,8 +43,8 @@ _STRATEGIES: dict[str, SubjectNameStrategy] = {
 
 
 def subject_name_strategy(key: str, configs: Mapping[str, object], where: str) -> SubjectNameStrategy:
-    """Reads a config for a strategy: its simple name, the full name of Confluent's class, or a function. Raises
-    InputError.
+    """Returns the strategy that a config names. The value of the config is the simple name of a strategy, the full name
+    of Confluent's class, or a function. Raises InputError.
     """
     given = configs.get(key, "TopicNameStrategy")
     if callable(given):
@@ -57,16 +57,18 @@ def subject_name_strategy(key: str, configs: Mapping[str, object], where: str) -
 
 URL = "schema.registry.url"
 MOCK = "mock://"
-"""The prefix of the URL of a registry in this process's memory, for unit tests. Source: `AbstractKafkaSchemaSerDe`."""
+"""The prefix of the URL of a registry that is in the memory of this process, for unit tests. Source:
+`AbstractKafkaSchemaSerDe`.
+"""
 _PREFIX = "schema.registry."
 _PROXIES = ("http", "https", "socks5", "socks5h")
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """The settings of one serde. `url`: the URL of one registry, or several URLs with commas between, or mock://name;
-    it never contains a password. `client`: the settings for Confluent's client; may contain secrets. `auto_register`
-    and `use_latest` are never both true.
+    """The registry settings of one serde. `url`: the URL of one registry, several URLs separated by commas, or
+    mock://name. `url` never contains a password. `client`: the configuration of Confluent's client, which may contain
+    secrets. `auto_register` and `use_latest` are never both true.
     """
 
     url: str
@@ -117,14 +119,15 @@ def _boolean(key: str, value: object, where: str) -> bool:
 
 def _text(key: str, value: object, where: str) -> str:
     if not isinstance(value, str) or not value:
-        raise InputError(f"{key} must be text", where)  # the value is not quoted, because it may be a password
+        # the error does not quote the value, because the value may be a password
+        raise InputError(f"{key} must be text", where)
     return value
 
 
 def _url(key: str, value: object, where: str) -> str:
     urls = _text(URL, value, where)
     for url in urls.split(","):
-        if "@" in url:  # the error does not quote the URL, because it has a password
+        if "@" in url:  # the error does not quote the URL, because the URL contains a password
             raise InputError(f"{URL} must not hold a password: give it as basic.auth.user.info", where)
     if urls.startswith(MOCK):
         if "," in urls:
@@ -147,14 +150,14 @@ def _proxy(key: str, value: object, where: str) -> str:
     except ValueError:
         is_address = False
     if not is_address:
-        # the value is not quoted, because it may have a password
+        # the error does not quote the value, because the value may contain a password
         raise InputError(f"{key} must be http://host:port", where)
     return proxy
 
 
 def _file(key: str, value: object, where: str) -> str:
-    """The function does not check that the file exists: the file may be on executors only, where the client opens
-    it.
+    """Returns the path of a file. Does not check that the file exists, because it may exist only on executors, where
+    the client opens it.
     """
     return str(value) if isinstance(value, Path) else _text(key, value, where)
 
@@ -190,7 +193,7 @@ _SERDE_KEYS = (
     "key.subject.name.strategy",
     "value.subject.name.strategy",
 )
-# advice for keys of Java's clients, which users may copy
+# advice for keys of Java's clients, which a user may copy into these configs
 _INSTEAD = {
     "ssl.truststore.location": "a file in PEM form as 'ssl.ca.location'",
     "ssl.keystore.location": "files in PEM form as 'ssl.certificate.location' and 'ssl.key.location'",
@@ -198,7 +201,9 @@ _INSTEAD = {
 
 
 def _check_credentials(client: dict[str, object], where: str) -> None:
-    """Removes and checks the source of the credentials: this client reads them only from `basic.auth.user.info`."""
+    """Checks and removes `basic.auth.credentials.source`, because the client reads the credentials only from
+    `basic.auth.user.info`.
+    """
     source = client.pop("basic.auth.credentials.source", None)
     if source not in (None, "USER_INFO"):
         raise InputError(f"basic.auth.credentials.source must be USER_INFO, not {source!r}", where)
