@@ -1,11 +1,12 @@
-"""The program `assignor`. Packages register their commands through the entry-point group `assignor.commands`; each
+"""The program `assignor`. Packages register their commands through the entry-point group `assignor.commands`. Each
 entry point is a function `register(app: typer.Typer) -> None`.
 
-A command converts its options to frozen values (`option_groups.py`) and uses only these values. A command writes
-results to stdout (`output.py`) and messages to stderr. A command's help ends with an example (`help_texts.py`). A
-command is listed even if its extra is not installed (`extras.py`). A command raises an AssignorFault on failure; only
-`main` converts it to one line and an exit code (`console.py`). The exit code is 130 after Ctrl-C, 143 after SIGTERM,
-and 141 when the reader of stdout has closed the pipe. A shell reports these exit codes for SIGINT, SIGTERM and SIGPIPE.
+The options of a command are converted to frozen values (`option_groups.py`), and the command uses only these values. A
+command writes results to stdout (`output.py`) and messages to stderr. A command's help ends with an example
+(`help_texts.py`). The help lists a command even if the extra that the command needs is not installed (`extras.py`). A
+command raises an AssignorFault on failure. Only `main` converts the AssignorFault to one line and an exit code
+(`console.py`). The exit code is 130 after Ctrl-C, 143 after SIGTERM, and 141 if the reader of stdout has closed the
+pipe. A shell reports the codes 130, 143 and 141 for SIGINT, SIGTERM and SIGPIPE.
 """
 
 import contextlib
@@ -37,14 +38,14 @@ _EXAMPLE = example("explain recordings/orders.jsonl.gz", "groups describe orders
 
 
 class _ReaderGone(Exception):
-    """Raised if the reader of stdout has closed the pipe. _ReaderGone is no OSError, because typer would convert an
-    OSError to exit code 1, which is the answer no in this program.
+    """Raised if the reader of stdout has closed the pipe. _ReaderGone is not an OSError, because typer would convert an
+    OSError to exit code 1, which means the answer "no" in this program.
     """
 
 
 class _Interrupted(Exception):
-    """Raised if a signal ended the command. _Interrupted is no KeyboardInterrupt, because typer would convert a
-    KeyboardInterrupt to exit code 130 for any signal.
+    """Raised if a signal ended the command. _Interrupted is not a KeyboardInterrupt, because typer would convert a
+    KeyboardInterrupt to exit code 130, whatever the signal was.
     """
 
     def __init__(self, code: int) -> None:
@@ -53,11 +54,11 @@ class _Interrupted(Exception):
 
 
 class _Program(TyperGroup):
-    """The group of all commands, with this program's exit codes for signals and a closed stdout."""
+    """The group of all commands, with this program's exit codes for signals and for a closed stdout."""
 
     def make_context(self, *names: Any, **more: Any) -> Any:
         with _own_ends():
-            # make_context prints the help and the version, so a signal may interrupt it
+            # a signal may interrupt make_context, which prints the help and the version
             return super().make_context(*names, **more)
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
@@ -112,7 +113,7 @@ def main() -> None:
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # print characters that the encoding of the terminal lacks as escape sequences
+            # characters that the terminal's encoding lacks are printed as escape sequences
             stream.reconfigure(errors="backslashreplace")
     try:
         try:
@@ -141,8 +142,8 @@ def main() -> None:
 
 
 def _not_utf8(error: UnicodeEncodeError) -> str:
-    """Returns the command-line argument that has bytes that are not UTF-8, which a command tried to encode. Raises
-    `error` if no argument has these bytes.
+    """Returns the command-line argument that a command could not encode, because its bytes are not UTF-8. Raises
+    `error` if the bytes are not from an argument.
     """
     bad = error.object[error.start : error.end]
     for argument in sys.argv[1:]:
@@ -177,16 +178,16 @@ def _all_commands(
 
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-"""Click's class UsageError, from the copy of click inside typer or from the installed click. The `exit_code` of a
-UsageError is 2.
+"""Click's class UsageError. UsageError comes from the copy of click inside typer, or from the installed click. The
+`exit_code` of a UsageError is 2.
 """
 
 _BEFORE_THE_PROBLEM = "Value error, "
 
 
 def usage_text(error: Any) -> str:
-    """Returns the text that `main` prints for a UsageError: the whole help text if a command was called without
-    arguments, otherwise one line.
+    """Returns the text that `main` prints for a UsageError. The text is the help if a command was called without
+    arguments, and otherwise one line.
     """
     message = str(error.format_message())
     if "\n" in message:

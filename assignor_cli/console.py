@@ -1,13 +1,14 @@
-"""The exit codes of all commands, and their messages on stderr.
+"""The exit codes and the messages on stderr, for all commands.
 
 Exit codes:
 
 - 0: success.
-- 1: the answer of the command is no. The service has responded, or the command has done its work, but the result is not
-  the desired result.
+- 1: the answer of the command is no. The service has responded, or the command has done its work, but with a result
+  that was not desired.
 - 2: the command has no result. The arguments or the input of the command are wrong, or the service could not be
   reached.
-- 128 plus the number of a signal: the signal ended the command. A shell reports the same exit code.
+- 128 plus the number of a signal: the signal ended the command. A shell also reports this exit code for a program that
+  a signal ended.
 """
 
 import signal
@@ -27,19 +28,21 @@ EXIT_NOBODY_READS = 128 + signal.SIGPIPE
 
 
 class CannotFinish(AssignorFault):
-    """Raised if a command could not do its work and its exit code 1 is a result. The exit code of the command is 2."""
+    """Raised if a command could not do its work, and exit code 1 would mean a result of the command. The exit code of
+    the command is 2.
+    """
 
 
 def exit_code_of(fault: AssignorFault) -> int:
-    """Returns the exit code of a fault: 2 for a user's mistake, for a service that could not be reached, and for a
-    command that could not finish; otherwise 1. No other function chooses the exit code of a fault.
+    """Returns the exit code of a fault. The code is 2 for a user's mistake, a service that could not be reached, and
+    CannotFinish. The code is 1 for any other fault. No other function chooses the exit code of a fault.
     """
     return EXIT_UNUSABLE if isinstance(fault, InputError | Unavailable | CannotFinish) else EXIT_NO
 
 
 def exit_code_of_signal(interrupt: KeyboardInterrupt) -> int:
-    """Returns the exit code of an interrupt: 130 for Ctrl-C. A KeyboardInterrupt that was raised for another signal has
-    the number of the signal as its argument.
+    """Returns the exit code of a KeyboardInterrupt: 130 for Ctrl-C. If another signal caused the KeyboardInterrupt, its
+    argument is the number of the signal.
     """
     return 128 + int(interrupt.args[0]) if interrupt.args else EXIT_INTERRUPTED
 
@@ -56,8 +59,8 @@ def leave(code: int) -> NoReturn:
 
 class LinesSetAside:
     """The input lines that a command could not use. The first five unusable lines of each file are reported as
-    file:line; the number of further unusable lines is reported at the end. After an unusable line, the command
-    continues with the next line.
+    file:line. For the other unusable lines, only their number is reported at the end. After an unusable line, the
+    command continues with the next line.
     """
 
     SHOWN = 5

@@ -1,5 +1,5 @@
-"""Registers commands whose extra is not installed: the help lists these commands, and a call prints the pip command
-that installs the extra.
+"""Registers commands whose extra is not installed. The help lists these commands, and a call of one prints the pip
+command that installs the extra.
 
 A module that registers commands must not import packages of its extra when it is loaded. The `register` function of
 such a module begins with
@@ -26,7 +26,7 @@ class ExtraMissing(CannotFinish):
 @dataclass(frozen=True, slots=True)
 class Extra:
     """An extra of this project. `name`: the name of the extra in `pip install 'assignor[name]'`. `modules`: the modules
-    of other projects that the extra installs; the commands of the extra need all these modules.
+    of other projects that the extra installs. The commands of the extra need all of these modules.
     """
 
     name: str

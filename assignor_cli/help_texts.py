@@ -1,12 +1,12 @@
 """The text that `--help` shows below the options of a command."""
 
 _KEEP_LINES = "\b"
-"""Click's mark for a paragraph of a help text whose lines are not wrapped again."""
+"""In a help text, Click's mark for a paragraph whose lines Click does not wrap again."""
 
 
 def example(*command_lines: str) -> str:
-    """Returns the epilog of a command, with example calls. `command_lines`: the example calls without the program's
-    name. A test parses every example call.
+    """Returns the epilog of a command, with example calls. `command_lines`: the example calls, without the name of the
+    program. A test parses every example call.
     """
     title = "Example:" if len(command_lines) == 1 else "Examples:"
     return "\n".join([_KEEP_LINES, title, *(f"  assignor {line}" for line in command_lines)])

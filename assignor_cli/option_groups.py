@@ -1,9 +1,9 @@
-"""Groups command-line options into values. The function of a command has a few values as parameters; on the command
-line, each value is given by several options.
+"""Groups command-line options into values. The function of a command has a few values as parameters. On the command
+line, several options make up each value.
 
-A callable whose parameters are the options makes a value. The callable is a frozen dataclass with annotated fields,
-checked in `__post_init__`, or a function that returns a value of the library. Options that several commands share are
-declared once, in one callable. So each value can be made and tested without a command line.
+For each value there is a callable. The parameters of the callable are the options. The callable is a frozen dataclass
+with annotated fields, checked in `__post_init__`, or a function that returns a value of the library. Options that
+several commands share are declared once, in one callable. So each value can be made and tested without a command line.
 """
 
 import inspect
@@ -13,8 +13,8 @@ Command = Callable[..., None]
 
 
 def options_of(**groups: Callable[..., object]) -> Callable[[Command], Command]:
-    """A decorator for a command. `groups`: maps a parameter of the command to the callable that makes the parameter's
-    value; the parameters of this callable become options of the command.
+    """A decorator for a command. `groups`: maps a parameter of the command to the callable that makes its value. The
+    parameters of the callable become options of the command.
     """
     signatures = {name: inspect.signature(make, eval_str=True) for name, make in groups.items()}
 

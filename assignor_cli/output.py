@@ -1,13 +1,14 @@
 """Prints the results of all commands to stdout, and declares the options `-o/--format` and `-w/--watch`.
 
 A command that prints one result once takes `format: FormatOption = Format.TEXT` and calls
-`show(document, text, format)`. `document` is printed as JSON or YAML. `text` is for people: a string, or a function
-that makes the string for a `View` (width in columns, True for `-o wide`, the time for AGE columns). A function `text`
-is called only for the formats text and wide. A command with several results calls `show` for each result.
+`show(document, text, format)`. `show` prints `document` as JSON or YAML. `text` is the text for people: a string, or a
+function that makes the string for a `View`. A `View` has the width, a flag for `-o wide`, and the time for AGE columns.
+A function `text` is called only for the formats text and wide. A command with several results calls `show` for each
+result.
 
-A command whose result changes over time takes `output: ResultOutput` made by `output_from_options` (see
-`option_groups.py`) and calls `output.show(ask, as_text)`: `ask()` returns the document, `as_text(document, view)` its
-text. With `--watch`, `ask` and `as_text` are called periodically until Ctrl-C:
+A command whose result changes over time takes a parameter `output: ResultOutput`, which `output_from_options` makes
+(see `option_groups.py`). The command calls `output.show(ask, as_text)`, where `ask()` returns the document, and
+`as_text(document, view)` returns its text. With `--watch`, `ask` and `as_text` are called periodically until Ctrl-C:
 
     @options_of(output=output_from_options)
     def list_topics(log: LogOption, output: ResultOutput) -> None:
@@ -16,7 +17,7 @@ text. With `--watch`, `ask` and `as_text` are called periodically until Ctrl-C:
     def topic_table(document: Any, view: View) -> str:
         return table_text("No topics.", COLUMNS, rows_of(document), view)
 
-The module `tables.py` makes tables, with headings like kubectl's, and never wider than the view.
+The module `tables.py` makes tables with headings as in kubectl, and narrows the tables to the view.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ Document = TypeVar("Document")
 
 
 class Format(StrEnum):
-    """The output format of a result. `json` and `yaml` are for programs: these formats have complete data with full
+    """The output format of a result. The formats `json` and `yaml` are for programs, and have complete data with full
     names.
     """
 
@@ -80,8 +81,8 @@ ResultText = str | Callable[[View], str]
 
 
 def show(document: object, text: ResultText, format: Format) -> None:
-    """Prints one result to stdout. A JSON result is one line. A YAML result is one document after `---`, so that
-    several results can follow each other.
+    """Prints one result to stdout. A JSON result is one line. A YAML result begins with `---`, so that several results
+    can follow each other.
     """
     print(shown(document, text, format), flush=True)
 
@@ -100,22 +101,22 @@ def data_text(document: object, format: Format) -> str:
     import yaml  # imported here, because most runs of a command do not need the yaml module
 
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, explicit_start=True)
-    # the text has characters that must not be sent to a terminal, so escape all non-ASCII characters
+    # escape all non-ASCII characters, because some characters of the text must not be sent to a terminal
     if lines(text) != text:
         text = yaml.safe_dump(document, sort_keys=False, allow_unicode=False, explicit_start=True)
     return text.removesuffix("\n").removesuffix("\n...")
 
 
 def view_of(format: Format) -> View:
-    """Returns the view for `format`. The width of the view is the value of COLUMNS or the width of the terminal; 80 if
-    neither is known, as in a pipe.
+    """Returns the view for `format`. The width of the view is the environment variable COLUMNS, else the width of the
+    terminal, else (as in a pipe) 80.
     """
     return View(max(_columns(), FEWEST_COLUMNS), format is Format.WIDE, int(time.time() * 1000))
 
 
 def console_of(format: Format) -> Console:
-    """Returns the console for rich tables. The console is as wide as the view of the format, and has no limit of width
-    for `-o wide`.
+    """Returns the console for rich tables. The console has the width of the view for `format`. For `-o wide`, the width
+    of the console has no limit.
     """
     from rich.console import Console
 
@@ -135,16 +136,16 @@ def _columns() -> int:
 
 @dataclass(frozen=True, slots=True)
 class ResultOutput:
-    """The output options of a command whose result can be watched. `interval_s`: the time between two updates; None to
-    print the result once.
+    """The output options of a command whose result can be watched. `interval_s`: the time between two updates, in
+    seconds; None to print the result once.
     """
 
     format: Format = Format.TEXT
     interval_s: float | None = None
 
     def show(self, ask: Callable[[], Document], as_text: Callable[[Document, View], str]) -> None:
-        """Prints the result once, or with --watch periodically until Ctrl-C. Raises any error of the first call of
-        `ask`; the error of a later call is reported, and `ask` is called again.
+        """Prints the result once, or with --watch periodically until Ctrl-C. An error of the first call of `ask` is
+        raised. An error of a later call is reported, and `ask` is called again.
         """
 
         def result() -> str:
@@ -179,10 +180,10 @@ def output_from_options(
 
 
 def watch_results(result: Callable[[], str], interval_s: float, *, repaint: bool) -> None:
-    """Shows the result periodically; returns at Ctrl-C. On a terminal, with `repaint`, each result replaces the
-    previous result, and the last result stays on the screen. Without a terminal or without `repaint`, a result is
-    printed only if it differs from the previous result, after a blank line if the result has several lines. Raises any
-    error of the first call of `result`; an AssignorFault of a later call is reported, and `result` is called again.
+    """Shows the result periodically, until Ctrl-C. On a terminal, with `repaint`, each result replaces the previous
+    result, and the last result stays on the screen. Without a terminal or without `repaint`, a result is printed only
+    if it differs from the previous result. A blank line precedes a result of several lines. An error of the first call
+    of `result` is raised. An AssignorFault of a later call is reported, and `result` is called again.
     """
     with contextlib.suppress(KeyboardInterrupt):
         first = result()
@@ -210,7 +211,7 @@ def _print_changes(first: str, result: Callable[[], str], interval_s: float) -> 
 
 
 def _repaint(first: str, result: Callable[[], str], interval_s: float) -> None:
-    """Shows the result on the whole terminal (alternate screen). Ctrl-C restores the terminal and prints the last
+    """Shows the result on the whole terminal (alternate screen). On Ctrl-C, restores the terminal and prints the last
     result.
     """
     last, last_at = first, datetime.now()

@@ -1,8 +1,7 @@
-"""The start of the program `assignor`: Ctrl-C ends the program without a traceback, even while its modules are being
-imported.
+"""Starts the program `assignor`, so that Ctrl-C ends it without a traceback, even while its modules are being imported.
 
 Importing the commands and their libraries takes a second, and many seconds on a busy machine. Without this module,
-Python would print a traceback if Ctrl-C is pressed during the import.
+Python would print a traceback on Ctrl-C during the import.
 """
 
 import signal
@@ -10,7 +9,7 @@ import signal
 
 def main() -> None:
     """The entry point of the program; always raises SystemExit."""
-    # SIGINT stays ignored if it was ignored at the start, as in a background job of a shell
+    # if SIGINT was ignored at the start, as in a background job of a shell, it stays ignored
     waits_for_python = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if waits_for_python:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

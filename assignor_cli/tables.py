@@ -1,8 +1,8 @@
 """Tables and paragraphs for people, in the style of kubectl (`NAME ... AGE`).
 
-A table that is wider than the view is narrowed where its columns allow it: words are wrapped inside their column, and
-then names are shortened in their middle. A column that allows neither wrapping nor shortening stays complete, so that
-programs can extract its values.
+If a table is wider than the view, columns that allow it are narrowed. Words are wrapped inside their column before
+names are shortened in their middle. A column without `wrap` and `shorten` stays complete, so that programs can extract
+its values.
 """
 
 import textwrap
@@ -65,8 +65,8 @@ def table_text(nothing: str, columns: Sequence[Column], rows: Iterable[Sequence[
 
 
 def paragraph(label: str, text: str, view: View, *, indent: int) -> str:
-    """Formats a paragraph: `label`, then the text from column `indent` on, wrapped with a hanging indent. With `-o
-    wide` the paragraph is one line.
+    """Formats a paragraph. `label` comes first. The text begins at column `indent`, and wrapped lines begin at this
+    column, too. With `-o wide` the paragraph is one line.
     """
     text = one_line(text)
     first = f"{label:<{indent - 1}} " if label else " " * indent
@@ -76,9 +76,8 @@ def paragraph(label: str, text: str, view: View, *, indent: int) -> str:
 
 
 def fitted(text: str, view: View) -> str:
-    """Wraps each line that is wider than the view; the continuation of a wrapped line is indented by two more
-    characters. With
-    `-o wide` the text stays unchanged.
+    """Wraps each line that is wider than the view. The continuation of a wrapped line is indented by two more
+    characters. With `-o wide` the text stays unchanged.
     """
     text = lines(text)
     if view.wide:
@@ -119,8 +118,8 @@ def age_text(since_ms: int | None, now_ms: int) -> str:
 
 
 def _narrow(widths: list[int], columns: Sequence[Column], width: int) -> None:
-    """Narrows the columns to `width`: repeatedly takes one character from the widest column, first among columns that
-    wrap, then among columns that shorten.
+    """Narrows the columns until the table has the width `width`. Each step takes one character from the widest column,
+    first of the columns that wrap, then of the columns that shorten.
     """
     excess = sum(widths) + len(_BETWEEN) * (len(widths) - 1) - width
     for may_give in ([column.wrap for column in columns], [column.shorten for column in columns]):

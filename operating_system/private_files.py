@@ -1,9 +1,9 @@
 """Files and directories that only their owner may access: modes 0600 and 0700, regardless of the umask.
 
-Rules: only new files and directories get these modes. An existing file keeps its mode, because somebody may have
-granted the access on purpose; a warning has the command that removes the access (`access_warning`). A process that may
-open a lock file, even only for reading, may hold the lock for ever, and no process needs the file's content. So only
-users that may write the guarded file may open its lock file.
+Only new files and directories get these modes. An existing file keeps its mode, because its owner may have granted the
+access on purpose. A warning names the command that removes the access (`access_warning`). A process that can open a
+lock file, even only for reading, can hold the lock for ever. So only users that may write the guarded file may open its
+lock file. Other users need no access, because the lock file has no content.
 """
 
 import contextlib
@@ -23,20 +23,20 @@ _OTHERS_PASS = stat.S_IXGRP | stat.S_IXOTH
 
 
 def create_private_file(file: Path) -> None:
-    """Create an empty file unless it exists, for libraries that would create it with the umask, as SQLite does. Raises
-    OSError.
+    """Create an empty private file unless it exists. Libraries such as SQLite would create the file with a mode from
+    the umask. Raises OSError.
     """
     with contextlib.suppress(FileExistsError):
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, FILE_MODE))
 
 
 def private_opener(path: str, flags: int) -> int:
-    """An opener that creates private files. Use: `open(..., opener=private_opener)`."""
+    """Open a file for Python's `open`, and create it as a private file: `open(..., opener=private_opener)`."""
     return os.open(path, flags, FILE_MODE)
 
 
 def make_private_directory(directory: Path) -> None:
-    """Make the directory and its parents; new directories have mode 0700. Raises OSError."""
+    """Make the directory and its parents. New directories have mode 0700. Raises OSError."""
     for one in (*reversed(directory.parents), directory):
         if not os.path.isdir(one):
             one.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
@@ -73,8 +73,8 @@ def warn_if_readable_by_others(path: Path) -> None:
 
 
 def access_warning(path: Path) -> str | None:
-    """A warning that other users of the machine can open `path`, with the command that removes their access; None if
-    other users cannot open `path`, or if it does not exist.
+    """Return a warning if other users of the machine can open `path`, with the command that removes their access.
+    Return None if other users cannot open `path`, or if `path` does not exist.
     """
     try:
         mode = path.stat().st_mode

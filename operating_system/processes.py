@@ -1,11 +1,12 @@
-"""The limit of open files, advice for errors of the operating system, freed memory, and objects to reset after a fork.
+"""Functions for the limit of open files, errors of the operating system, freed memory, and forks.
 
 The coordinator and the Streams runtime need these functions, and do not import each other. `raise_open_file_limit`
 changes a limit of the calling process.
 
 The child of a fork gets copies of open files, connections and locks that belong to the parent's threads. SQLite forbids
-the child to use or even close a connection of its parent. Spark forks worker processes, whose parent may have opened a
-log. So `reset_in_children` registers objects that are reset in the child process before any other code runs in it.
+the child to use or even close a connection of its parent. Spark forks worker processes from a parent process that may
+have opened a log. So `reset_in_children` registers objects that are reset in the child process before any other code
+runs in it.
 """
 
 import errno
@@ -32,10 +33,10 @@ _ADVICE: Mapping[int, str] = {
 
 
 def advice_of(error: OSError | str) -> str | None:
-    """The advice for an error of the operating system; None for an error without advice.
+    """Return the advice for an error of the operating system; None for an error without advice.
 
-    `error`: an OSError, or the text of a library's error that contains the system's message, as errors of RocksDB and
-    httpx do.
+    `error`: an OSError, or the text of a library's error. The texts of errors of RocksDB and httpx contain the system's
+    message.
     """
     if isinstance(error, OSError):
         return _ADVICE.get(error.errno or 0)
@@ -43,16 +44,16 @@ def advice_of(error: OSError | str) -> str | None:
 
 
 def with_advice(error: OSError | str) -> str:
-    """The error's text, followed by the advice for the error if it has advice."""
+    """Return the error's text and, if there is advice for the error, the advice."""
     advice = advice_of(error)
     return str(error) if advice is None else f"{error}; {advice}"
 
 
 def raise_open_file_limit() -> int:
-    """Raise the soft limit of open files to the hard one, as a JVM does when it starts. Returns the soft limit."""
+    """Raise the soft limit of open files to the hard limit, as a JVM does when it starts. Returns the soft limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        # a system may refuse to set its own hard limit, so the limit is read again below
+        # a system may refuse its own hard limit as the soft limit, so the soft limit is read again below
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -61,8 +62,8 @@ def raise_open_file_limit() -> int:
 
 def return_freed_memory() -> None:
     """Give freed memory back to the operating system. The library glibc keeps freed memory until `malloc_trim` is
-    called; other C libraries give freed memory back by themselves. After a burst of allocations, `malloc_trim` takes
-    milliseconds, without the interpreter lock.
+    called. Other C libraries give freed memory back by themselves. After many allocations, `malloc_trim` takes
+    milliseconds, and does not hold the interpreter lock.
     """
     if (trim := _malloc_trim()) is not None:
         trim(0)
@@ -77,9 +78,7 @@ def _malloc_trim() -> Callable[[int], int] | None:
 
 class SurvivesFork(Protocol):
     def reset_after_fork(self) -> None:
-        """Drop everything that belongs to the parent process. `reset_after_fork` is called in the child, which has a
-        single thread.
-        """
+        """Drop everything that belongs to the parent process. Called in the child of a fork, in its only thread."""
         ...
 
 
@@ -102,7 +101,7 @@ def freeze_loaded_objects() -> None:
     """Exclude all present objects (modules, classes, functions) from later garbage collections.
 
     A full collection visits every object, and the modules of a process have a few hundred thousand objects. Call this
-    function once in a server, when all modules are loaded, because cycles among the present objects are never freed
+    function in a server once all modules are loaded. Reference cycles among the present objects are never freed
     afterwards.
     """
     gc.collect()

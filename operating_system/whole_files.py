@@ -1,10 +1,10 @@
-"""Functions for files that the user names: errors of the system become InputErrors, and files are written as a whole or
-not at all.
+"""Functions for files that the user names. Errors of the system become InputErrors. Files are written completely or not
+at all.
 
-Rules: the bytes are written to a temporary file in the directory of the target, and this file is renamed to the target
-at the end. If the target is a symbolic link, the link stays, and the file to which the link leads is replaced. A target
-that is not a regular file, such as `/dev/null` or a pipe, is written directly, because a rename would replace the
-device for the whole machine.
+The bytes are written to a temporary file in the directory of the target. At the end, the temporary file is renamed to
+the target. If the target is a symbolic link, the file to which the link leads is replaced, and the link stays. A target
+that is not a regular file, such as `/dev/null` or a pipe, is written directly. A rename would replace the device for
+the whole machine.
 """
 
 import contextlib
@@ -18,9 +18,9 @@ from assignor.errors import AssignorFault, InputError
 
 @contextlib.contextmanager
 def input_errors(problem: str, path: str | os.PathLike[str], *kinds: type[Exception]) -> Iterator[None]:
-    """In a block of this context manager, an OSError becomes an InputError about the file `path`, such as `F: cannot be
-    read: No such file or directory`. `kinds`: other exceptions that become an InputError too; an AssignorFault is never
-    converted.
+    """A context manager: in its block, an OSError becomes an InputError about the file `path`, such as `F: cannot be
+    read: No such file or directory`. `kinds`: other exceptions that also become an InputError. An AssignorFault is
+    never converted.
     """
     caught: tuple[type[Exception], ...] = (OSError, *kinds)
     try:
@@ -41,7 +41,7 @@ def takes_the_name(path: str | os.PathLike[str]) -> bool:
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike[str], opener: Callable[[str, int], int] | None = None) -> Iterator[BinaryIO]:
-    """A context manager that returns a stream. The written bytes appear at `path` when the block ends without an error.
+    """A context manager that yields a stream. When the block ends without an error, the written bytes appear at `path`.
     `opener`: the argument `opener` of Python's `open`. Raises OSError.
     """
     if not takes_the_name(path):

@@ -1,8 +1,9 @@
 """Compares this program's result with a recorded result: after decoding, and byte for byte.
 
 The comparison after decoding respects the order of partitions and active tasks. Standby tasks and host maps are
-compared as sets: their order on the wire is the order of Java's hash maps, and receivers ignore it. Two errors are
-equal if their classes are equal; differences of message and cause, and differences of bytes, are reported separately.
+compared as sets, because receivers ignore their order on the wire, which is the order of Java's hash maps. Two errors
+are equal if their classes are equal. Differences of message and cause, and differences of bytes, are reported
+separately.
 """
 
 import re
@@ -17,17 +18,17 @@ from assignor.recording.rebalance import RecordedOutput
 from assignor.task_assignors.base import Placement
 
 _STREAM_THREAD = re.compile(r"stream-thread \[[^\]]*\] ")
-"""Matches the name of the leader's thread in an error text. The thread name is not compared: the recorded input does
-not have it, so this program's own error texts leave it empty.
+"""Matches the name of the leader's thread in an error text. The thread name is not compared. The recorded input lacks
+the thread name, so this program's own error texts have an empty thread name.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The comparison of a result with a recorded result. `differences`: one line for each difference; empty if the
-    result and the recorded result are equal after decoding. `bytes_equal`: True if the result and the recorded result
-    are also equal byte for byte. `is_error`: True if the recorded leader threw an exception. `error_differences`: one
-    line for each difference of message or cause between two errors of the same class.
+    """The comparison of a result with a recorded result. `differences`: one line for each difference after decoding;
+    empty if the two results are equal after decoding. `bytes_equal`: True if the result and the recorded result are
+    also equal byte for byte. `is_error`: True if the recorded leader threw an exception. `error_differences`: one line
+    for each difference of message or cause between two errors of the same class.
     """
 
     differences: tuple[str, ...]
@@ -82,7 +83,7 @@ def _rebalance_differences(result: RebalanceResult, recorded: RecordedOutput) ->
 
 def _error_differences(error: KafkaError | None, recorded: RecordedOutput) -> Iterator[str]:
     if error is None or recorded.error is None or _java_class(recorded.error) != error.kafka_name:
-        return  # no error to compare, or the error classes differ, which `_rebalance_differences` reports
+        return  # there is no error to compare, or `_rebalance_differences` reports that the error classes differ
     ours, theirs = error.as_recorded(), _STREAM_THREAD.sub("stream-thread [] ", recorded.error)
     if ours != theirs:
         yield _difference("error", ours, theirs)

@@ -1,6 +1,6 @@
 """Creates and saves pictures with matplotlib, which the extra `batch` installs.
 
-Equal figures are saved as equal bytes: an SVG file carries no date, and its ids come from a fixed salt.
+Equal figures are saved as equal bytes, because an SVG file gets no date, and its ids are made with a fixed salt.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _HASH_SALT = "assignor"
 
 
 def check_picture_path(path: str | Path) -> Path:
-    """Checks that a picture can be saved at `path`, so that a long command fails before its work begins. Raises
-    InputError when matplotlib is not installed, for a suffix other than .svg and .png, for a directory that does not
-    exist, and for a path that is a directory.
+    """Checks that a picture can be saved at `path`, so that a long command can fail before its work begins. Raises
+    InputError if matplotlib is not installed, or if `path` has another suffix than .svg or .png, is in no existing
+    directory, or is a directory.
     """
     path = Path(path)
     _needs_matplotlib(str(path))
@@ -56,7 +56,7 @@ def plain_text(text: str) -> str:
 
 def save_figure(figure: Figure, path: str | Path) -> Path:
     """Writes an .svg or .png file, completely or not at all. Raises InputError if `check_picture_path` refuses the
-    path, and if the file cannot be written.
+    path, or if the file cannot be written.
     """
     path = check_picture_path(path)
     from matplotlib import rc_context
@@ -66,7 +66,7 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     metadata = {"Date": None} if kind == "svg" else {"Software": None}
     style = rc_context({"svg.hashsalt": _HASH_SALT, "svg.fonttype": "none"})
     with input_errors("cannot be written", path), whole_file(path) as stream, style, warnings.catch_warnings():
-        # ignore warnings that matplotlib's font lacks a glyph: an SVG file keeps the characters as text
+        # ignore warnings about glyphs that matplotlib's font lacks, because an SVG file keeps characters as text
         warnings.filterwarnings("ignore", "Glyph .* missing")
         figure.savefig(stream, format=kind, dpi=dots, facecolor="white", metadata=metadata)
     return path

@@ -1,8 +1,8 @@
 """The measures of one rebalance: moved tasks, records to restore, load of the threads, standbys, racks.
 
-Replay, what-if, forecast and sweep show measures of rebalances, and only this module computes these measures. A move is
-counted relative to the copies that the clients reported: an active task moved if it was active on another process, a
-standby moved if its process had no copy of the task.
+Only this module computes the measures that replay, what-if, forecast and sweep show. A move is a difference from the
+copies that the clients reported. An active task has moved if it was active on another process. A standby has moved if
+its process had no copy of the task.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,17 +20,18 @@ from assignor.types import JAVA_LONG_MAX, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 @dataclass(frozen=True, slots=True)
 class RebalanceMeasures:
     """The measures of one rebalance. `active_moved`: the number of tasks that are active on another process than
-    before; `active_started`: the number of active tasks that were active nowhere before. `standby_moved`: the number of
-    standbys, without warm-ups, on a process that had no copy of the task. `warm_ups`: the number of warm-up copies,
-    which are dropped once they have caught up. `records_to_restore`: the sum of the lags of all copies; None if a lag
-    is not known. `thread_loads`: the number of copies on each stream thread, sorted; `skew`: the highest thread load
-    minus the lowest; `active_skew`: the highest number of active tasks on a thread minus the lowest.
-    `standby_coverage`: placed standbys divided by configured standbys (num.standby.replicas for each stateful task);
-    None if no standbys are configured. `rack_spread`: the number of racks that have copies of a stateful task, divided
-    by the number of racks that could have copies, averaged over tasks with more than one copy; None if a client has no
-    rack or no task has several copies. `cross_rack_reads`: the number of partitions without a replica on the rack of
-    the client that reads them: source partitions of active tasks and, if standbys are configured, changelog partitions
-    of standbys without warm-ups; None if a rack is not known.
+    before. `active_started`: the number of active tasks that were not active on any process before. `standby_moved`:
+    the number of standbys, without warm-ups, on a process that had no copy of the task. `warm_ups`: the number of
+    warm-up copies. A warm-up copy is dropped once it has caught up. `records_to_restore`: the sum of the lags of all
+    copies; None if a lag is not known. `thread_loads`: the number of copies on each stream thread, sorted. `skew`: the
+    highest minus the lowest thread load. `active_skew`: the highest minus the lowest number of active tasks on a
+    thread. `standby_coverage`: placed standbys divided by configured standbys (num.standby.replicas for each stateful
+    task); None if no standbys are configured. `rack_spread`: the mean, over stateful tasks with more than one copy, of
+    the number of racks with copies divided by the number of racks that could have copies. `rack_spread` is None if a
+    client has no rack, or if no task has several copies. `cross_rack_reads`: the number of partitions that have no
+    replica on the rack of the client that reads the partition; None if a rack is not known. `cross_rack_reads` counts
+    source partitions of active tasks and, if standbys are configured, changelog partitions of standbys, without
+    warm-ups.
     """
 
     tasks: int
@@ -98,10 +99,10 @@ def previous_owners(problem: PlacementProblem) -> dict[TaskId, list[ProcessId]]:
 
 
 def moves_owned(problem: PlacementProblem, placement: Placement) -> bool:
-    """True if an active task or a standby that a client reported goes to another client.
+    """True if an active task or a standby is placed on another client than the client that reported it.
 
-    A client reports the state directory of a closed task in the same way as a standby. So for each task, at most
-    num.standby.replicas of the copies that clients report count as standbys: the copies with the smallest lags.
+    A client reports the state directory of a closed task in the same way as a standby. So at most num.standby.replicas
+    of the reported copies of a task count as standbys: the copies with the smallest lags.
     """
     owners = previous_owners(problem)
     for process, placed in placement.clients.items():
@@ -166,8 +167,8 @@ def recorded_placement(problem: PlacementProblem, assignments: Mapping[str, byte
     """Returns the placement that recorded assignment bytes describe; None if a member belongs to no client of
     `problem`, or if the bytes cannot be decoded.
 
-    Assignment bytes do not distinguish a warm-up from a standby. A task that is held back until its owner revokes it is
-    active nowhere.
+    Assignment bytes do not distinguish a warm-up from a standby. A task that is held back until its owner revokes it
+    has no active copy in the recorded placement.
     """
     process_of = {consumer: process for process, client in problem.clients.items() for consumer in client.consumers}
     active: dict[ProcessId, set[TaskId]] = {process: set() for process in problem.clients}
@@ -248,8 +249,8 @@ def cross_rack_reads(problem: PlacementProblem, placement: Placement) -> int | N
 
 
 def _rack(client: PlacementClient, tags: Iterable[str]) -> tuple[str, ...] | None:
-    """Returns the rack of a client: the values of the configured client tags, or the consumer's rack if no tags are
-    configured; None if a value is missing.
+    """Returns the rack of a client: the values of the configured client tags, or the rack of the consumer if no client
+    tags are configured. Returns None if a value is missing.
     """
     values = tuple(client.tags.get(tag) for tag in tags) or (client.rack,)
     known = tuple(value for value in values if value is not None)
@@ -258,6 +259,6 @@ def _rack(client: PlacementClient, tags: Iterable[str]) -> tuple[str, ...] | Non
 
 def _mean(values: list[float]) -> float | None:
     """Returns the mean of `values`; None if `values` is empty. `fsum` rounds only once, so the mean does not depend on
-    the order of `values`, which is the arbitrary order of a set.
+    the order of `values`, which is arbitrary because they come from a set.
     """
     return fsum(values) / len(values) if values else None

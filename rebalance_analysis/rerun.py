@@ -1,5 +1,4 @@
-"""Runs one recorded line again: this project's own leader computes the decision for a recorded rebalance or placement
-problem.
+"""Runs one recorded line again: this project's own leader decides on the recorded rebalance or placement problem.
 
 Replay, what-if, forecast and sweep all use this module, so that their results cannot differ from `assignor assign`.
 """
@@ -57,8 +56,8 @@ class RerunRebalance:
 
     @property
     def error(self) -> str | None:
-        """The reason why no task was placed, or the name of the error code that the members receive; None if there is
-        no error.
+        """The reason why no task was placed, or, without a reason, the name of the error code that the members receive;
+        None without an error.
         """
         if self.result.error is not None:
             return self.result.error.with_hint()
@@ -69,8 +68,8 @@ class RerunRebalance:
         return rebalance_output(self.result)
 
     def comparison(self) -> Comparison | None:
-        """Compares the result with the recorded output. Returns None, without a comparison, for a rebalance that
-        another leader led or that was interrupted. Raises InputError if any other rebalance has no recorded output.
+        """Compares the result with the recorded output. Returns None for a rebalance that another leader led, and for
+        an interrupted rebalance. Raises InputError if no output of the rebalance is recorded.
         """
         if self.recorded.led_by is not None or self.recorded.interrupted:
             return None
@@ -90,7 +89,7 @@ class RerunPlacement:
     placement: Placement
     decisions: Sequence[Decision]
     error: ClassVar[None] = None
-    """The error is always None, because a placement problem that cannot be placed raises InputError instead."""
+    """The error is always None, because the run raises InputError for a placement problem that cannot be placed."""
 
     @property
     def id(self) -> str:
@@ -123,8 +122,8 @@ allows user code passes this function.
 
 
 def run(document: Mapping[str, object], load_own: LoadOwn | None = None) -> Rerun:
-    """Parses a line and runs it again. Raises InputError for a document that cannot be used, NotBuiltYet for a document
-    that needs a later release of this program, and DecodeError for bytes that cannot be decoded.
+    """Parses a line and runs it again. Raises InputError for an unusable document. Raises NotBuiltYet for a document
+    that needs a later release of this program. Raises DecodeError for bytes that cannot be decoded.
     """
     return run_recorded(parse_recorded(document), load_own)
 
@@ -158,7 +157,7 @@ def run_recorded(recorded: RecordedRebalance | RecordedPlacement, load_own: Load
 
 
 def _own_assignor(name: str, load_own: LoadOwn | None) -> TaskAssignor | None:
-    """Loads the user's own class `name`; None for a built-in assignor."""
+    """Loads the user's own class `name`. Returns None if `name` is a built-in assignor."""
     if not is_class_path(name):
         return None
     if load_own is None:

@@ -1,1 +1,3 @@
-"""The Spark session (`session`), and jobs of chunks that run on Spark or in processes of one machine (`batch`)."""
+"""The package `session` starts Spark. The package `batch` runs work in chunks, on Spark or in processes of one
+machine.
+"""

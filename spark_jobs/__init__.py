@@ -3,8 +3,8 @@
 | package or module | content |
 |---|---|
 | `workers/` | instances of an application as long-running Spark tasks or plain processes |
-| `ownership/` | the log of task owners that each instance writes, its history, and the state of the group |
-| `demo/` | `assignor demo`: a word count on executors, one of which is killed, with a check of every count |
+| `ownership/` | the ownership logs that instances write, the history from these logs, and the state of the group |
+| `demo/` | `assignor demo`: a word count on executors; one executor is killed, and every count is checked |
 | `commands` | the commands, registered with `assignor` |
 """
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 SPARK = Extra("spark", ("pyspark", "pandas", "pyarrow", "httpx", "rocksdict"))
 WORKERS = Extra("spark", ("httpx", "rocksdict", "tenacity"))
 """The packages that instances need, on Spark and as plain processes. `assignor[spark]` contains `assignor[streams]`,
-whose packages are enough for `workers run --local`.
+which is enough for `workers run --local`.
 """
 _APP_HELP = "module:name of an Application, or of a function that returns one; also looked for in this directory."
 _EXECUTORS_PATH = (
@@ -83,7 +83,7 @@ def demo(
     """Count words on Spark, kill an executor, and check.
 
     Starts a word count on Spark executors, kills an executor and checks every count. After the check, runs recorded
-    rebalances of Kafka again. The command prints the address of a page that shows the group in a browser while it runs.
+    rebalances of Kafka again. The command prints the address of a web page that shows the group while the group runs.
     """
     from spark_jobs.demo.scenario import Demo
 
@@ -167,10 +167,10 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
     Instances are Spark tasks on executors, or, with --local, processes of this machine, without Spark.
 
     The command shows the state of the instances until the coordinator drains the group, or until Ctrl-C. The exit code
-    is 0 if all instances ended without errors, and 1 if an instance ended with an error, or fails at each start.
+    is 0 if all instances ended without errors, and 1 if an instance ended with an error or failed at each start.
 
-    The coordinator's setting cluster.bootstrap.servers has to allow the application's log. An embedded log must be
-    named by an absolute directory.
+    The coordinator's setting cluster.bootstrap.servers has to list the application's log. An embedded log must be named
+    by an absolute directory.
     """
     from spark_jobs.workers.instance_starts import WorkersFailed
     from spark_jobs.workers.member_process import InstanceSettings
@@ -184,7 +184,7 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
             "--local runs processes of this machine"
         )
     application = load_application(options.app)
-    group_body(application)  # raises an error for an application that cannot be declared, before Spark is started
+    group_body(application)  # check that the application can be declared before Spark is started
     token_file = token_file_of(options.token_file)
     settings = InstanceSettings(
         application,
@@ -217,7 +217,7 @@ def _run_locally(settings: InstanceSettings, options: WorkersOptions) -> Sequenc
 
     configs = settings.application.configs
     check_endpoint(configs, options.instances)
-    # if the application logs to stderr, httpx would log a line for each request
+    # httpx would log a line for each request if the application logs to stderr
     logging.getLogger("httpx").setLevel(logging.WARNING)
     settings = replace(
         settings,
@@ -236,8 +236,8 @@ def _run_locally(settings: InstanceSettings, options: WorkersOptions) -> Sequenc
 
 
 def _run_on_spark(settings: InstanceSettings, options: WorkersOptions, spark: SparkOptions) -> Sequence[InstanceEnd]:
-    """Declares the group, and then starts Spark and the instances. The group is declared first so that errors of the
-    declaration appear at once.
+    """Declares the group, and then starts Spark and the instances. The declaration is the first step, so that errors of
+    the declaration appear at once.
     """
     from spark_engine.session.spark_session import spark_session
     from spark_jobs.workers.live_table import print_line, show_until_ended

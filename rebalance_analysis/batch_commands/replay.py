@@ -28,7 +28,9 @@ def replay_inputs(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", metavar="DIR", help="Directory for the rows. The same command continues a stopped run in DIR."
+            "--output",
+            metavar="DIR",
+            help="Directory for the rows. If a run was stopped, the same command continues it.",
         ),
     ],
     run_by: EngineChoice,
@@ -39,8 +41,8 @@ def replay_inputs(
 
     A result row has the comparison with the recording, the moved tasks, the balance of the load and the run time.
 
-    Input lines that cannot be run are written to rejects.jsonl with the reason. The exit code is 1 if the result of a
-    rebalance differs from its recording or was refused, and 2 if an input line was unusable. With changes (--set,
+    Input lines that cannot be run are written to rejects.jsonl with the reason. The exit code is 1 if a result differs
+    from its recording or a line was refused. The exit code is 2 if an input line was unusable. With changes (--set,
     --add-instances, ...) results are expected to differ from the recordings.
     """
     # import pyarrow only when this command runs, so that the other commands start faster

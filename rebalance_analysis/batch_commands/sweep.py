@@ -67,7 +67,7 @@ def sweep(
         typer.Option(
             "--output",
             metavar="DIR",
-            help="Directory for all results. The same command continues a stopped run in DIR.",
+            help="Directory for all results. If a run was stopped, the same command continues it.",
         ),
     ],
     run_by: EngineChoice,
@@ -80,8 +80,8 @@ def sweep(
     Writes forecasts.parquet, the Pareto front and a picture of it.
 
     A forecast starts at every recorded rebalance whose instances or threads differ from those of the previous
-    rebalance. The exit code is 1 if no combination of the grid makes all forecasts reach a stable group. The options of
-    what-if (--set, --remove ..) change every recorded rebalance before the forecast.
+    rebalance. The exit code is 1 if each combination of the grid has a forecast in which the group does not become
+    stable. The options of what-if (--set, --remove ..) change every recorded rebalance before the forecast.
     """
     # import pyarrow only when this command runs, so that the other commands start faster
     from rebalance_analysis.sweep.sweep_run import SweepOrder, run_sweep

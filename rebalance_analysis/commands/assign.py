@@ -1,6 +1,4 @@
-"""`assignor assign`: reads rebalance/1 and placement/1 lines, and writes the leader's decisions or, with --check,
-compares these decisions with the recorded decisions.
-"""
+"""`assignor assign`: runs the leader on each rebalance/1 and placement/1 line, and writes or checks its decisions."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ _DIFFERENCES_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class AssignOptions:
-    """The options of `assign`: inputs, output, and whether to compare with the recording."""
+    """The options of `assign`: the inputs, the output, and the comparison with the recording."""
 
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="JSON Lines, plain or gzip; - for stdin.")]
     output: Annotated[
@@ -54,7 +52,7 @@ class AssignOptions:
 def assign_files(options: AssignOptions) -> None:
     """Run recorded rebalances and placement problems again.
 
-    An input line that cannot be used is reported as file:line, the next line is run, and the exit code is 2.
+    An unusable input line is reported as file:line. The command then runs the next line, and ends with exit code 2.
     """
     tally, set_aside = Tally(), LinesSetAside()
     with _results_written(options) as write:
@@ -91,8 +89,8 @@ def _run(line: Line, tally: Tally, set_aside: LinesSetAside, *, compares: bool) 
 
 @contextlib.contextmanager
 def _results_written(options: AssignOptions) -> Iterator[Callable[[Rerun], object]]:
-    """Yields a function that writes one result to the file of --output or to stdout; with --check alone, the function
-    writes nothing. The file of --output is written completely or not at all.
+    """Yields a function that writes one result to the file of --output or to stdout. With --check but without --output,
+    the function writes nothing. The file of --output is written completely or not at all.
     """
     if options.output is None:
         if options.check:
@@ -107,10 +105,11 @@ def _results_written(options: AssignOptions) -> Iterator[Callable[[Rerun], objec
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of the results that equal the recorded results, and of the results that differ from them. `refused`: the
-    number of lines of a later release; `unusable`: the number of invalid lines. `errors`: the number of recordings in
-    which Kafka's leader threw an exception; `errors_equal_in_text`: the number of these exceptions whose message and
-    cause are equal, too. `differences`, `error_differences`: the first differences of assignments and of error texts.
+    """Counts of the results by their comparison with the recorded results. `refused`: the number of lines that need a
+    later release. `unusable`: the number of invalid lines. `errors`: the number of recordings in which Kafka's leader
+    threw an exception. `errors_equal_in_text`: the number of results with the message and cause of the recorded
+    exception. `differences`: the first differences between assignments. `error_differences`: the first differences
+    between error texts.
     """
 
     total: int = 0

@@ -25,7 +25,7 @@ def diff_files(
 
     Lines of A and B are paired by id. If A and B have one line each, the two lines are paired even if their ids differ.
 
-    The exit code is 1 if a task moved, as with the Unix diff.
+    The exit code is 1 if a task moved, as for the Unix command `diff`.
     """
     moved = 0
     for name, before, after in _pairs(_lines_of(a), _lines_of(b)):
@@ -73,8 +73,8 @@ def _pairs(a: Mapping[str, TaskOwners], b: Mapping[str, TaskOwners]) -> Iterator
 
 
 def _text(document: Mapping[str, Any], view: View) -> str:
-    """Returns a line for each moved task, below the id of the compared lines; with `-o wide` each line begins with the
-    id.
+    """Returns a line for each moved task, below the id of the compared lines. With `-o wide`, each line begins with
+    this id.
     """
     name, short = document["id"], {} if view.wide else short_members(_members(document["moves"]))
     lines = diff_rows(document, short)

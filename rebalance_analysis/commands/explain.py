@@ -1,12 +1,14 @@
 """`assignor explain`: shows recorded rebalances and their reasons as the history of each group or of one task.
 
-With a FILE, a data format and none of --last, --group and --all, each line of the file is explained by itself: the
-output has a document for each task. With other options, the output of `assignor explain` is a history.
+The output of `assignor explain` is a history. As an exception, with a FILE, `--format json` or `yaml`, and no --last,
+--group or --all, the output has a document for each task of each line.
 
-An option that selects tasks changes three files: this file has the option, `presentation/history_rows.py` the text of a
-history, and `presentation/history_documents.py` its JSON. `title_of(task_rebalance)` in `presentation/moves.py` is the
-change of a task, and its `is_move` is true for moves. Such an option needs a history that was made with `every_task`: a
-rebalance that is explained by itself is not compared with an earlier rebalance.
+To add an option that selects tasks, change three files. `commands/explain.py` declares the option.
+`presentation/history_rows.py` makes the text of a history. `presentation/history_documents.py` makes the JSON of a
+history. `title_of` in `presentation/moves.py` returns the kind of change of a task. `ChangeTitle.is_move` is True for a
+move.
+An option that selects tasks by their change needs a history that was made with `every_task`. Only a history compares a
+rebalance with an earlier rebalance.
 """
 
 import sys
@@ -92,7 +94,7 @@ class ExplainOptions:
 
     @property
     def shows_history(self) -> bool:
-        """True if the output is a history; False if each line of a file is explained by itself, as data."""
+        """True if the output is a history; False if the output has a document for each task of each line."""
         by_itself = self.files and self.group is None and self.last is None and not self.every
         return not (by_itself and self.format.is_data)
 
@@ -105,7 +107,7 @@ class ExplainOptions:
 
     @property
     def only_task(self) -> TaskId | None:
-        """The task that --task names; None without --task. Raises InputError for text that is no task id."""
+        """The task that --task names; None without --task. Raises InputError for text that is not a task id."""
         if self.task is None:
             return None
         try:
@@ -120,9 +122,9 @@ def explain_files(options: ExplainOptions) -> None:
 
     For each rebalance of a group, shows its trigger, and for each task that changed, the old process, the new process
     and the reason. One line counts the tasks that the rebalance did not move. FILE is a file of recordings; without a
-    FILE, the command reads the recordings of a running coordinator. With --format json or yaml, a FILE alone prints one
-    document for each task of each
-    rebalance, with its reason; --last, --group and --all print the history in numbers.
+    FILE, the command reads the recordings of a running coordinator. With --format json or yaml and a FILE alone, the
+    command prints one document with the reason for each task of each rebalance. With --last, --group or --all, the
+    command prints the history as a document.
 
     The exit code is 1 if there is nothing to explain.
     """
@@ -165,7 +167,7 @@ def _print_history(
     history: RecordedGroup, task: TaskId | None, options: ExplainOptions, set_aside: LinesSetAside, *, first: bool
 ) -> str | None:
     """Prints the history of one group, or of one of its tasks. Returns the reason why there is no history to print;
-    None if a history was printed. `first`: True if this is the first printed history; a blank line precedes each later
+    None if a history was printed. `first`: True for the first printed history. A blank line precedes each later
     history.
     """
     past = history.run_again(set_aside)
@@ -188,8 +190,8 @@ def _print_history(
 
 
 def _explain(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
-    """Prints the explanations of each line by itself, as data. Returns the reason why there is nothing to explain; None
-    if an explanation was printed.
+    """Prints a document for each task of each line. Returns the reason why there is nothing to explain; None if an
+    explanation was printed.
     """
     explained = 0
     lines = (

@@ -1,9 +1,9 @@
 """The pictures of `what-if` and `simulate`.
 
 The what-if picture shows the task copies of every instance: the recorded rebalance on the left, the changed rebalance
-on the right. Each instance has one bar on the left and one on the right, in the same row and on the same scale, so that
-the two bars can be compared. The forecast picture shows three numbers over time: the tasks that have moved so far, the
-tasks that are warming up, and the tasks without an owner.
+on the right. Each instance has a bar on the left and a bar on the right. The two bars of an instance are in one row and
+have the same scale. The forecast picture shows three numbers over time: moved tasks, tasks that are warming up, and
+tasks without an owner.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _MOST_ROWS = 150
 _BAR = 0.74
 _LINE = "#444444"
 
-# The hue of a bar part shows the role of its copies. A lighter shade with hatches shows copies that are new on the
-# instance. Hatches and shades keep the parts of a bar distinct in a greyscale print.
+# The hue of each part of a bar shows the role of the copies in this part. A lighter shade with hatches means that the
+# copies are new on the instance. Hatches and shades keep the parts of a bar distinct in a greyscale print.
 _PARTS: tuple[tuple[str, Callable[[ProcessCopies], int], str, str], ...] = (
     ("active, stays", lambda copies: copies.active_kept, "#2b6ca8", ""),
     ("active, new", lambda copies: copies.active_moved_in, "#8fc1ec", "////"),
@@ -172,7 +172,8 @@ def draw_forecast(title: str, forecast: Forecast) -> Figure:
         (warm_ups, "warming up", [len(each.warming_up) for each in rebalances], "#d98324"),
         (unowned, "without owner", [each.unowned for each in rebalances], "#a83232"),
     ):
-        if axes is unowned:  # tasks get owners between two rebalances, so a step curve would show wrong values there
+        # a step curve would show wrong values between two rebalances, because tasks get owners during this time
+        if axes is unowned:
             axes.vlines(times, 0, counts, color=colour)
         else:
             axes.step(times, counts, where="post", color=colour)

@@ -1,5 +1,4 @@
-"""The options that several commands share, and the values made from them: the choice of recorded lines, the changes
-(`--set`, `--add-instances` and so on), and a forecast's assumptions about members and cluster.
+"""The options that several commands share, and the values that these options become: chosen lines, changes, forecasts.
 
 An option is defined once, so it means the same in what-if, simulate, replay and sweep.
 """
@@ -85,8 +84,8 @@ Value = TypeVar("Value")
 def results_of_choice(
     files: Sequence[str], choice: LineChoice, use: Callable[[Line], Value], set_aside: LinesSetAside
 ) -> Iterator[Value]:
-    """Yields the result of `use` for each chosen line of the files, as `usable` does. Raises InputError if no line was
-    chosen.
+    """Yields the result of `use` for each chosen line of the files. If `use` raises AssignorFault for a line,
+    `set_aside` receives the line. Raises InputError if no line was chosen.
     """
     is_empty = True
     for found in usable(choice.among(read_with_bar(files)), use, set_aside):
@@ -110,9 +109,7 @@ def usable(lines: Iterable[Line], use: Callable[[Line], Value], set_aside: Lines
 
 
 _ASSIGNOR_AS_CONFIG = "assignor"
-"""`--set assignor=NAME` means `--assignor NAME`: users need not know that a recording keeps the assignor outside its
-configs.
-"""
+"""`--set assignor=NAME` means `--assignor NAME`, although a recording keeps the assignor outside its configs."""
 
 Several = list[str] | None
 
@@ -162,10 +159,11 @@ def changes_from_options(
         ),
     ] = None,
 ) -> Changes:
-    """Makes the `Changes` that the options describe; `Changes()` without options. Reads the file named by `topology`.
+    """Makes the `Changes` that the options describe. Without options, the result is `Changes()`. Reads the file named
+    by `topology`.
 
-    Raises InputError, which names the option, for an invalid value. Does not check that the named processes, topics and
-    tasks exist: a change is checked when it is applied to a rebalance.
+    Raises InputError, which names the option, for an invalid value. The existence of the named processes, topics and
+    tasks is checked later, when the changes are applied to a rebalance.
     """
     pairs = typed_configs(set or (), "--set")
     also_set = pairs.pop(_ASSIGNOR_AS_CONFIG, None)
@@ -207,8 +205,8 @@ def _tags(texts: Sequence[str], where: str) -> dict[str, dict[str, str]]:
 
 
 def _topology(file: str) -> GroupTopology:
-    """Reads a topology from a file. The file has the topology itself, the definition of a group as in a PUT request, or
-    a whole rebalance/1 document.
+    """Reads a topology from a file. The content of the file is a topology, a group definition as in a PUT request, or a
+    rebalance/1 document.
     """
     where = f"--topology {file}"
     with input_errors("cannot be read", where, EOFError, ValueError):

@@ -38,7 +38,7 @@ class SimulateOptions:
 
 @dataclass(frozen=True, slots=True)
 class _TitledForecast:
-    """A forecast with its title. `id`: the id of the recorded rebalance; `title`: the id and the changes as text."""
+    """A forecast with its title. `id`: the id of the recorded rebalance. `title`: the id and the changes as text."""
 
     id: str
     title: str

@@ -67,7 +67,7 @@ class WhatIfOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """One recorded rebalance with two results: run as it was recorded, and run with the changes."""
+    """One recorded rebalance with two results: the result without the changes, and the result with the changes."""
 
     before: Rerun
     after: Rerun
@@ -81,7 +81,7 @@ class _Compared:
 def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, options: WhatIfOptions) -> None:
     """Show the effect of other conditions on recorded rebalances.
 
-    Runs each rebalance as recorded and with the changes, and compares the result with and without the changes.
+    Runs each rebalance without and with the changes, and compares the two results.
 
     Uses the last rebalance of each group, unless --id names another or --all selects every rebalance.
     """
@@ -129,13 +129,13 @@ def _compare(line: Line, changes: Changes, restore_rate: float) -> _Compared:
 
 @contextlib.contextmanager
 def _lines_written(file: str | None) -> Iterator[_Write | None]:
-    """Yields a function that writes a line to the file; yields None if no file is named. The file is written completely
-    or not at all, and is compressed with gzip if its name ends in .gz.
+    """Yields a function that writes a line to `file`. Yields None if `file` is None. The file is written completely or
+    not at all, and is compressed with gzip if its name ends in .gz.
     """
     if file is None:
         yield None
         return
-    # private=True: the file mode of a recording lets only its owner read it
+    # private_opener: only the owner of the file may read the changed recordings
     with input_errors("cannot be written", file), whole_file(file, private_opener) as raw:
         if file.endswith(".gz"):
             with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
@@ -166,8 +166,8 @@ _UNKNOWN_LAGS, _PROBING = "rounds_with_unknown_lags", "probing_rebalances"
 
 
 def _no_totals() -> Counter[str]:
-    """Returns totals with the value 0. The totals count rebalances that placed tasks; `records_to_restore` leaves out
-    rebalances with unknown lags.
+    """Returns totals with the value 0. Totals are over rebalances that placed tasks. The total of `records_to_restore`
+    leaves out rebalances with unknown lags.
     """
     return Counter(dict.fromkeys((*_SUMMED, _UNKNOWN_LAGS, _PROBING), 0))
 
@@ -183,7 +183,9 @@ def _add(totals: Counter[str], figures: Mapping[str, int | None], compared: Comp
 
 
 class _History:
-    """Prints the row of each rebalance at once and keeps only totals, because a history may not fit into memory."""
+    """Prints the row of each rebalance at once, and keeps only totals, because a long history may need too much
+    memory.
+    """
 
     def __init__(self, format: Format) -> None:
         self._format = format
@@ -253,8 +255,8 @@ def _cells(before: Mapping[str, int | None], after: Mapping[str, int | None], el
 
 
 def _line(name: str, cells: list[str], format: Format) -> str:
-    """Formats one table row. Leaves out the time unless `format` is wide: only the wide table has a column for the
-    time.
+    """Formats one table row. Leaves out the time if `format` is not wide, because only the wide table has a column for
+    the time.
     """
     columns, first = _COLUMNS, f"{shortened(name, _ID_WIDTH):<{_ID_WIDTH}}"
     if format is Format.WIDE:

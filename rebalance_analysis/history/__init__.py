@@ -1,8 +1,8 @@
 """The history of one task, or of all tasks of a group, over recorded rebalances, with the triggers of each rebalance.
 
-A history is made from recordings alone: running a rebalance again gives the reasons, and comparing it with the previous
-rebalance gives the changes. If this program's placement of a task differs from the recorded leader's, the history shows
-the recorded placement and marks the difference.
+A history is made from recordings alone. The reasons come from a new run of each recorded rebalance, and the changes
+from a comparison with the previous rebalance. If this program places a task elsewhere than the recorded leader did, the
+history shows the recorded placement and marks the difference.
 """
 
 from rebalance_analysis.history.group_history import GroupHistory as GroupHistory

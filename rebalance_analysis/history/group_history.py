@@ -12,7 +12,7 @@ from rebalance_analysis.history.task_history import TaskRebalance, task_rebalanc
 
 class Move(NamedTuple):
     """A change of the process of an active task. `giver`: the process of the task after the previous rebalance; None if
-    the task had no process, or no earlier rebalance is recorded. `receiver`: the process of the task after this
+    the task had no process, or if no earlier rebalance is recorded. `receiver`: the process of the task after this
     rebalance; None if the task has no process. `held_back`: True if the receiver gets the task only after the previous
     owner has revoked it.
     """
@@ -28,8 +28,8 @@ class GroupRebalance:
     """One rebalance of a group. `moves`: the moves of active tasks, sorted by task. `handed_over`: the number of tasks
     that the previous rebalance held back and that this rebalance assigned. `held_back`: the number of tasks that wait
     for their old owner to revoke them, including tasks that only change their thread. `differing`: the number of tasks
-    whose recorded placement differs from this program's. `task_rebalances`: the changes of every task, sorted by task;
-    empty unless `group_history` was called with `every_task`.
+    whose recorded placement differs from this program's placement. `task_rebalances`: the changes of every task, sorted
+    by task; empty unless `group_history` was called with `every_task`.
     """
 
     facts: RebalanceFacts
@@ -62,9 +62,9 @@ class GroupHistory:
 def group_history(
     rebalances: Iterable[PastRebalance], before: PastRebalance | None = None, *, every_task: bool = False
 ) -> GroupHistory:
-    """Makes the history of one group. `rebalances`: the group's rebalances, oldest first; the iterable is read one
-    rebalance at a time. `before`: the rebalance before the first of `rebalances`; it is not part of the history.
-    `every_task`: fill in `GroupRebalance.task_rebalances`, which takes longer because it explains every task.
+    """Makes the history of one group. `rebalances`: the group's rebalances, oldest first. The iterable is read one
+    rebalance at a time. `before`: the rebalance before the first of `rebalances`. `before` is not part of the history.
+    `every_task`: True to fill in `GroupRebalance.task_rebalances`, which takes longer, because every task is explained.
     """
     found: list[GroupRebalance] = []
     seen: SeenRebalance | None = None

@@ -1,9 +1,9 @@
 """One recorded rebalance of a history: its differences from the previous rebalance, and the task copies after it.
 
-A recording has the assignment bytes; this program's own run has the reasons. For most recordings, the recorded bytes
-and this program's run agree. A rebalance of another leader, or of another release, can differ in some tasks. The copies
-of tasks that differ are read from the recorded bytes, which show a warm-up as a standby and a task that is held back as
-active nowhere.
+A recording has the assignment bytes, and this program's own run has the reasons. For most recordings, the recorded
+bytes and this program's run agree. A rebalance of another leader, or of another release, can differ in some tasks. The
+copies of a task that differs are read from the recorded bytes. The recorded bytes show a warm-up as a standby, and show
+no active copy of a task that is held back.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance
 
 
 class PastRebalance(NamedTuple):
-    """A recorded rebalance, run again. `generation`: the group's generation; for a placement problem, which has no
-    generation, the position in the history.
+    """A recorded rebalance, run again. `generation`: the group's generation. For a placement problem, which has no
+    generation, `generation` is its position in the history.
 
     `interrupted`: the number of generations after the previous rebalance that are recorded as interrupted.
     """
@@ -37,13 +37,13 @@ class PastRebalance(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceFacts:
-    """The facts about a rebalance that every history shows. Times are in milliseconds since the epoch; a placement
-    problem has None for each time.
+    """The facts about a rebalance that every history shows. Times are in milliseconds since the epoch. Each time is
+    None for a placement problem.
 
-    `interrupted`: the number of generations between the previous rebalance and this rebalance that never got an
-    assignment; `not_recorded`: the number of generations between the two rebalances that are not in the recording.
-    `note`: the note in the recording. `error`: the reason why no task was placed. `created`: topics that the rebalance
-    created and the group reads.
+    `interrupted`: the number of generations since the previous rebalance that never got an assignment. `not_recorded`:
+    the number of generations since the previous rebalance that are not in the recording. `note`: the note in the
+    recording. `error`: the reason why no task was placed. `created`: topics that the rebalance created and that the
+    group reads.
     """
 
     generation: int
@@ -74,7 +74,9 @@ class SeenRebalance:
         return self.view.processes
 
     def instances(self) -> dict[ProcessId, str | None]:
-        """For every process, the common prefix of its threads' client ids; None if there is no common prefix."""
+        """Maps each process to the common prefix of its threads' client ids, or to None if there is no common
+        prefix.
+        """
         return {process: view.name for process, view in self.view.processes.items()}
 
 
@@ -119,7 +121,7 @@ def _error(ran: Rerun) -> str | None:
 
 
 class PlacedCopy(NamedTuple):
-    """A copy of a task after a rebalance. `member`: the member id of the thread that has the copy; `name`: the member's
+    """A copy of a task after a rebalance. `member`: the member id of the thread that has the copy. `name`: the member's
     instance id, client id or member id. `member` and `name` are None if threads are not known. `lag`: the lag of the
     copy, in records, that the leader used. `held_back`: True if the process of the copy has to wait until another
     process revokes the task.
@@ -146,7 +148,8 @@ _OwnedCopies = dict[TaskId, list[_OwnedCopy]]
 class RecordedCopies:
     """The copies of all tasks after a recorded rebalance. `problem`: the placement problem; None if the rebalance ended
     before tasks were placed. `held_back`: tasks that wait for their old owner to revoke them. `differing`: tasks whose
-    recorded placement differs from this program's; `recorded` has the copies of these tasks.
+    recorded placement differs from this program's placement. `recorded`: the copies of the differing tasks, from the
+    recording.
     """
 
     problem: PlacementProblem | None
@@ -157,7 +160,9 @@ class RecordedCopies:
     names: Mapping[str, str]
 
     def active(self) -> dict[TaskId, ProcessId]:
-        """The process on which each task is active, or will be active once its previous owner has revoked it."""
+        """Maps each task to the process of its active copy, also if the previous owner of the task has not revoked it
+        yet.
+        """
         clients = {} if self.placement is None else self.placement.clients
         active = {task: process for process, client in clients.items() for task in client.active}
         for task in self.differing:
@@ -189,7 +194,7 @@ class RecordedCopies:
 
 
 def _placed_after(ran: Rerun, processes: Mapping[ProcessId, ProcessView]) -> RecordedCopies:
-    """Returns the task copies after a rebalance. `processes`: the processes of the rebalance; their member ids show the
+    """Returns the task copies after a rebalance. `processes`: the processes of the rebalance, whose member ids give the
     process of each recorded assignment.
     """
     names = {member: name for view in processes.values() for member, name in view.members.items()}
@@ -216,7 +221,7 @@ def _active(copies: _OwnedCopies, task: TaskId) -> list[_OwnedCopy]:
 
 
 def _in_order(copies: Sequence[_OwnedCopy]) -> list[_OwnedCopy]:
-    """Sorts the copies, active copies first, then by process, so that two recordings can be compared."""
+    """Sorts the copies by role (active copies first) and process, so that two recordings can be compared."""
     active = [copy for copy in copies if copy.role is Role.ACTIVE]
     return sorted(active) + sorted((copy for copy in copies if copy.role is not Role.ACTIVE), key=str)
 

@@ -1,8 +1,7 @@
 """The history of one task over recorded rebalances.
 
 For each rebalance, the history has the task's copies before and after, the kind of change, and the event that the task
-waits for. For all rebalances together, the history has the number of moves of the task, and the time that the task had
-no owner.
+waits for. The history also has the total number of moves of the task, and the total time that the task had no owner.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,8 +18,8 @@ from rebalance_analysis.history.past_rebalance import PastRebalance, PlacedCopy,
 
 
 class TaskChange(StrEnum):
-    """The kind of change that a rebalance made to a task, according to the recordings. If several kinds apply, the kind
-    that is listed first counts.
+    """The kind of change that a rebalance made to a task, according to the recordings. If several kinds apply, the
+    first of them in the list below is used.
 
     `ChangeTitle` in `presentation/moves.py` has the kinds of changes that are shown to users.
     """
@@ -40,9 +39,9 @@ _WAITS = (DecisionKind.WAITING_FOR_REVOCATION, DecisionKind.WARM_UP, DecisionKin
 
 
 class TaskWaiting(NamedTuple):
-    """The event that a task waits for: `member` has to revoke the task, or `process` has to catch up as a warm-up, or
-    max.warmup.replicas other warm-ups have to end before `process` gets a warm-up of the task. `lag`: the lag of
-    `process` in records. `next_round_ms`: the time of the next probing rebalance.
+    """The event that a task waits for. Either `member` has to revoke the task, or `process` has to catch up as a
+    warm-up, or other warm-ups have to end before `process` gets a warm-up. In the last case, max.warmup.replicas allows
+    no further warm-up. `lag`: the lag of `process` in records. `next_round_ms`: the time of the next probing rebalance.
     """
 
     kind: DecisionKind
@@ -55,9 +54,9 @@ class TaskWaiting(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class TaskRebalance:
     """One task in one rebalance. `before`: the task's copies after the previous rebalance; empty for the first recorded
-    rebalance. `outcome`, `reason` and `explanation` come from this program's own run; `differs`: True if this program's
-    own run placed the task elsewhere than the recording. `is_held_back`: True if the task waits for its old owner to
-    revoke it. `problem`: the placement problem that the assignor solved.
+    rebalance. `outcome`, `reason` and `explanation` come from this program's own run. `differs`: True if this program's
+    own run placed the task elsewhere than the recorded leader did. `is_held_back`: True if the task waits for its old
+    owner to revoke it. `problem`: the placement problem that the assignor solved.
     """
 
     task: TaskId
@@ -75,7 +74,7 @@ class TaskRebalance:
 
     @property
     def owner(self) -> PlacedCopy | None:
-        """The active copy of the task; None if the task has no active copy or is held back."""
+        """The active copy of the task; None if the task has no active copy, or if the task is held back."""
         return next((copy for copy in self.copies if copy.role is Role.ACTIVE and not copy.held_back), None)
 
 
@@ -133,8 +132,8 @@ def active_of(copies: Sequence[PlacedCopy]) -> PlacedCopy | None:
 
 
 def _others(copies: Sequence[PlacedCopy]) -> set[tuple[Role, ProcessId]]:
-    """Returns the standbys and warm-ups by process, without their threads: a change of the thread within a process does
-    not count as a change.
+    """Returns the standbys and warm-ups by process. The result does not have their threads, so a move to another thread
+    of the process is not a change.
     """
     return {(copy.role, copy.process) for copy in copies if copy.role is not Role.ACTIVE}
 
@@ -152,9 +151,10 @@ def _waiting(explanation: Explanation, seen: SeenRebalance) -> TaskWaiting | Non
 @dataclass(frozen=True, slots=True)
 class TaskSummary:
     """The history of a task in numbers. `moves`: the number of times that the process with the active task changed.
-    `without_owner_ms`: the sum of the times from a rebalance that assigned the task to no member to the next rebalance;
-    the time between the failure of an owner and the rebalance that follows is not included. `without_owner_since_ms`:
-    the time of the last rebalance if that rebalance assigned the task to no member, else None.
+    `without_owner_ms`: the total time without an owner. A time without an owner starts with a rebalance that assigns
+    the task to no member, and ends with the next rebalance. The time between the failure of an owner and the next
+    rebalance is not included. `without_owner_since_ms`: the time of the last rebalance if that rebalance assigned the
+    task to no member, else None.
     """
 
     moves: int
@@ -181,8 +181,8 @@ class TaskHistory:
 
 
 def task_history(rebalances: Iterable[PastRebalance], task: TaskId, before: PastRebalance | None = None) -> TaskHistory:
-    """Makes the history of `task`. `rebalances`: the rebalances of one group, oldest first; the iterable is read one
-    rebalance at a time. `before`: the rebalance before the first of `rebalances`; it is not part of the history.
+    """Makes the history of `task`. `rebalances`: the rebalances of one group, oldest first. The iterable is read one
+    rebalance at a time. `before`: the rebalance before the first of `rebalances`. `before` is not part of the history.
     """
     found: list[TaskRebalance] = []
     seen: SeenRebalance | None = None

@@ -1,9 +1,9 @@
 """The triggers of a rebalance, found by comparing it with the previous recorded rebalance.
 
-A recording has the members' requests, not the events that caused them. So a trigger is a difference between two
-rebalances, for example a new process, a task that waited to be revoked, or a deadline that has passed. If a rebalance
-does not differ from the previous rebalance, either topics appeared that the leader had created, or a member rejoined
-for a reason that the recording does not show. A rebalance can have several triggers.
+A recording has the members' requests, but not the events that caused the requests. So a trigger is a difference between
+two rebalances. Examples: a new process, a task that waited to be revoked, a deadline that has passed. A rebalance may
+equal the previous rebalance. Its trigger is then that topics which the leader created have appeared, or that a member
+rejoined for an unrecorded reason. A rebalance can have several triggers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,10 +31,9 @@ class TriggerKind(StrEnum):
     # a config or the assignor changed; names = the config key; before and after = the values
     CONFIG = "config"
     TOPOLOGY = "topology"  # the topology changed: subtopologies, their topics or their stores
-    TOPIC = (
-        "topic"  # a partition count changed; names = the source topic; before and after = the counts, None if absent
-    )
-    FOLLOW_UP = "followup-rebalance"  # a follow-up is due; names = tasks that the previous rebalance held back
+    TOPIC = "topic"  # a partition count changed; names = the source topic; before and after = the counts, or None
+    # a follow-up rebalance is due; names = tasks that the previous rebalance held back
+    FOLLOW_UP = "followup-rebalance"
     CREATED = "topics-created"  # topics appeared; names = topics of the group that the previous rebalance created
     PROBING = "probing-rebalance"  # the probing deadline has passed; after = milliseconds since the deadline
     REJOINED = "rejoined"  # a member rejoined for a reason that the recording does not show
@@ -64,8 +63,8 @@ class ProcessView(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class RebalanceView:
     """The part of a rebalance that the next rebalance is compared with. `held_back`: tasks that wait for their old
-    owner to revoke them. `created`: topics that the rebalance created and the group reads; the leader requests another
-    rebalance when its consumer's metadata includes these topics.
+    owner to revoke them. `created`: topics that the rebalance created and that the group reads. The leader requests
+    another rebalance once these topics are in the metadata of its consumer.
     """
 
     processes: Mapping[ProcessId, ProcessView]
@@ -173,7 +172,7 @@ def _topology_triggers(before: RebalanceSnapshot | None, now: RebalanceSnapshot 
 
 def _source_partitions(snapshot: RebalanceSnapshot) -> dict[str, int]:
     """Returns the partition counts of the user's own source topics. Repartition topics are left out, because a
-    rebalance creates them and their appearance is the trigger `CREATED`.
+    rebalance creates these topics, and their appearance is the trigger `CREATED`.
     """
     internal = {
         topic.name for subtopology in snapshot.topology.subtopologies for topic in subtopology.repartition_source_topics
@@ -195,7 +194,7 @@ def _processes(snapshot: RebalanceSnapshot) -> dict[ProcessId, ProcessView]:
 
 
 def _process(members: Sequence[tuple[str, Member, SubscriptionInfo]]) -> ProcessView:
-    # the leader does not receive the client ids of other members, but their member ids begin with the client id
+    # the leader receives the member ids of other members, not their client ids; a member id begins with the client id
     names = {instance_name(member.client_id or called(member_id)) for member_id, member, _ in members}
     return ProcessView(
         {member_id: member.group_instance_id or member.client_id or member_id for member_id, member, _ in members},

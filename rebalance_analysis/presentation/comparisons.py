@@ -1,4 +1,4 @@
-"""Texts that compare two rebalances: the changes and effects of a what-if, and the differences that a diff finds."""
+"""Texts that compare two rebalances, for the output of what-if and diff."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -76,7 +76,7 @@ def difference_summary(document: Mapping[str, Any]) -> str:
 
 
 def not_placed(difference: Difference) -> tuple[str, str] | None:
-    """Returns the name of the rebalance that placed no task, and its error; None if both rebalances placed tasks."""
+    """Returns the name and the error of the rebalance that placed no task; None if both rebalances placed tasks."""
     for summary, which in ((difference.before, "as it is"), (difference.after, "what if")):
         if summary.error is not None:
             return which, summary.error
@@ -161,7 +161,7 @@ def _rows(*sides: ComparedRebalance) -> Iterator[tuple[str, ...]]:
 def _cells(
     sides: Sequence[ComparedRebalance], values: Sequence[float | None], write: _Write, nothing: str
 ) -> tuple[str, ...]:
-    """Returns the value before, the value after, and the value after minus the value before, as text."""
+    """Returns three texts: the value before, the value after, and their difference."""
     cells = [
         (_NONE if side.error is not None else nothing) if value is None else write(value)
         for side, value in zip(sides, values, strict=True)

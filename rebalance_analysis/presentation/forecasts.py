@@ -16,7 +16,7 @@ _HEADINGS = ("#", "at", "because", "moved", "warm-ups", "standbys", "no owner", 
 _TEXT_COLUMNS = 2
 
 Document = Mapping[str, Any]
-"""A forecast from the output of `assignor simulate -o json`, or one of its `rounds`."""
+"""A forecast from the output of `assignor simulate -o json`, or one element of `rounds` in a forecast."""
 
 
 def forecast_text(title: str, forecast: Document) -> str:
@@ -65,7 +65,7 @@ def forecast_ending(forecast: Document) -> str:
 
 
 def verdict(forecast: Document) -> str:
-    """Returns the outcome of the forecast as a sentence."""
+    """Returns the outcome of the forecast as a complete sentence."""
     subject = "The forecast" if forecast["end"] == End.ERROR else "The group is"
     return f"{subject} {forecast_ending(forecast).removesuffix('.')}."
 
@@ -136,8 +136,8 @@ def _loop(forecast: Document) -> str:
 
 
 def _wait_ms(forecast: Document, each: Document) -> int:
-    """Returns the time from a rebalance to the next rebalance of an endless loop; the first rebalance of the loop
-    follows the last.
+    """Returns the time from a rebalance to the next rebalance of an endless loop. After the last rebalance of the loop,
+    the first rebalance follows.
     """
     rebalances = forecast["rounds"]
     if each["number"] < len(rebalances):

@@ -1,8 +1,8 @@
-"""The histories of a group and of one task as rows with the labels trigger, was, is and because.
+"""The histories of a group and of one task as rows, with the labels "trigger", "was", "is" and "because".
 
 In the history of a task, consecutive rebalances that changed nothing share one row. In the history of a group, tasks
-with the same change and the same reason share rows, and tasks that do not move share one row. Every task that moves is
-named, unless very many tasks move.
+with the same change and the same reason share rows. Tasks that do not move share one row. Every moved task is named,
+unless very many tasks move.
 """
 
 from collections import Counter
@@ -48,7 +48,7 @@ from rebalance_analysis.presentation.rebalances import (
 
 BLOCKS_SHOWN = 8
 PLACES_SHOWN = 12
-"""The largest number of moves (from a process to a process) that a row lists for tasks whose block is not shown."""
+"""The largest number of pairs of old and new process that a row lists for tasks whose block is not shown."""
 INSTANCES_SHOWN = 6
 
 _ORDER = list(ChangeTitle)
@@ -68,8 +68,8 @@ class _HistoryBlock(NamedTuple):
 
 class _TitledTask(NamedTuple):
     """A task with its texts. `block`: the texts about all copies of the task. `without_standbys`: the texts about the
-    active copy alone. `place`: the old and the new process of the active copy, as text. `lags`: the lags that fill the
-    template of the reason.
+    active copy alone. `place`: a text with the old and the new process of the active copy. `lags`: the lags that fill
+    the template of the reason.
     """
 
     task: TaskId
@@ -83,8 +83,8 @@ def history_rows(
     group_id: str, history: GroupHistory | TaskHistory, recorded: int | None, names: ShortNames, *, every: bool
 ) -> Iterator[FactRow]:
     """Returns the rows of a history. The history of a group must have been made with `group_history(every_task=True)`.
-    `recorded`: the number of all recorded rebalances of the group; None if not known. `every`: True to show each task
-    of a group, or each rebalance of a task, in rows of its own with every step of the reason, even if nothing changed.
+    `recorded`: the number of all recorded rebalances of the group; None if not known. `every`: True for separate rows,
+    with every step of the reason, for each task of a group or each rebalance of a task, even without a change.
     """
     if isinstance(history, TaskHistory):
         return _task_history_rows(group_id, history, recorded, names, every)
@@ -128,7 +128,7 @@ def _each_task(each: GroupRebalance, names: ShortNames) -> Iterator[FactRow]:
 
 
 def _blocks(each: GroupRebalance, names: ShortNames) -> Iterator[FactRow]:
-    """Yields rows about the changes, most important first, and the number of tasks that did not move."""
+    """Yields rows about the changes, most important first, and a row with the number of tasks that did not move."""
     found = [(title_of(task), task) for task in each.task_rebalances]
     titled = [_titled(task, change, names) for change, task in found if change is not ChangeTitle.GONE or task.before]
     changed = [task for task in titled if task.block.change is not ChangeTitle.STAYS]
@@ -178,8 +178,8 @@ def _by_place(task: _TitledTask) -> tuple[str, TaskId]:
 def _state_rows(
     each: GroupRebalance, previous: GroupRebalance | None, is_last: bool, names: ShortNames
 ) -> Iterator[FactRow]:
-    """Yields rows about the tasks that wait and the tasks without standbys, if these tasks changed since the previous
-    rebalance or if the rebalance is the last one.
+    """Yields rows about waiting tasks and about tasks with missing standbys. For a rebalance other than the last, only
+    rows that changed since the previous rebalance are yielded.
     """
     waiting = _waiting_texts(each, names)
     if waiting and (is_last or previous is None or waiting != _waiting_texts(previous, names)):
@@ -255,8 +255,8 @@ def _giver(each: TaskRebalance, names: ShortNames) -> str:
 
 
 def _waiting_texts(each: GroupRebalance, names: ShortNames) -> list[str]:
-    """Returns a text for each instance that tasks wait for: these tasks run on other instances until the instance has
-    caught up.
+    """Returns a text for each instance that tasks wait for. Until the instance has caught up, these tasks run on other
+    instances.
     """
     texts = []
     waiting = [(task.waiting, task.task) for task in each.task_rebalances if task.waiting is not None]
@@ -427,8 +427,8 @@ def task_summary_rows(summary: TaskSummary, names: ShortNames) -> Iterator[FactR
 
 
 def _without_owner(summary: TaskSummary) -> str:
-    """Returns the time that the task had no owner, as text. The time is an upper limit: the old owner runs the task
-    until a heartbeat response tells it to rejoin.
+    """Returns the time that the task had no owner, as text. The time is an upper limit, because the old owner runs the
+    task until a heartbeat response tells the owner to rejoin.
     """
     parts = []
     if summary.without_owner_ms:

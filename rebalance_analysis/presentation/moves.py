@@ -1,4 +1,4 @@
-"""The copies of a task as text, and their changes by a rebalance or by the changed conditions of a what-if."""
+"""The copies of a task as text, and the changes of these copies by a rebalance or by a what-if."""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
@@ -16,8 +16,9 @@ NOT_HANDED_OUT = "not handed out yet"
 
 
 class CopyRow(NamedTuple):
-    """A copy of a task as texts. `process`: the name of the process of the copy. `about`: the thread and the lag of the
-    copy, if known. `held_back`: a remark that the task does not run on the process yet; else empty.
+    """The texts about one copy of a task. `process`: the name of the process of the copy. `about`: the thread and the
+    lag of the copy, if known. `held_back`: a remark that the task does not run on the process yet; empty if the task
+    runs there.
     """
 
     role: str
@@ -86,7 +87,7 @@ class ChangeTitle(Enum):
 
     @property
     def is_move(self) -> bool:
-        """True if the active copy moves to another process, at once or when its owner has given it up."""
+        """True if the active copy moves to another process, either at once or after its owner has revoked the task."""
         return self in (ChangeTitle.MOVES, ChangeTitle.HELD_BACK)
 
     def of(self, count: int) -> str:
@@ -192,7 +193,7 @@ class CopyChanges(NamedTuple):
 
 
 def copy_changes(document: Mapping[str, Any], name: Callable[[str], str]) -> CopyChanges:
-    """Makes the texts for one task. `document`: the task in the output of `assignor what-if -o json` or
+    """Makes the texts for one task. `document`: the part about the task in the output of `assignor what-if -o json` or
     `assignor diff -o json`. `name`: a function that returns the name to show for a process or a member.
     """
     active, warm_up = document["active"], document.get("warm_up", {"gone": (), "new": ()})
@@ -216,7 +217,7 @@ def copy_changes(document: Mapping[str, Any], name: Callable[[str], str]) -> Cop
 
 
 def _owners(owners: str | Sequence[str] | None, name: Callable[[str], str]) -> str:
-    """Returns the owners of a task as text: the process in a what-if, the members in a diff."""
+    """Returns the owners of a task as text: for a what-if the process, for a diff the members."""
     if isinstance(owners, str):
         return name(owners)
     return ", ".join(map(name, owners)) if owners else "nobody"

@@ -9,7 +9,7 @@ UNKNOWN = "unknown"
 
 NAMES_SHOWN = 4
 TASKS_SHOWN = 12
-"""The largest number of task ranges in a text; JSON documents list all tasks."""
+"""The largest number of task ranges in a text. JSON documents list all tasks."""
 
 _PAGE_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
@@ -31,8 +31,8 @@ def utc_iso(at_ms: int) -> str:
 
 
 def _utc(at_ms: int) -> datetime | None:
-    """Converts milliseconds since the epoch. Returns None for a number that `datetime` cannot represent: recordings and
-    reports may contain any number.
+    """Converts milliseconds since the epoch to a `datetime`. Returns None if `datetime` cannot represent the number,
+    because recordings and reports may contain any number.
     """
     try:
         return datetime.fromtimestamp(at_ms / 1000, UTC)
@@ -63,8 +63,8 @@ def _two_units(large: int, large_unit: str, small: int, small_unit: str) -> str:
 
 
 def clock_duration(ms: int) -> str:
-    """Formats the remaining time of a countdown on a web page, in whole seconds: `2 min 5 s`, or `0 s` when the
-    countdown is over. The script static/countdown.js updates the countdown in the same format.
+    """Formats the remaining time of a countdown on a web page in whole seconds, such as `2 min 5 s`. The text is `0 s`
+    after the end of the countdown. The script static/countdown.js also uses this format to update the countdown.
     """
     left = max(ms, 0)
     parts: list[tuple[int, str]] = []
@@ -115,7 +115,7 @@ def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
 
 
 def task_ranges(tasks: Sequence[TaskId]) -> str:
-    """Formats task ids as text, such as `0_0 to 0_3, 2_1`. Three or more consecutive partitions become a range; only
+    """Formats task ids as text, such as `0_0 to 0_3, 2_1`. Three or more consecutive partitions become a range. Only
     the first `TASKS_SHOWN` entries are listed.
     """
     ranges: list[list[TaskId]] = []

@@ -1,5 +1,5 @@
-"""The reason for the placement of a task in one clause: the decisive step, without the steps that only confirmed the
-decision. `assignor.explain` has a text for every step. A history shows one clause for all tasks with the same reason.
+"""The reason for the placement of a task, in one clause about the decisive step. `assignor.explain` has a text for
+every step. A history shows one clause for all tasks with the same reason.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,9 @@ LAG = "\0"
 """The placeholder for a number of records in the template of a reason."""
 
 ROUND_ROBIN = "(round robin"
-"""The beginning of the remark in every reason of a round-robin placement; `with_terms_explained` searches for it."""
+"""The beginning of the remark in every reason of a round-robin placement. `with_terms_explained` searches for this
+text.
+"""
 
 _ROUND_ROBIN_EXPLAINED = (
     "round robin: in each rebalance, HighAvailabilityTaskAssignor deals the tasks with state out anew, one to each "
@@ -31,8 +33,8 @@ NameProcess = Callable[[ProcessId | None], str]
 
 
 class ShortReason(NamedTuple):
-    """A reason as one clause. `template`: the clause, with LAG in place of each of `lags`, so that tasks whose reasons
-    differ only in numbers can share one row.
+    """A reason as one clause. `template`: the clause, with LAG in place of each number of `lags`, so that tasks whose
+    reasons differ only in numbers can share a row.
     """
 
     template: str
@@ -43,8 +45,8 @@ class ShortReason(NamedTuple):
 
 
 def with_lags(template: str, lags: Sequence[tuple[int, ...]]) -> str:
-    """Returns the reason with its numbers filled in. `lags`: the lags of each task that shares the reason; different
-    numbers become a range.
+    """Returns the reason with its numbers filled in. `lags`: the lags of each task that has the reason. Lags that
+    differ are shown as a range.
     """
     parts = template.split(LAG)
     text = parts[0]
@@ -73,7 +75,7 @@ def decided_elsewhere(each: TaskRebalance) -> str:
 
 
 def reason_for(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> ShortReason:
-    """Returns the reason for the change of a task in one clause; the clause is empty if the assignor recorded no step
+    """Returns the reason for the change of a task in one clause. The clause is empty if the assignor recorded no step
     for the task.
     """
     explanation, problem = each.explanation, each.problem
@@ -107,7 +109,7 @@ def _lost(each: TaskRebalance, gone: set[ProcessId], names: ShortNames) -> str:
 
 
 def with_terms_explained(rows: Iterable[FactRow]) -> Iterator[FactRow]:
-    """Yields the rows, and then an explanation of the term round robin if a row contains this term."""
+    """Yields the rows, and then, if a row has the term "round robin", an explanation of the term."""
     explains_round_robin = False
     for row in rows:
         explains_round_robin |= ROUND_ROBIN in row.text
@@ -118,7 +120,7 @@ def with_terms_explained(rows: Iterable[FactRow]) -> Iterator[FactRow]:
 
 
 def short_reason(explanation: Explanation, problem: PlacementProblem, name: NameProcess) -> ShortReason | None:
-    """Returns the reason for the process of the active copy; None if the assignor recorded no reason."""
+    """Returns the reason why the active copy is on its process; None if the assignor recorded no reason."""
     steps = {step.kind: step for step in explanation.steps if step.role is Role.ACTIVE and step.process is not None}
     reason = _Reason(explanation, problem, name)
     belongs = reason.belonging(steps)
@@ -147,8 +149,8 @@ def standby_reason(explanation: Explanation, hosts: frozenset[ProcessId], name: 
 
 
 def missing_standbys(explanation: Explanation) -> int:
-    """Returns the number of standbys that are missing from num.standby.replicas because no client is left to place them
-    on.
+    """Returns the number of standbys that are missing from num.standby.replicas because no client is left for another
+    copy.
     """
     return sum(step.detail or 0 for step in explanation.steps if step.kind is DecisionKind.NO_STANDBY_HOST)
 
@@ -271,7 +273,9 @@ _BELONGS: tuple[tuple[DecisionKind, str], ...] = (
     (DecisionKind.PREVIOUS_STANDBY, "{process} had a standby of it"),
     (DecisionKind.LEAST_LOADED, "{process} has the most room for it"),
 )
-"""The clauses of `_Reason.belonging` by kind of decision. The first kind that was logged counts."""
+"""The clauses of `_Reason.belonging` by kind of decision. If several kinds were logged, the first of them in this list
+is used.
+"""
 
 _RUNS: tuple[tuple[DecisionKind, str], ...] = (
     (DecisionKind.AWAY_KEEPS, "but it waits for {process}, which is away"),
@@ -286,6 +290,8 @@ _RUNS: tuple[tuple[DecisionKind, str], ...] = (
     (DecisionKind.HANDED_OVER, "and {taker} is caught up"),
     (DecisionKind.WAITS, "but {other}{other_lag} has to catch up first"),
 )
-"""The clauses of `_Reason.running` by kind of decision. The first kind that was logged counts."""
+"""The clauses of `_Reason.running` by kind of decision. If several kinds were logged, the first of them in this list is
+used.
+"""
 
 _CHOSEN = (DecisionKind.TARGET_MOVED, DecisionKind.TARGET_NEW)

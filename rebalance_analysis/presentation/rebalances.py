@@ -1,4 +1,4 @@
-"""A recorded rebalance as text: its time, its triggers, and the rows that every history shows of a rebalance."""
+"""A recorded rebalance as text: its time, its triggers, and the rows that every history shows about it."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -10,13 +10,12 @@ from rebalance_analysis.history import RebalanceFacts, Trigger, TriggerKind
 from rebalance_analysis.presentation.quantities import counted, duration_text, listed, time_text
 
 SAME_SHOWN = 3
-"""The largest number of triggers of one kind that a text names; JSON documents list all triggers."""
+"""The largest number of triggers of one kind that a text names. JSON documents list all triggers."""
 
 
 class FactRow(NamedTuple):
-    """One row of a history. `label`: the label before the text; None for a row without a label. `depth`: 0 for a
-    heading, 1 for a row below a heading, 2 for a row below a row of depth 1. A row with an empty text is a blank line
-    between two rows.
+    """One row of a history. `label`: the label before the text; None for a row without a label. `depth`: the level of
+    indentation, from 0 for a heading to 2. A row with an empty text is a blank line between two rows.
     """
 
     text: str
@@ -80,8 +79,8 @@ def _trigger_text(trigger: Trigger, processes: ShortNames, task: TaskId | None) 
 
 
 def _members_text(trigger: Trigger, processes: ShortNames) -> str:
-    """Returns the number of threads (`2 threads`) if every member name is the name of a stream thread, else the names
-    of the members.
+    """Returns the number of threads (`2 threads`) if all member names are names of stream threads; otherwise returns
+    the names of the members.
     """
     threads = sorted(processes.thread(trigger.process, name) for name in trigger.names)
     if threads and all(name.startswith("thread ") for name in threads):
@@ -126,8 +125,8 @@ def cause_rows(
     facts: RebalanceFacts, before: RebalanceFacts | None, names: ShortNames, task: TaskId | None
 ) -> Iterator[FactRow]:
     """Yields the rows about missing rebalances before this rebalance, and about the triggers of this rebalance.
-    `before`: the previously shown rebalance; parts of its note are not repeated. The trigger at the beginning of a
-    recorder's note is not repeated. `task`: the task to name first among the tasks that waited.
+    `before`: the rebalance that is shown before this rebalance, whose note is not repeated. A part of the note that
+    only repeats the triggers is left out. `task`: the task to name first among the tasks that waited.
     """
     if facts.not_recorded:
         yield FactRow(f"{rebalances_text(facts.not_recorded)} before this one not recorded", "gap", 1)

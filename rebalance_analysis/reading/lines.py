@@ -20,8 +20,8 @@ from rebalance_analysis.reading.sources import (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a recording. `document` is None if there is a `problem`. `where`: the place of the line as file:line.
-    `content`: the bytes of the line; None for an error that ends the reading of the source.
+    """One line of a recording. `document` is None if there is a `problem`. `where`: the position of the line in the
+    form file:line. `content`: the bytes of the line; None for an error that ends the reading of the source.
     """
 
     where: str
@@ -36,8 +36,8 @@ class Line:
         return self.document
 
     def has_id(self, id: str) -> bool:
-        """True if the line's document has this id. A recorder makes ids such as `group.generation@partition:offset`;
-        the caller may omit the part that begins with @.
+        """True if the line's document has this id. A recorder makes ids such as `group.generation@partition:offset`. In
+        `id`, the part that begins with @ may be missing.
         """
         own = None if self.document is None else self.document.get("id")
         return own == id or (isinstance(own, str) and own.rpartition("@")[0] == id)
@@ -67,9 +67,9 @@ class LineChoice:
     """A choice of input lines. `id`, `group`: the id or group to choose; None to choose any id or group. `all`: True to
     choose every rebalance instead of the last rebalance of each group.
 
-    The last rebalance of a group is the one with the latest `now_ms`; if several have the latest `now_ms`, the one that
-    is read last. The files of a history may therefore be named in any order. Placement problems have neither time nor
-    group, so the placement problem that is read last is chosen.
+    The last rebalance of a group is the rebalance with the latest `now_ms`. If several rebalances have the latest
+    `now_ms`, the last of them in the input is used. The files of a history may therefore be named in any order. A
+    placement problem has no time and no group, so the last placement problem that is read is chosen.
     """
 
     id: str | None = None

@@ -1,8 +1,7 @@
 """Loads a user's own task assignor, named `module:Class`. The module may be in the directory where the command was
 started.
 
-Executors and worker processes load the assignor as well, so the path of the directory is part of the work that they
-receive.
+Executors and worker processes also load the assignor, so the work that they receive has the path of this directory.
 """
 
 import os
@@ -17,8 +16,8 @@ from assignor.task_assignors.registry import task_assignor_named
 
 @dataclass(frozen=True, slots=True)
 class OwnAssignors:
-    """Loads a user's own task assignor, also from `directory`, in which the command was started. Executors find the
-    assignor in `directory` if they share a file system with the command.
+    """Loads a user's own task assignor. The assignor's module may be in `directory`, in which the command was started.
+    Executors find the assignor in `directory` if they share a file system with the command.
     """
 
     directory: str
@@ -32,9 +31,9 @@ class OwnAssignors:
         return task_assignor_named(path)
 
     def check(self, names: Iterable[str | None]) -> None:
-        """Loads each of `names` that is a user's own assignor. The early load reports errors before any work is done,
-        and imports the modules, because Spark sends only imported modules to executors. Raises InputError if an
-        assignor cannot be loaded.
+        """Loads each of `names` that is a user's own assignor. The early load reports errors before any work is done.
+        The early load also imports the modules, because Spark sends only imported modules to executors. Raises
+        InputError if an assignor cannot be loaded.
         """
         for name in names:
             if name is not None and is_class_path(name):

@@ -1,8 +1,9 @@
 """The last recorded rebalances of one group, from recordings of many groups or from a running coordinator.
 
-Lines may come in any order; reading keeps only the newest lines of each group in memory. The package `coordinator_api`
-sends the request to a running coordinator: it registers a function (address, group, last, token file) in the
-entry-point group `assignor.histories`, so that `rebalance_analysis` does not depend on `coordinator_api`.
+The input lines may have any order. Only the newest lines of each group are kept in memory. The package
+`coordinator_api` reads the recordings of a running coordinator. `coordinator_api` registers a function for this purpose
+with the parameters address, group, last and token file in the entry-point group `assignor.histories`. So
+`rebalance_analysis` does not depend on `coordinator_api`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,10 +21,10 @@ from rebalance_analysis.rerun import run
 ENTRY_POINT_GROUP = "assignor.histories"
 GROUPS_LISTED = 20
 UNCHAINED = "placements"
-"""The group name of placement problems that do not name a chain."""
+"""The group name of each placement problem that names no chain."""
 
 SetAside = Callable[[str, AssignorFault], None]
-"""A callback that receives the place (file:line) and the fault of each line that cannot be used."""
+"""A callback that receives the position (file:line) and the fault of each unusable line."""
 
 _AskCoordinator = Callable[[str, str | None, int, str | None], Iterable[RawLine]]
 
@@ -31,9 +32,9 @@ _AskCoordinator = Callable[[str, str | None, int, str | None], Iterable[RawLine]
 @dataclass(frozen=True, slots=True)
 class RecordedGroup:
     """The newest recorded rebalances of one group. `lines`: the generation and line of each rebalance, oldest first.
-    If available, one older rebalance precedes the rebalances that the caller requested, for comparison. `recorded`: the
-    number of all recorded rebalances of the group; None if not known. `interrupted`: the generations that are recorded
-    as interrupted, so that no assignment followed; `lines` does not contain them.
+    Before the rebalances that the caller requested, `lines` has one older rebalance for comparison, if available.
+    `recorded`: the number of all recorded rebalances of the group; None if not known. `interrupted`: the generations
+    that are recorded as interrupted because no assignment followed. `lines` does not have these generations.
     """
 
     group_id: str
@@ -42,8 +43,8 @@ class RecordedGroup:
     interrupted: frozenset[int] = frozenset()
 
     def only(self, id: str) -> Self | None:
-        """Returns a copy of the group that has only the rebalance with this id and the previous rebalance, if one
-        exists. Returns None if no rebalance has this id.
+        """Returns a copy of the group that has only the rebalance with this id and, if recorded, the previous
+        rebalance. Returns None if no rebalance has this id.
         """
         for index, (_, line) in enumerate(self.lines):
             if line.has_id(id):
@@ -51,8 +52,8 @@ class RecordedGroup:
         return None
 
     def run_again(self, set_aside: SetAside) -> Iterator[PastRebalance]:
-        """Runs each rebalance of the group again, and yields the results in order. A rebalance that cannot be run is
-        passed to `set_aside`.
+        """Runs each rebalance of the group again, and yields the results in order. `set_aside` receives each rebalance
+        that cannot be run.
         """
         before: int | None = None
         for generation, line in self.lines:
@@ -66,7 +67,7 @@ class RecordedGroup:
 
 def history_from_coordinator(url: str, token_file: str | None, group: str | None, last: int) -> Iterator[Line]:
     """Yields the lines of the group's `last` + 1 newest rebalances. Raises InputError if no coordinator responds, if
-    the coordinator does not have the group, and if the coordinator has several groups and `group` is None.
+    the coordinator does not have the group, or if `group` is None and the coordinator has several groups.
     """
     try:
         ask: _AskCoordinator = plug_in(ENTRY_POINT_GROUP, "coordinator")
@@ -76,9 +77,9 @@ def history_from_coordinator(url: str, token_file: str | None, group: str | None
 
 
 def history_of(lines: Iterable[Line], group: str | None, last: int, set_aside: SetAside) -> RecordedGroup:
-    """Returns the last rebalances of `group`, or of the only group in the lines if `group` is None. The result is empty
-    if all lines were passed to `set_aside`. Raises InputError if the lines do not have the group, and if they have
-    several groups and `group` is None.
+    """Returns the last rebalances of `group`, or of the only group in the lines if `group` is None. The result has no
+    lines if `set_aside` received all lines. Raises InputError if the lines do not have the group, or if `group` is None
+    and the lines have several groups.
     """
     found = histories_of(lines, group, last, set_aside)
     if len(found) > 1:
@@ -142,9 +143,9 @@ class _Newest:
 
 
 def _place(line: Line) -> tuple[str, int | None, int]:
-    """Returns the group, generation and time of a line. The generation is None for a placement problem, for which the
-    caller uses the position among the lines of the group. Raises InputError for a line that is not a rebalance or
-    placement problem.
+    """Returns the group, generation and time of a line. The generation of a placement problem is None. For a placement
+    problem, the caller uses the position among the lines of the group. Raises InputError for a line that is not a
+    rebalance or placement problem.
     """
     document = line.usable_document()
     if document.get("format") == PLACEMENT_FORMAT:

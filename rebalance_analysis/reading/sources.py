@@ -1,8 +1,9 @@
 """The sources of recordings: JSON Lines, plain or gzip, directories, Parquet, a coordinator's database, stdin.
 
 The kind of a file is recognised by its first bytes, not by its name. This module reads JSON Lines. Other packages read
-Parquet files and databases, which register `read(name) -> Iterator[RawLine]` under the kind's name in the entry-point
-group `assignor.recordings`. So reading one kind of source does not need the libraries of another kind.
+Parquet files and databases. A package registers its function `read(name) -> Iterator[RawLine]` under the name of the
+kind of source, in the entry-point group `assignor.recordings`. So only the libraries for the kinds of the given sources
+have to be installed.
 """
 
 import gzip
@@ -56,8 +57,8 @@ class Source(NamedTuple):
 
 
 class RawLine(NamedTuple):
-    """One line of JSON, not parsed yet. `where`: the place of the line as file:line, or in the format of a database or
-    Parquet file.
+    """One line of JSON, not parsed yet. `where`: the position of the line as file:line, or in the format of the
+    database or Parquet file.
     """
 
     where: str
@@ -65,9 +66,7 @@ class RawLine(NamedTuple):
 
 
 class DamagedSource(InputError):
-    """Raised if the rest of a source cannot be read. The lines before the damage, and the other sources, are still
-    usable.
-    """
+    """Raised if the rest of a source cannot be read. Lines before the damage and other sources are still usable."""
 
     def __init__(self, reason: str, where: str) -> None:
         super().__init__(reason, where)
@@ -75,7 +74,7 @@ class DamagedSource(InputError):
 
 
 def find_sources(inputs: Sequence[str]) -> list[Source]:
-    """Returns the sources that `inputs` name; a directory is replaced by the recordings in the directory. Raises
+    """Returns the sources that `inputs` name. A directory is replaced by the recordings in the directory. Raises
     InputError for an input that cannot be opened, and for a directory without recordings.
     """
     sources: list[Source] = []
@@ -92,7 +91,7 @@ def find_sources(inputs: Sequence[str]) -> list[Source]:
 
 
 class ReadingProgress:
-    """Receives the progress of reading sources one after the other. The base class `ReadingProgress` shows nothing."""
+    """Receives the progress of reading sources one after the other. The base class shows no progress."""
 
     def begin(self, name: str, size: int | None) -> None:
         """Called when a source is opened. `size`: the size of the source in bytes; None if not known. `name`: the name
@@ -100,8 +99,8 @@ class ReadingProgress:
         """
 
     def advance(self, position: int | None) -> None:
-        """Called when a line was read. `position`: the number of bytes of the source that have been read so far; None
-        for a source without positions, such as a pipe.
+        """Called after each line. `position`: the number of bytes that have been read from the source so far; None for
+        a source without positions, such as a pipe.
         """
 
     def end(self) -> None:
@@ -112,8 +111,8 @@ NO_PROGRESS = ReadingProgress()
 
 
 def raw_lines(source: Source, progress: ReadingProgress = NO_PROGRESS) -> Iterator[RawLine]:
-    """Yields each line that is not blank. Raises InputError if the source cannot be opened, and DamagedSource where the
-    readable part of the source ends.
+    """Yields each line that is not blank. Raises InputError if the source cannot be opened, and DamagedSource after the
+    last readable line if the rest of the source is damaged.
     """
     if source.kind in _EXTRAS:
         progress.begin(shown(source.name), None)
@@ -159,7 +158,7 @@ def opened(source: Source) -> Iterator[io.BufferedReader]:
         yield buffer if isinstance(buffer, io.BufferedReader) else io.BufferedReader(io.BytesIO(buffer.read()))
         return
     with input_errors("cannot be opened", source.name, ValueError):
-        stream = open(source.name, "rb")  # noqa: SIM115 - closed below
+        stream = open(source.name, "rb")  # noqa: SIM115 - `stream` is closed below
     with stream:
         yield stream
 
@@ -176,7 +175,7 @@ def lines_of(source: Source, raw: io.BufferedReader) -> Iterator[RawLine]:
             raise InputError(f"{_EXTRAS[kind][0]} is not read from a pipe: name the file", name)
         stream: Iterable[bytes] = raw
         if kind is SourceKind.GZIP:
-            stream = gzip.open(raw)  # noqa: SIM115 - it only wraps `raw`, which the caller closes
+            stream = gzip.open(raw)  # noqa: SIM115 - the GzipFile only wraps `raw`, which the caller closes
         for content in stream:
             number += 1
             if content.strip():
@@ -210,8 +209,8 @@ def plug_in(group: str, name: str) -> Any:
 
 def _in_directory(directory: str) -> list[Source]:
     """Returns the recordings in the directory and its subdirectories, sorted by path. Files whose names begin with `_`
-    or a dot are left out: they are Spark's markers and unfinished files. Results of a replay or sweep are left out, so
-    that users can keep results beside the recordings.
+    or a dot are left out, because Spark gives these names to markers and unfinished files. Results of a replay or sweep
+    are left out, so that users can keep results beside the recordings.
     """
     if _has_results(directory):
         raise InputError("has the results of a run, and no recordings", directory)
@@ -247,7 +246,7 @@ def _has_results(directory: str) -> bool:
 def _kind_of_file(path: str) -> SourceKind:
     with input_errors("cannot be opened", path, ValueError):
         if not stat.S_ISREG(os.stat(path).st_mode):
-            return SourceKind.JSONL  # reading the first bytes of a pipe would consume them
+            return SourceKind.JSONL  # do not read the first bytes of a pipe here, because a pipe can be read only once
         with open(path, "rb") as stream:
             return _kind_of_bytes(stream.read(len(_SQLITE_MAGIC)))
 

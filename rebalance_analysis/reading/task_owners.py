@@ -35,7 +35,7 @@ def tasks_of(before: TaskOwners, after: TaskOwners) -> set[TaskId]:
 def owner_moves(before: TaskOwners, after: TaskOwners) -> Iterator[dict[str, object]]:
     """Yields each task whose owners differ between `before` and `after`, sorted: `{"task", "active", "standby"}`.
 
-    `active`: `{"from", "to"}`, or None if the active owners are equal; `standby`: `{"gone", "new"}`.
+    `active` is `{"from", "to"}`, or None if the active owners are equal. `standby` is `{"gone", "new"}`.
     """
     for task in sorted(tasks_of(before, after)):
         move = _move(task, before, after)

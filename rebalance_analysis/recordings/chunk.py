@@ -1,12 +1,12 @@
 """A chunk of recordings: the position and number of consecutive lines of one input. A chunk does not contain the lines:
 the worker that runs the chunk reads them.
 
-An input that can be read only once, or only by the driver (a pipe, a database), is spooled to a file: each line of a
-spool file has the place of the recorded line as JSON text, a tab, and the recorded line.
+An input that can be read only once or only by the driver, such as a pipe or a database, is spooled to a file. Each line
+of a spool file has the position of the recorded line as JSON text, a tab, and the recorded line.
 
-A worker reads later chunks of the same gzip file with the same open reader, so that nothing is decompressed twice. A
-worker also reads the next chunk of a Parquet file with the same open reader. In a plain file, a new reader seeks to the
-chunk's byte offset.
+A worker keeps the open reader of a gzip file for later chunks of the file, so that nothing is decompressed twice. A
+worker also keeps the open reader of a Parquet file for the next chunk of the file. In a plain file, a new reader seeks
+to the chunk's byte offset.
 """
 
 import hashlib
@@ -25,9 +25,7 @@ from spark_engine.batch.work import REFUSED, UNUSABLE, Reject
 
 
 class ChunkKind(StrEnum):
-    """The format of a chunk's file. `SPOOLED`: the format of `write_spool`, which has the place of a line before the
-    line.
-    """
+    """The format of a chunk's file. `SPOOLED`: the format of `write_spool`, in which each line follows its position."""
 
     PLAIN = "plain"
     GZIP = "gzip"
@@ -36,19 +34,22 @@ class ChunkKind(StrEnum):
 
 
 def as_text(name: str) -> str:
-    """Returns a file name as text that can be encoded in UTF-8: the bytes of a file name are not always valid UTF-8."""
+    """Returns a file name as text that can be encoded in UTF-8, because the bytes of a file name may be invalid
+    UTF-8.
+    """
     return name if name.isascii() else name.encode("utf-8", "backslashreplace").decode()
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingChunk:
     """Consecutive lines of one input. `number`: the chunk's number, from 0. `source`: the name of the input, for
-    messages about a line; `path`: the file to read.
+    messages about a line. `path`: the file to read.
 
-    `start`: the byte (plain, spooled), line (gzip) or row (Parquet) of the first line, from 0. `first_line`: the number
-    in the input of the chunk's first line, from 1; blank lines are counted. `readable`: the number of the chunk's lines
-    that are not blank, or the number of Parquet rows. `damage`: the error that ends reading, in the last chunk of a
-    damaged input; the error counts as one more line, with the place `damaged_at`.
+    `start`: the position of the first line, from 0, in bytes (plain and spooled files), lines (gzip) or rows (Parquet).
+    `first_line`: the line number of the chunk's first line in the input, from 1. Blank lines are counted. `readable`:
+    the number of the chunk's lines that are not blank, or the number of Parquet rows. `damage`: in the last chunk of a
+    damaged input, the error that ends the reading of the input. The error in `damage` counts as one more line, at the
+    position `damaged_at`.
     """
 
     number: int
@@ -73,20 +74,22 @@ _TAB = b"\t"  # safe separator: JSON text never contains a raw tab
 
 
 def write_spool(lines: Iterable[RawLine], path: Path) -> None:
-    """Writes `lines` to a spool file. Raises InputError if the file cannot be written, and passes on any error of
-    `lines`; the lines before the error stay in the spool file.
+    """Writes `lines` to a spool file. Raises InputError if the file cannot be written. An error of `lines` is also
+    raised; the lines before this error stay in the spool file.
     """
     with input_errors("cannot be written", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as target:
             for where, content in lines:
-                # in valid JSON a line break is white space between tokens
+                # in valid JSON, a line break can only be white space between tokens
                 line = content.removesuffix(b"\n").replace(b"\n", b" ")
                 target.write(json.dumps(where).encode() + _TAB + line + b"\n")
 
 
 def rejected(where: str, content: bytes | None, error: AssignorFault, reason: str | None = None) -> Reject:
-    """Returns the reject for an input line without a result row. `reason`: a text that replaces the text of `error`."""
+    """Returns the reject for an input line without a result row. `reason`: the text to use instead of the text of
+    `error`.
+    """
     kind = REFUSED if isinstance(error, NotBuiltYet) else UNUSABLE
     line = None if content is None else content.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
     return Reject(as_text(where), kind, as_text(reason or str(error)), line)
@@ -152,7 +155,7 @@ class _RecordingReader:
         return chunk.kind is ChunkKind.PARQUET and self._next_line == chunk.first_line
 
     def take(self, chunk: RecordingChunk) -> tuple[list[RawLine], DamagedSource | None]:
-        """Returns the chunk's lines, and the damage of the input. The damage is None for an undamaged chunk; the lines
+        """Returns the chunk's lines, and the damage of the input. The damage is None for an undamaged chunk. The lines
         of a damaged chunk end before the damage. Raises InputError if the input has fewer lines than when the chunk was
         planned.
         """
@@ -180,7 +183,7 @@ _Numbered = Generator[tuple[int, RawLine], None, None]
 
 
 def _plain(chunk: RecordingChunk) -> _Numbered:
-    """Reads a plain file or a spooled file. In a spooled file the place of a line precedes the line."""
+    """Reads a plain file or a spooled file. In a spooled file, each line follows its position."""
     with opened(Source(chunk.path, SourceKind.JSONL)) as raw:
         raw.seek(chunk.start)
         for number, content in enumerate(raw, chunk.first_line):

@@ -1,12 +1,14 @@
-"""Reads recordings from Parquet files: all rows (entry point `assignor.recordings`), or the rows from a given row on.
+"""Reads recordings from Parquet files: all rows (for the entry point `assignor.recordings`), or all rows from a given
+row.
 
-The place of a line is file:row, from 1. A file is read in batches of `ROWS_AT_ONCE` rows, so that large row groups do
-not need much memory.
+The position of a line is file:row, where the first row has the number 1. A file is read in batches of `ROWS_AT_ONCE`
+rows, so that large row groups do not need much memory.
 
 A table has either one text column `value` with lines of JSON, or the fields of rebalance/1 or placement/1 as columns.
-Fields with text or numbers are plain columns. Objects and lists are JSON text, or the nested types (struct, map, list)
-that Spark makes of JSON. In a nested type, null means that the field is absent. Fields that Spark left out because they
-were empty in every row are added again. Binary values become base64 text, as in JSON Lines recordings.
+Fields with text or numbers are plain columns. Columns with objects or lists have JSON text, or the nested types
+(struct, map, list) to which Spark converts JSON. In a nested type, null means that the field is absent. This module
+adds the fields that Spark left out because they were empty in every row. Binary values become base64 text, as in JSON
+Lines recordings.
 """
 
 import base64
@@ -25,14 +27,14 @@ ROWS_AT_ONCE = 256
 
 
 def read(name: str) -> Iterator[RawLine]:
-    """Yields all rows of a file that are not blank. Raises InputError for a file that is no recording, and
+    """Yields all rows of a file that are not blank. Raises InputError for a file that is not a recording, and
     DamagedSource where the readable part of the file ends.
     """
     return (line for line in rows_from(name, 0, name) if line.content.strip())
 
 
 def count_rows(path: str) -> int:
-    """Returns the number of rows of a file. Raises InputError if the file is no Parquet file, or does not have the
+    """Returns the number of rows of a file. Raises InputError if the file is not a Parquet file, or does not have the
     columns of recordings.
     """
     with _opened(path) as source:
@@ -41,9 +43,9 @@ def count_rows(path: str) -> int:
 
 
 def rows_from(path: str, start: int, name: str) -> Iterator[RawLine]:
-    """Yields the rows of a file from row `start` (0-based) on, including blank rows. `name`: the file name to show in
-    messages about a row. Raises InputError for a file that is no recording, and DamagedSource where the readable part
-    of the file ends.
+    """Yields the rows of a file from row `start` on, including blank rows. The first row is row 0. `name`: the file
+    name to show in messages about a row. Raises InputError for a file that is not a recording, and DamagedSource where
+    the readable part of the file ends.
     """
     row = start
     with _opened(path) as source:
@@ -122,8 +124,8 @@ _REQUIRED = {
         "error": _NULL,
     },
 }
-"""Fields that a JSON line must have but that a row of nested types may lack, because they are null or are objects that
-were empty in every row.
+"""Fields that a JSON line must have, but that a row of nested types may lack. A missing field is null, or is an object
+that was empty in every row.
 """
 _OF_PLACEMENTS = frozenset({"probing_rebalance_needed", "clients"})
 _OF_REBALANCES = frozenset({"assignments", "internal_topics", "probing_rebalance_at_ms", "error"})
@@ -154,7 +156,7 @@ def read_columns(names: Sequence[str], where: str | None = None) -> list[str]:
 
 
 def lines_of_batch(batch: pa.RecordBatch) -> Iterator[bytes]:
-    """Yields a line of JSON for each row; the line is blank if `value` is null. Raises InputError for a column `value`
+    """Yields a line of JSON for each row. The line is blank if `value` is null. Raises InputError for a column `value`
     that is not text.
     """
     if FORMAT_COLUMN not in batch.schema.names:
@@ -238,8 +240,8 @@ def _struct_converter(kind: pa.DataType, path: str) -> Convert:
 
 def _missing(path: str, names: set[str]) -> list[tuple[str, bool]]:
     """Returns the missing fields to add to a row, each with True for an empty object and False for null. If no row has
-    `changelog_end_offsets`, the field was an empty object in every row: null would mean that the request for end
-    offsets had failed.
+    `changelog_end_offsets`, the field was an empty object in every row. The field was not null, because null means that
+    the request for end offsets failed.
     """
     required = _REQUIRED.get(path, {})
     if path == "output":

@@ -1,6 +1,6 @@
-"""Divides inputs into chunks in one pass: plain files by bytes, gzip by lines, Parquet by rows.
+"""Divides inputs into chunks in one pass. Chunks begin at a byte (plain files), a line (gzip) or a row (Parquet).
 
-Every chunk has the number of lines that `spark_engine/batch/work.py` sets, or fewer if the lines are very long; the
+Every chunk has the number of lines that `spark_engine/batch/work.py` sets, or fewer if the lines are very long. The
 last chunk of an input has the remaining lines. An input that can be read only once, or only by the driver (stdin,
 pipes, databases), is first spooled to a file.
 """
@@ -41,7 +41,8 @@ def plan_recordings(
     inputs: Sequence[str], spool: Path, console: Console, lines_a_chunk: int = LINES_A_CHUNK
 ) -> list[RecordingChunk]:
     """Returns the chunks of all lines of all inputs, in order. `spool`: the directory for copies of pipes and
-    databases; the workers that read chunks must be able to read it. Raises InputError for an input that cannot be read.
+    databases. The workers that read chunks must be able to read this directory. Raises InputError for an input that
+    cannot be read.
     """
     sources = find_sources(inputs)
     planned: list[RecordingChunk] = []
@@ -56,8 +57,8 @@ def plan_recordings(
 
 
 def identity_of_inputs(chunks: Sequence[RecordingChunk]) -> list[dict[str, object]]:
-    """Returns the identity of each input, which a later run compares: name, size and modification time of a file, or
-    the SHA-256 of a spooled input.
+    """Returns the identity of each input, which a later run compares. The identity is the name, size and modification
+    time of a file, or the SHA-256 of a spooled input.
 
     Raises InputError if an input no longer exists.
     """
@@ -65,10 +66,10 @@ def identity_of_inputs(chunks: Sequence[RecordingChunk]) -> list[dict[str, objec
 
 
 def check_of_inputs(chunks: Sequence[RecordingChunk]) -> Callable[[], None]:
-    """Records the present state of the input files, and returns a function that compares the files with the recorded
-    state. The returned function raises InputError for a rewritten file.
+    """Returns a function that compares the input files with their state at the time of this call. The returned function
+    raises InputError for a rewritten file.
 
-    The returned function allows appended lines, because they are not read, and the removal of a file.
+    The returned function accepts a removed file, and also appended lines, because appended lines are not read.
     """
     files = {chunk.path: chunk.source for chunk in chunks if chunk.kind is not ChunkKind.SPOOLED}
     before = {path: found for path in files if (found := _stat(path)) is not None}
@@ -112,7 +113,7 @@ def _advance(progress: Progress, bar: TaskID, done: int) -> None:
 
 
 class _PlannedLine(NamedTuple):
-    """The start of a line (byte offset, or line number in gzip files), the number of the line, and its length in
+    """The start of a line (its byte offset, in gzip files its line number), the number of the line, and its length in
     bytes.
     """
 
@@ -157,8 +158,8 @@ def _spooled(source: Source, spool: Path, size: int, advance: Advance) -> Iterat
 
 
 def _numbered(raw: Iterable[bytes], damage: DamagedSource | None = None) -> Iterator[_PlannedLine]:
-    """Yields every line that is not blank, with its byte offset. Raises `damage`, if it is not None, after the last
-    line.
+    """Yields every line that is not blank, with its byte offset. If `damage` is not None, raises `damage` after the
+    last line.
     """
     offset = 0
     for number, content in enumerate(raw, 1):
@@ -170,7 +171,7 @@ def _numbered(raw: Iterable[bytes], damage: DamagedSource | None = None) -> Iter
 
 
 def _cut(empty: RecordingChunk, lines: Iterator[_PlannedLine], size: int, advance: Advance) -> Iterator[RecordingChunk]:
-    """Yields chunks of `size` lines, or fewer if the lines are long. The last chunk of a damaged input has the
+    """Yields chunks of `size` lines, or fewer if the lines are long. If the input is damaged, its last chunk has the
     damage.
     """
     chunk, readable, length = empty, 0, 0

@@ -6,10 +6,10 @@ rebalance.
     rebalances = replayed(spark.read.text("s3://…/rebalances/"))
     rebalances.where("equal = false").select("id", "difference").show()
 
-The result rows are those of `assignor replay` without the columns `input` and `line`, because a DataFrame has no line
+The result rows have the columns of `assignor replay` except `input` and `line`, because a DataFrame has no line
 numbers. A rebalance that could not be run has a row with `reject` set. This project must be installed on the executors,
-or sent to them by `spark.sparkContext.addPyFile(write_code_archive(directory))`. `spark_engine.session` sends the
-project by itself.
+or sent to the executors by `spark.sparkContext.addPyFile(write_code_archive(directory))`. A session of
+`spark_engine.session` sends the project automatically.
 """
 
 import os
@@ -43,9 +43,10 @@ def replayed(df: DataFrame, column: str = LINE_COLUMN, *, changes: Changes = NO_
     result row.
 
     `df` has a text column `column` with lines of JSON (`spark.read.text`), or the fields of rebalance/1 or placement/1
-    as columns (`rebalance_analysis.recordings.parquet`). The result has the columns of docs/batch/replay.md, and
-    `reject_kind` ("refused", "unusable"), `reject` (the reason) and `reject_line`, which are null for a rebalance that
-    was run. Raises InputError if `df` does not have the columns of recordings.
+    as columns (`rebalance_analysis.recordings.parquet`). The result has the columns of docs/batch/replay.md, and the
+    columns `reject_kind` ("refused" or "unusable"), `reject` (the reason) and `reject_line`. For a rebalance that was
+    run, `reject_kind`, `reject` and `reject_line` are null. Raises InputError if `df` does not have the columns of
+    recordings.
     """
     if FORMAT_COLUMN not in df.columns and column in df.columns:
         lines = df.select(df[f"`{column}`"].alias(LINE_COLUMN))

@@ -1,9 +1,9 @@
 """The columns of rounds.parquet, and the result row of one rebalance that was run again.
 
-The measures of a result row are those of `rebalance_analysis.measures`; the columns `recorded_…` have measures of the
+`rebalance_analysis.measures` defines the measures of a result row. The columns `recorded_…` have the measures of the
 recorded placement. If the rerun equals the recording, the placement of the rerun is used as the recorded placement.
-If the rerun differs, the recorded placement is read from the recorded bytes, where a warm-up is a standby, and a task
-that is held back until its owner revokes it is active nowhere.
+If the rerun differs from the recording, the recorded placement is read from the recorded bytes. The recorded bytes show
+a warm-up as a standby, and show no active copy of a task that is held back.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance
 Recorded = RecordedRebalance | RecordedPlacement
 
 MAX_THREADS = 1_000_000
-"""A rebalance with more than MAX_THREADS threads gets no measures: a line may have any capacity, and `thread_loads` has
-an entry for each thread.
+"""A rebalance with more than MAX_THREADS threads gets no measures, because a line may have any capacity, and
+`thread_loads` has an entry for each thread.
 """
 
 COMPUTE_COLUMN = "compute_ms"
@@ -71,8 +71,8 @@ class Replayed(NamedTuple):
     """A rebalance that was run again. `recorded`: the recorded rebalance. `ran`: the rerun, with the changes of the
     command's options if there are any.
 
-    `as_recorded`: the rerun without the changes; equal to `ran` if there are no changes; None if the rebalance was not
-    run without the changes.
+    `as_recorded`: the rerun without the changes, which is `ran` if there are no changes; None if there is no such
+    rerun.
     """
 
     recorded: Recorded
@@ -102,8 +102,8 @@ def row_of(input_name: str, line: int | None, replayed: Replayed) -> dict[str, o
 
 
 def compared(recorded: Recorded, ran: Rerun) -> Comparison | None:
-    """Compares the rerun with the recording. Returns None if no output is recorded, or if another leader than Kafka
-    Streams led the rebalance.
+    """Compares the rerun with the recording. Returns None if no output is recorded, or if the leader was not Kafka
+    Streams.
     """
     if recorded.output is None:
         return None
@@ -188,5 +188,5 @@ def batch_of(rows: Sequence[dict[str, object]]) -> pa.RecordBatch:
 
 
 def storable(value: object) -> object:
-    """Converts a value to a form that Parquet can store: text may contain bytes that are not UTF-8."""
+    """Converts a value to a form that Parquet can store, because text may contain bytes that are not UTF-8."""
     return as_text(value) if isinstance(value, str) else value

@@ -1,9 +1,8 @@
 """The work of a replay on one chunk: runs every line again, and makes a result row or a reject for each line. Local
 processes and Spark executors run the work of this module.
 
-A line is rejected for the same reasons, and with the same texts, as by `assignor assign`: "refused" if it needs a
-feature of a later release, "unusable" if it is invalid. A rebalance to which the changes cannot be applied is
-"unusable", too.
+A line is "refused" if it needs a feature of a later release, and "unusable" if it is invalid. The reasons and their
+texts are those of `assignor assign`. A rebalance is also "unusable" if the changes cannot be applied to it.
 """
 
 import time
@@ -28,8 +27,8 @@ NO_CHANGES = Changes()
 
 @dataclass(frozen=True, slots=True)
 class ReplayWork:
-    """Runs the lines of chunks again. `changes` are applied to every rebalance; the result row still compares the
-    result with the recorded output.
+    """Runs the lines of chunks again. `changes` are applied to every rebalance. Even with changes, the result row
+    compares the result with the recorded output.
     """
 
     own_assignors: OwnAssignors
@@ -91,7 +90,7 @@ class ReplayWork:
 
 
 def place(where: str) -> tuple[str, int | None]:
-    """Splits a place `input:line` into the input and the line number. The line number is None if `where` has no line
+    """Splits a position `input:line` into the input and the line number. The line number is None if `where` has no line
     number.
     """
     name, colon, number = where.rpartition(":")

@@ -1,6 +1,6 @@
-"""The summary of a replay, computed from its files, for `summary.json` and for the tables on stdout. The summary counts
-lines as `assignor assign --check` counts them. The result files are read in batches of some thousand rows, and only
-totals and one entry per input are kept in memory.
+"""Computes the summary of a replay from its result files, for `summary.json` and for the tables on stdout. The summary
+counts lines as `assignor assign --check` counts them. The result files are read in batches of some thousand rows, and
+only totals and one entry per input are kept in memory.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ _COLUMNS = [name for name in SCHEMA.names if name not in ("thread_loads", COMPUT
 
 @dataclass(slots=True)
 class Counts:
-    """Numbers of lines, as `assignor assign --check` counts them, except that lines without a recorded output have the
-    separate count `nothing_recorded`. `not_compared`: the number of rebalances led by another leader than Kafka Streams
-    4.3.1.
+    """Numbers of lines, counted as by `assignor assign --check`. Lines without a recorded output have the separate
+    count `nothing_recorded`. `not_compared`: the number of rebalances whose leader was not Kafka Streams 4.3.1.
     """
 
     total: int = 0
@@ -70,7 +69,7 @@ class Counts:
 
 
 class ColumnSums:
-    """Sums and means of columns. Rows whose value in a column is not a number do not count for this column."""
+    """Sums and means of columns. The sum and the mean of a column leave out values that are not numbers."""
 
     def __init__(self) -> None:
         self._sums: defaultdict[str, float] = defaultdict(int)
@@ -97,10 +96,10 @@ _AVERAGED = ("skew", "active_skew", "standby_coverage", "rack_spread")
 
 @dataclass(slots=True)
 class MeasureSums:
-    """Sums and means of the measures. `measured`: the number of rebalances with measures; only these rebalances count
-    in sums and means.
+    """Sums and means of the measures. `measured`: the number of rebalances with measures. Sums and means are over the
+    rebalances with measures only.
 
-    `records_to_restore` counts only rebalances in which all lags are known; `cross_rack_reads` only rebalances in which
+    `records_to_restore` is over rebalances in which all lags are known. `cross_rack_reads` is over rebalances in which
     all racks are known.
     """
 
@@ -160,8 +159,8 @@ class Beside:
 
 
 class ComputeTimes:
-    """A histogram of compute times in milliseconds, with classes of 1 % width, so that quantiles of millions of values
-    need only a few kilobytes.
+    """A histogram of compute times in milliseconds. Its classes have a width of 1 %, so the quantiles of millions of
+    values need only a few kilobytes.
     """
 
     def __init__(self) -> None:
@@ -175,7 +174,9 @@ class ComputeTimes:
         self._max_ms = max(self._max_ms, milliseconds)
 
     def quantile(self, share: float) -> float | None:
-        """Returns the time within which this share of the rebalances was computed; None if there are no rebalances."""
+        """Returns the time within which the fraction `share` of the rebalances was computed; None without
+        rebalances.
+        """
         rank = share * self._classes.total()
         passed = 0
         for each in sorted(self._classes):
@@ -199,7 +200,7 @@ class Summary:
     """The summary of a replay. `differences`: the first ten differences from recordings, as text. `refusals`: the
     number of refused lines by reason, for at most 50 reasons.
 
-    `changes`: the changes of the replay as a document; empty if the rebalances were run as recorded.
+    `changes`: the changes of the replay as a document; empty for a replay without changes.
     """
 
     changes: Mapping[str, object]

@@ -70,7 +70,8 @@ def _counts_table(summary: Summary, width: int, wide: bool) -> Group:
     table.add_column("input", overflow="fold")
     for name in columns:
         table.add_column(name, justify="right", overflow="fold")
-    of_all = _cells(counts, columns)  # a total is the widest number of its column
+    # no number of a column is wider than the total
+    of_all = _cells(counts, columns)
     figures = sum(max(len(cell), *map(len, name.split("\n"))) + GAP for name, cell in zip(columns, of_all, strict=True))
     room = max(width - figures, _SHORTEST_INPUT)
     for name, of_input in _shown(summary.inputs):
@@ -81,9 +82,7 @@ def _counts_table(summary: Summary, width: int, wide: bool) -> Group:
 
 
 def _common_directory(names: Iterable[str]) -> str:
-    """Returns the directory that all names have in common, with a slash at its end; empty if the names have no common
-    directory.
-    """
+    """Returns the common directory of all names, with a slash at the end; empty if there is no common directory."""
     directories = (name.split("/")[:-1] for name in names)
     common = itertools.takewhile(lambda level: len(set(level)) == 1, zip(*directories, strict=False))
     return "".join(f"{level[0]}/" for level in common)

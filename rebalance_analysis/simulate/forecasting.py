@@ -1,8 +1,8 @@
 """`forecast` computes one rebalance after another, until the group is stable, repeats a loop, or reaches `max_rounds`.
 
 The leader decides at the start of a rebalance, and the members receive their assignments `rebalance_ms` later. Until
-they receive an assignment, the members keep processing the tasks that they have. Members that have to rejoin at once
-rejoin when they receive their assignments; if no member has to rejoin, the group waits for the probing rebalance. All
+the members receive an assignment, they continue to process their present tasks. A member that has to rejoin at once
+rejoins when it receives its assignment. If no member has to rejoin, the group waits for the probing rebalance. All
 times are in milliseconds since the recorded rebalance.
 """
 
@@ -31,16 +31,16 @@ from rebalance_analysis.simulate.placement_leader import PlacementLeader
 from rebalance_analysis.simulate.rebalance_leader import RebalanceLeader
 
 MeasureEnd = Callable[[PlacementProblem, Placement], tuple[float, ...]]
-"""A function that computes a caller's own measures from the placement problem and the placement of the last
-rebalance.
+"""A function that computes the caller's own measures from two arguments: the placement problem and the placement of the
+last rebalance.
 """
 
 
 @dataclass(slots=True)
 class ForecastHistory:
     """The rebalances of a forecast, and their totals. A move is a change of the process to which a task is assigned,
-    from one rebalance to the next. So a task that is held back, and that its new owner gets in the follow-up rebalance,
-    moves once.
+    from one rebalance to the next. So a task that is held back and assigned in the follow-up rebalance counts as one
+    move.
     """
 
     _rebalances: list[ForecastRebalance] = field(default_factory=list)
@@ -79,7 +79,7 @@ class ForecastHistory:
     def ended(
         self, end: End, members: Members | None, now_ms: int, *, loop_from: int | None = None, error: str | None = None
     ) -> Forecast:
-        """Returns the finished forecast. `now_ms`: a task without an owner counts as unowned at least until this time.
+        """Returns the finished forecast. `now_ms`: the time until which a task without an owner is counted as unowned.
         `members`: the members after the last rebalance; None if no rebalance took place.
         """
         rebalances = tuple(self._rebalances)
@@ -137,15 +137,16 @@ def forecast(
     as_recorded: RecordedRebalance | RecordedPlacement | None = None,
     measure_end: MeasureEnd | None = None,
 ) -> Forecast:
-    """Forecasts the rebalances of the group from the recorded rebalance on. Forecasts with equal arguments are equal.
+    """Forecasts the rebalances of the group, beginning with the recorded rebalance. Forecasts with equal arguments are
+    equal.
 
     `max_rounds`: the largest number of rebalances, including the recorded rebalance. `load_own`: a function that loads
     a user's own assignor (`LoadOwn` in `rebalance_analysis.rerun`). `as_recorded`: for a what-if, the line without the
-    changes, which gives the previous owners of tasks and the previous number of standbys. A rebalance that the leader
-    cannot place ends the forecast with `End.ERROR`. `measure_end`: a function that measures the placement of the last
-    rebalance. Raises InputError for a model value out of bounds, and for a recording whose members have a future
-    version; DecodeError for members whose bytes cannot be decoded; NotBuiltYet for a recording that needs a later
-    release of this program.
+    changes. `as_recorded` gives the previous owners of tasks and the previous number of standbys. If the leader cannot
+    place the tasks of a rebalance, the forecast ends with `End.ERROR`. `measure_end`: a function that measures the
+    placement of the last rebalance. Raises InputError for a model value out of bounds, and for a recording with members
+    of a future version. Raises DecodeError for members whose bytes cannot be decoded. Raises NotBuiltYet for a
+    recording that needs a later release of this program.
     """
     check_model(model, max_rounds)
     leader: RebalanceLeader | PlacementLeader

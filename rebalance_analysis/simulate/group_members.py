@@ -1,15 +1,14 @@
-"""Models the members of a group during a forecast: their open tasks, the closed state on their disks, and the offset
-sums that they would report. `first_members` makes the members as they were when the recorded rebalance began, from
-their subscriptions.
+"""Models the members of a group in a forecast: their open tasks, the closed state on their disks, and their offset
+sums. `first_members` makes the members as they were when the recorded rebalance began, from their subscriptions.
 
-A process keeps the state of a task that it closed until the clean-up delay has passed. In Kafka, the thread that is the
-first to lock a state directory when all members rejoin reports the state in the directory. Usually the thread that had
-the task open last reports the state, because this thread locks the directory as soon as it has closed the task. In this
-model, the thread that had the task open last always reports the state.
+A process keeps the state of a task that it closed until the clean-up delay has passed. In Kafka, when all members
+rejoin, the first thread that locks a state directory reports the state in the directory. Usually the thread that last
+had the task open reports the state, because it locks the directory immediately after it has closed the task. In this
+model, the thread that last had the task open always reports the state.
 
-In a group where tasks run, the model assumes that the owner of a task without an owner failed: the task ran nowhere for
-the session timeout, until the group noticed the failure. Exception: a task whose process is still in the group may have
-just been revoked, as happens between a rebalance and its follow-up. The model assumes that a group in which no task
+If other tasks of the group run, the model assumes that the owner of an unowned task failed. The task then did not run
+for the session timeout, until the group noticed the failure. As an exception, the owner may still be in the group and
+have just revoked the task, as happens before a follow-up rebalance. The model assumes that a group in which no task
 runs has just started.
 """
 
@@ -36,8 +35,8 @@ class HandedOut(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The decision of one rebalance. `handed_out`: the tasks of each thread, by the thread's name. `held_back`: tasks
-    that wait until their owner has revoked them.
+    """The decision of one rebalance. `handed_out`: maps the name of each thread to its tasks. `held_back`: tasks that
+    wait until their owner has revoked them.
 
     `rejoin`: True if the members rejoin as soon as they have applied their assignments. `probing_at_ms`: the time of
     the next probing rebalance, in milliseconds since the recorded rebalance; None if no probing rebalance is requested.
@@ -52,8 +51,8 @@ class Decided:
 
 
 class ClosedState(NamedTuple):
-    """State on disk that no thread has open. `offset_sum` may be UNKNOWN_OFFSET_SUM. `since_ms`: the time at which the
-    state was closed. `reporter`: the thread that reports this state.
+    """State on disk that is not open in any thread. `offset_sum` may be UNKNOWN_OFFSET_SUM. `since_ms`: the time at
+    which the state was closed. `reporter`: the thread that reports this state.
     """
 
     offset_sum: int
@@ -74,13 +73,11 @@ class Members:
     closed: dict[_Copy, ClosedState] = field(default_factory=dict)
 
     def owners(self) -> dict[TaskId, ModelledThread]:
-        """Returns the thread that has each task active, whether the task already runs or is still being restored."""
+        """Maps each active task to its thread. An active task either runs or is being restored."""
         return {task: thread for thread in self.threads.values() for task in thread.active}
 
     def offset_sums(self, now_ms: int) -> dict[str, dict[TaskId, int]]:
-        """Returns the offset sums that every thread reports: the offset sums of its open tasks, and of the closed state
-        that the thread reports.
-        """
+        """Returns the offset sums that every thread reports, for its open tasks and for closed state."""
         self._clean_up(now_ms)
         reported = {name: thread.offset_sums(self.ends, now_ms) for name, thread in self.threads.items()}
         for (_, task), state in self.closed.items():
@@ -123,7 +120,7 @@ class Members:
         return tuple(sorted({task for thread in slow for task in thread.standby}))
 
     def behind(self, now_ms: int) -> tuple[TaskId, ...]:
-        """Returns the tasks that have an open copy that has not reached the end of its changelogs."""
+        """Returns the tasks with an open copy that has not reached the end of its changelogs."""
         late: set[TaskId] = set()
         for thread in self.threads.values():
             for task, offset_sum in thread.offset_sums(self.ends, now_ms).items():
@@ -158,8 +155,8 @@ class Members:
         return reporters
 
     def _close(self, on_disk: Mapping[_Copy, int], reporters: Mapping[_Copy, str], now_ms: int) -> None:
-        """Sets `closed` to the state on disk that no thread has open. State that was closed earlier keeps its closing
-        time.
+        """Sets `closed` to the state on disk that is not open in any thread. State that was closed earlier keeps its
+        closing time.
         """
         opened = {
             (thread.process, task) for thread in self.threads.values() for task in (*thread.active, *thread.standby)
@@ -181,8 +178,8 @@ _Disks = Mapping[ProcessId, Mapping[TaskId, int]]
 
 
 class Past(NamedTuple):
-    """Facts about the time before the rebalance, which a what-if does not change. `configs`: the configs before the
-    rebalance. `left_behind`: tasks whose owners the what-if removes.
+    """Facts about the time before the rebalance. A what-if does not change the facts in `Past`. `configs`: the configs
+    before the rebalance. `left_behind`: tasks whose owners the what-if removes.
     """
 
     configs: AssignmentConfigs
@@ -199,7 +196,7 @@ def first_members(
     past: Past,
 ) -> Members:
     """Makes the members as they were when the recorded rebalance began. `threads`: the stream threads, which have no
-    open tasks yet. `active`: the tasks that each thread reported as active; if several threads reported a task, the
+    open tasks yet. `active`: the tasks that each thread reported as active. If several threads reported a task, the
     first thread owns the task. `reported`: the tasks whose state each thread reported.
     """
     by_name = {thread.name: thread for thread in threads}
@@ -233,7 +230,7 @@ def first_members(
 def _reporters(
     threads: Iterable[ModelledThread], reported: Mapping[str, Iterable[TaskId]]
 ) -> dict[tuple[ProcessId, TaskId | None], str]:
-    """Returns, by process and task, the first thread that reported the task. The entry for task None is the first
+    """Maps each process and task to the first thread that reported the task. The entry for task None is the first
     thread of the process.
     """
     reporters: dict[tuple[ProcessId, TaskId | None], str] = {}
@@ -249,8 +246,8 @@ def _runs(problem: PlacementProblem, process: ProcessId, task: TaskId) -> bool:
 
 
 def _disks(problem: PlacementProblem, recorded_ends: Mapping[TaskId, int]) -> _Disks:
-    """Returns the offset sums of the state on each process. A client whose lag is the whole changelog, and that never
-    had the task, has no state of the task.
+    """Returns the offset sums of the state on each process. A client has no state of a task if its lag is the whole
+    changelog and it never had the task.
     """
     disks: dict[ProcessId, dict[TaskId, int]] = {}
     for process, client in problem.clients.items():
@@ -298,7 +295,7 @@ def _unowned_since(
 
 
 def _was_given_up(problem: PlacementProblem, configs: AssignmentConfigs, disks: _Disks, task: TaskId) -> bool:
-    """True if there are more caught-up copies than num.standby.replicas: the additional copy belongs to an owner that
+    """True if there are more caught-up copies than num.standby.replicas. The additional copy belongs to an owner that
     is still in the group and has revoked the task.
     """
     caught_up = [

@@ -1,9 +1,9 @@
 """Finds loops in a forecast: a rebalance with the same input and output as an earlier rebalance.
 
-The comparison covers everything on which the future of the group depends: the open and closed state of each thread, the
-lag of every copy, and the leader's decision. The comparison ignores absolute times and offsets. The comparison includes
-the age of closed state, because a process removes old state. The comparison ignores the age of closed state if only
-follow-ups lie between the two rebalances, because follow-ups come far faster than any clean-up.
+The comparison covers everything that determines the future of the group: the open and closed state of each thread, the
+lags of copies, and the leader's decision. The comparison ignores absolute times and offsets. The comparison includes
+the age of closed state, because a process removes old state. If only follow-ups are between two rebalances, the age of
+closed state is ignored, because follow-ups are far faster than the clean-up.
 """
 
 import hashlib
@@ -54,7 +54,9 @@ def _digest(value: object) -> Digest:
 
 
 def _assigned(members: Members, now_ms: int) -> list[object]:
-    """Returns for every thread its active tasks, its standbys, and the lag of every task that the thread reports."""
+    """Returns three lists for every thread: its active tasks, its standbys, and the lags of the tasks that the thread
+    reports.
+    """
     assigned: list[object] = []
     for name, sums in members.offset_sums(now_ms).items():
         thread = members.threads[name]
@@ -64,13 +66,13 @@ def _assigned(members: Members, now_ms: int) -> list[object]:
 
 
 def _lag(members: Members, task: TaskId, offset_sum: int, now_ms: int) -> int:
-    """Returns the lag of a copy. A negative offset sum is a marker, not a position, and is returned unchanged."""
+    """Returns the lag of a copy. A negative offset sum, which is a marker and not a position, is returned unchanged."""
     return offset_sum if offset_sum < 0 else members.ends.end(task, now_ms) - offset_sum
 
 
 def _unreported(members: Members, acceptable_lag: int, now_ms: int) -> list[object]:
-    """Returns the tasks whose whole changelog has at most acceptable.recovery.lag records. A client without state
-    counts as caught up for these tasks, because its lag is the whole changelog.
+    """Returns the tasks whose whole changelog has at most acceptable.recovery.lag records. For such a task, a client
+    without state counts as caught up, because its lag is the whole changelog.
     """
     return [task for task, end in members.ends.ends(now_ms).items() if end <= acceptable_lag]
 

@@ -1,6 +1,4 @@
-"""The model of members and cluster that a forecast uses, the bounds of the model's values, and the result of a
-forecast, also as JSON.
-"""
+"""The model of members and cluster for a forecast, the bounds of the model, and the result of a forecast."""
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -16,13 +14,14 @@ class ForecastModel:
     """The assumptions of a forecast. Rates are in records per second, and times are in milliseconds.
 
     `restore_records_per_s`: the rate of one stream thread over all active tasks that it restores.
-    `standby_records_per_s`: the rate of one stream thread over all its standbys and warm-ups, which wait while the
-    thread restores active tasks. `appended_records_per_s`: the rate at which the changelogs of each stateful task grow
-    while the task runs. `rebalance_ms`: the time from the start of a rebalance until its members have their
-    assignments. `session_timeout_ms`: the time until the group notices that a process failed; this timeout affects only
-    the unowned time. `state_cleanup_delay_ms`: the time after which a process removes the state of a closed task that
-    is not assigned to it again (Kafka's state.cleanup.delay.ms). `jitter`: from 0 to 1; all rates of a process are
-    multiplied by one number between 1 - jitter and 1 + jitter, which is drawn with `seed`.
+    `standby_records_per_s`: the rate of one stream thread over all its standbys and warm-ups. Standbys and warm-ups
+    wait while the thread restores active tasks. `appended_records_per_s`: the rate at which the changelogs of each
+    stateful task grow while the task runs. `rebalance_ms`: the time from the start of a rebalance until its members
+    have their assignments. `session_timeout_ms`: the time until the group notices that a process failed. Of a
+    forecast's results, only the unowned time depends on `session_timeout_ms`. `state_cleanup_delay_ms`: the time after
+    which a process removes the state of a closed task that is not assigned to it again (Kafka's
+    state.cleanup.delay.ms). `jitter`: a number from 0 to 1. All rates of a process are multiplied by one random number
+    between 1 - jitter and 1 + jitter. `seed`: the seed of these random numbers.
     """
 
     restore_records_per_s: float = 100_000.0
@@ -55,7 +54,7 @@ class End(StrEnum):
 @dataclass(frozen=True, slots=True)
 class ForecastRebalance:
     """One rebalance of a forecast. `at_ms`: the time of the rebalance in milliseconds since the recorded rebalance.
-    `moved`: tasks whose active copy changed its process; `warming_up`: tasks with a warm-up. `followup`: True if a
+    `moved`: tasks whose active copy changed its process. `warming_up`: tasks with a warm-up. `followup`: True if a
     follow-up is needed. `probing_at_ms`: the time of the probing rebalance that the leader requested, in milliseconds
     since the recorded rebalance; None if the leader requested no probing rebalance. `unowned`: the number of tasks that
     do not run on any process when the rebalance begins.
@@ -74,9 +73,11 @@ class ForecastRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Rebalances that repeat endlessly: the rebalances with the numbers `first_round` to `first_round + length - 1`.
+    """A sequence of rebalances that repeats endlessly. The rebalances have the numbers `first_round` to `first_round +
+    length - 1`.
 
-    `tasks`: the tasks that move, warm up or are held back in these rebalances, so that the group never becomes stable.
+    `tasks`: the tasks that move, warm up or are held back in the loop. Because of these tasks, the group never becomes
+    stable.
     """
 
     first_round: int
@@ -87,12 +88,13 @@ class Loop:
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """The result of a forecast. `stable_after_ms`: the time of the last rebalance that was needed; None if the group
-    does not become stable. `restored_after_ms`: the time at which every copy has caught up after the last rebalance;
-    None if a copy never catches up, or if the group does not become stable. `active_moves`, `standby_moves`,
-    `warm_ups`: the numbers of moved and warmed-up copies over all rebalances; a warm-up counts once, when it begins.
-    `unowned_ms`: the time that tasks did not run on any process (between revocation and assignment, during restore, or
-    after the failure of a process), summed over tasks; `unowned_longest_ms` and `unowned_longest_task`: the longest
-    time that one task did not run, and this task. `final`: the measures of the last rebalance.
+    does not become stable. `restored_after_ms`: the time at which every copy has caught up after the last rebalance.
+    `restored_after_ms` is None if a copy never catches up, or if the group does not become stable. `active_moves`,
+    `standby_moves`, `warm_ups`: the numbers of moved and warmed-up copies over all rebalances. A warm-up counts once,
+    when it begins. `unowned_ms`: the sum over all tasks of the time that the task did not run. A task does not run
+    between revocation and assignment, during its restore, and after the failure of its process. `unowned_longest_ms`
+    and `unowned_longest_task`: the longest time that a task did not run, and this task. `final`: the measures of the
+    last rebalance.
     """
 
     end: End
@@ -109,24 +111,24 @@ class Forecast:
     error: str | None
     final: RebalanceMeasures | None
     owners: tuple[tuple[TaskId, ProcessId], ...]
-    """The process on which each task is active at the end of the forecast."""
+    """Each task with the process of its active copy at the end of the forecast."""
     behind: tuple[TaskId, ...] = ()
-    """Tasks with a copy that has not caught up at the end of the forecast; if the group is stable, tasks with a copy
-    that never catches up.
+    """If the group becomes stable, the tasks with a copy that never catches up. If the group does not become stable,
+    the tasks with a copy that has not caught up at the end of the forecast.
     """
     own_measures: tuple[float, ...] = ()
     """The caller's own measures of the placement of the last rebalance (`MeasureEnd`)."""
 
     @property
     def probing_rounds(self) -> int:
-        """The number of rebalances that are not follow-ups. A follow-up only assigns tasks as an earlier rebalance
-        decided.
+        """The number of rebalances that are not follow-ups. A follow-up only completes the decision of an earlier
+        rebalance.
         """
         return sum(1 for each in self.rebalances if each.trigger is not ForecastTrigger.FOLLOW_UP)
 
 
 HIGHEST_RATE = 1e15
-"""The highest allowed rate, in records per second; far above every real rate."""
+"""The highest allowed rate, in records per second. Real rates are far lower."""
 
 LOWEST_RATE = 1e-3
 LONGEST_MS = JAVA_INT_MAX
@@ -158,7 +160,7 @@ def _shown(number: float) -> str:
 
 
 def forecast_document(forecast: Forecast, model: ForecastModel | None = None) -> dict[str, object]:
-    """Returns the forecast as a JSON document: every field under its name, tasks and processes as text, times in
+    """Returns the forecast as a JSON document with the field names as keys, tasks and processes as text, and times in
     milliseconds. `model`: the model of the forecast, which is part of the document.
     """
     document = {

@@ -1,13 +1,14 @@
-"""Models a stream thread, with its open tasks and their restored positions, and tasks, with the times in which each
-task runs and the growth of its changelogs.
+"""Models a stream thread with its open tasks and their restored positions, the times in which each task runs, and the
+growth of changelogs.
 
-A thread restores its active tasks one after the other, in the order of task ids; each task runs as soon as it is
+A thread restores its active tasks one after the other, in the order of task ids. Each task runs as soon as it is
 restored. After the thread has restored all its active tasks, it reads records for its standbys and warm-ups, with an
 equal rate for each. A task that does not run appends no records, so the number of records to restore is known when the
-task is assigned; a standby reads a changelog that may grow.
+task is assigned. In contrast, a standby may read a growing changelog.
 
-A task runs from the time at which its owner has restored it. The model computes this time when the task is assigned,
-and discards the time if the task is revoked earlier. All times are in milliseconds since the recorded rebalance.
+A task runs from the time at which its owner has restored it. When a task is assigned, the model computes the time from
+which the task will run. If the task is revoked earlier, the model discards this time. All times are in milliseconds
+since the recorded rebalance.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _FRACTIONS = float(1 << _FRACTION_BITS)
 
 
 class Rates(NamedTuple):
-    """The rates of one stream thread in records per second: one rate for all active tasks that the thread restores, and
-    one rate for all its standbys together.
+    """The rates of one stream thread in records per second. One rate is for all active tasks that it restores, the
+    other rate for all its standbys together.
     """
 
     restore: float
@@ -36,7 +37,7 @@ class Rates(NamedTuple):
 
 def rates_of(model: ForecastModel, process: ProcessId, threads: int = 1) -> Rates:
     """Returns the model's rates with the jitter of the process. `threads`: the number of stream threads that one
-    ModelledThread stands for.
+    ModelledThread represents.
     """
     factor = _factor(model, process) * threads
     return Rates(model.restore_records_per_s * factor, model.standby_records_per_s * factor)
@@ -79,8 +80,9 @@ class ModelledThread:
     def take(
         self, active: Mapping[TaskId, int | None], standby: Mapping[TaskId, int], ends: ChangelogEnds, now_ms: int
     ) -> None:
-        """Sets the tasks that the thread has open from `now_ms` on. `active`: the offset sum from which each task is
-        restored; None for a task that already runs or that has no state. `standby`: the offset sum of each standby.
+        """Sets the tasks that the thread has open from `now_ms` on. `active`: maps each task to the offset sum from
+        which it is restored, or to None if the task already runs or has no state. `standby`: the offset sum of each
+        standby.
         """
         before = self.active
         self.active, self.restores, self.since_ms = {}, {}, now_ms
@@ -102,8 +104,8 @@ class ModelledThread:
         return max((each.runs_from_ms for each in self.restores.values()), default=self.since_ms)
 
     def offset_sums(self, ends: ChangelogEnds, now_ms: int) -> dict[TaskId, int]:
-        """Returns the offset sums that the thread reports: LATEST_OFFSET for a stateful task that runs, otherwise the
-        position of the copy.
+        """Returns the offset sums that the thread reports. The offset sum is LATEST_OFFSET for a running stateful task,
+        and otherwise the position of the copy.
         """
         sums = {
             task: LATEST_OFFSET if runs_from_ms <= now_ms else self._restored(self.restores[task], now_ms)
@@ -124,12 +126,12 @@ class ModelledThread:
         return {task: position + read[task] for task, position in self.standby.items()}
 
     def caught_up_ms(self, ends: ChangelogEnds) -> int | None:
-        """Returns the time at which all copies on the thread will have caught up if there is no further assignment;
-        None if a copy never catches up.
+        """Returns the time at which all copies on the thread will have caught up, without a further assignment; None if
+        a copy never catches up.
 
-        More and more changelogs grow as time passes, so the thread catches up more and more slowly: records read minus
-        records appended is a concave function of time. Therefore a thread that is fast enough once all changelogs grow
-        stays caught up.
+        As time passes, more and more changelogs grow, so the thread catches up more and more slowly. The number of read
+        records minus the number of appended records is therefore a concave function of time. A thread that is fast
+        enough when all changelogs grow therefore stays caught up.
         """
         free_ms = self.free_from_ms
         if not self.standby:
@@ -153,8 +155,8 @@ class ModelledThread:
 
 
 def shared_out(missing: Mapping[TaskId, int], records: int) -> dict[TaskId, int]:
-    """Divides `records` equally among the tasks, but no task gets more records than it misses. The remainder of the
-    division goes to the first tasks.
+    """Divides `records` equally among the tasks. No task gets more records than it still has to read. The remainder of
+    the division goes to the first tasks.
     """
     shares = dict(missing)
     left = records
@@ -172,17 +174,17 @@ def shared_out(missing: Mapping[TaskId, int], records: int) -> dict[TaskId, int]
 
 
 def to_restore_from(offset_sum: int | None) -> int:
-    """Returns the offset sum from which a copy starts to read: 0 if the copy has no state, or if the position of the
-    state is not known.
+    """Returns the offset sum from which a copy starts to read. The result is 0 if the copy has no state, or if the
+    position of its state is not known.
     """
     return 0 if offset_sum is None or offset_sum == UNKNOWN_OFFSET_SUM else offset_sum
 
 
 @dataclass(slots=True)
 class TaskRuns:
-    """The times in which tasks run. `unowned_since`: maps each task that does not run to the time at which it stopped.
-    `unowned_ms`, `longest_ms`: the sum and the longest of the finished periods in which a task did not run; `finish`
-    adds the unfinished periods.
+    """The times in which tasks run. `unowned_since`: maps each task that does not run to the time at which the task
+    stopped. `unowned_ms`: the sum of the finished periods in which a task did not run. `longest_ms`: the longest of
+    these periods. `finish` adds the unfinished periods.
     """
 
     unowned_since: dict[TaskId, int]
@@ -212,9 +214,8 @@ class TaskRuns:
         return self._ran_ms.get(task, 0) + running
 
     def finish(self, now_ms: int) -> None:
-        """Ends the unfinished periods in which tasks do not run. The caller calls `finish` after the last assignment:
-        the period of a task that is being restored ends when the task runs, and the period of a task without an owner
-        ends at `now_ms`.
+        """Ends the unfinished periods in which tasks do not run. Call `finish` after the last assignment. The period of
+        a task that is being restored ends when the task runs. The period of a task without an owner ends at `now_ms`.
         """
         for task in sorted(self.unowned_since):
             self._count(task, self._runs_from.get(task, now_ms))

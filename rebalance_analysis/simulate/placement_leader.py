@@ -1,9 +1,9 @@
-"""Forecasts of a placement problem: runs only the task assignor, and models each process as one thread with the
+"""Forecasts a placement problem. Only the task assignor runs, and each process is modelled as one thread with the
 capacity of the process.
 
-This module models the steps of the assignment pipeline that need subscription bytes, which a placement problem does not
-have: a task that another process still owns is held back until the other process has revoked it. While the task is held
-back, the process that is to get the task keeps its state open as a standby (KIP-429).
+A placement problem has no subscription bytes, so this module models the steps of the assignment pipeline that need
+subscription bytes. The modelled steps hold a task back until its present owner has revoked it. While a task is held
+back, its future owner keeps the state of the task open as a standby (KIP-429).
 """
 
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ from rebalance_analysis.simulate.model import ForecastModel
 from rebalance_analysis.simulate.modelled_thread import ModelledThread, rates_of
 
 MAX_THREADS = 1_000_000
-"""The largest allowed number of threads of all clients together: a short line can request billions of threads, and the
-load of each thread is measured.
+"""The largest allowed number of threads of all clients together. The limit exists because a short line can request
+billions of threads, and the load of each thread is measured.
 """
 
 
@@ -106,9 +106,7 @@ def _active(client: PlacementClient) -> frozenset[TaskId]:
 
 
 def _recorded_ends(problem: PlacementProblem) -> Mapping[TaskId, int]:
-    """Estimates the end-offset sums: a placement problem has only lags, and the lag of a client without state is the
-    whole changelog.
-    """
+    """Estimates the end-offset sums from the lags, because the lag of a client without state is the whole changelog."""
     ends: dict[TaskId, int] = {}
     for task in problem.stateful_tasks:
         lags = [client.lags.lag_for(task) for client in problem.clients.values() if task in client.lags]

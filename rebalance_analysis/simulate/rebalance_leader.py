@@ -1,15 +1,17 @@
-"""Forecasts of a recorded rebalance: runs the whole assignment pipeline, from the members' subscriptions to their
+"""Forecasts a recorded rebalance with the whole assignment pipeline, from the members' subscriptions to their
 assignments.
 
-Later rebalances of a forecast use the internal topics that the first rebalance created, and changelogs that have grown.
-Records that a stateful task appends are spread over its changelog partitions; for a source topic that serves as
-changelog, the committed offsets grow (`assignor.clients.client_state`). A request of the leader that failed in the
-recording also fails in each forecast rebalance.
+In the later rebalances of a forecast, the internal topics that the first rebalance created exist, and the changelogs
+have grown. The records that a stateful task appends are divided equally among its changelogs. For a source topic that
+serves as a changelog, the appended records increase the committed offset instead of the end offset
+(`assignor.clients.client_state`). If a request of the leader failed in the recording, the request also fails in each
+rebalance of the forecast.
 
-A member's bytes are decoded once, and encoded again for every rebalance with the member's present tasks and offset
-sums. ConsumerProtocol version, endpoint, tags, topics, rack and process id stay as recorded. The unique field of a
-subscription is incremented for each rebalance. A member whose assignment says that all members support a higher version
-uses this version from the next rebalance on. Source: `StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`.
+A member's bytes are decoded once. For every rebalance, the bytes are encoded again with the member's present tasks and
+offset sums. ConsumerProtocol version, endpoint, tags, topics, rack and process id stay as recorded. The unique field of
+a subscription is incremented for each rebalance. If an assignment shows that all members support a higher version, the
+member uses this version from the next rebalance on. Source: `StreamsPartitionAssignor.subscriptionUserData`,
+`onAssignment`.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ class RebalanceLeader:
         reported = {member_id: member.info.task_offset_sums for member_id, member in self._members.items()}
         ends = _recorded_ends(result.problem)
         members = first_members(result.problem, threads, active, reported, ends, self._model, self._past)
-        # the operator command to keep owned tasks applies to one rebalance only; a drain continues
+        # the operator command to keep owned tasks applies to one rebalance only; a drain applies to all rebalances
         later = replace(self._snapshot.steering, keeps_owned=False)
         self._snapshot = with_created(replace(self._snapshot, steering=later), result.created_topics)
         try:
@@ -115,8 +117,8 @@ class RebalanceLeader:
         )
 
     def _leader_misses(self, created: Iterable[str]) -> bool:
-        """True if the rebalance created topics that the group reads, so that the metadata of the leader's consumer
-        lacks these topics. When the created topics appear in the metadata, the consumer requests another rebalance
+        """True if the metadata of the leader's consumer lacks topics that the group reads, because the rebalance
+        created these topics. The consumer requests another rebalance when its metadata has the created topics
         (`ConsumerCoordinator.rejoinNeededOrPending`). A leader that is not a member of the group has no consumer.
         """
         read = {topic for each in self._snapshot.topology.subtopologies for topic in each.source_topics}
@@ -129,7 +131,7 @@ def _past(snapshot: RebalanceSnapshot, as_recorded: RebalanceSnapshot) -> Past:
     if gone:
         alive = {member.process for member in recorded_members(snapshot.members).values()}
         for member_id, member in gone.items():
-            # the tasks of a removed member whose bytes cannot be decoded are not known
+            # if the bytes of a removed member cannot be decoded, the tasks of the member are not known
             with suppress(InputError, DecodeError):
                 owner = recorded_members({member_id: member})[member_id]
                 left_behind.update(() if owner.process in alive else _active(as_recorded, owner))
@@ -196,7 +198,7 @@ def _changelogs(snapshot: RebalanceSnapshot) -> frozenset[str]:
 
 
 def _appended(snapshot: RebalanceSnapshot, ends: ChangelogEnds, now_ms: int) -> tuple[_Appended, _Appended]:
-    """Returns the numbers of records appended to changelogs, and to source topics that serve as changelogs."""
+    """Returns the numbers of appended records, first of changelogs, then of source topics that serve as changelogs."""
     changelogs: dict[str, dict[int, int]] = {}
     committed: dict[str, dict[int, int]] = {}
     topics_of: dict[int, tuple[list[str], frozenset[str]]] = {
@@ -227,7 +229,7 @@ def _committed(offsets: tuple[int | None, ...], more: Mapping[int, int]) -> tupl
 
 @dataclass(slots=True)
 class RecordedMember:
-    """A member of a forecast. Owned partitions, version, generation and unique field change at each rebalance; all
+    """A member of a forecast. Owned partitions, version, generation and unique field change at each rebalance. All
     other fields stay as recorded.
     """
 

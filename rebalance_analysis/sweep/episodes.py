@@ -1,13 +1,15 @@
 """The episodes of recorded groups: the rebalances from which forecasts start.
 
-An episode is the first rebalance of a group, and each rebalance whose processes, or threads per process, differ from
-those of the previous rebalance: an instance joined, left, was killed or was restarted. All other recorded rebalances
-are follow-ups or probing rebalances, which the forecast computes itself. A placement problem is an episode of its
-chain. A placement problem without a chain is the only episode of a group.
+The first rebalance of a group is an episode. Each rebalance whose processes or numbers of threads differ from those of
+the previous rebalance is also an episode. The cause of such a difference is that an instance joined, left, was killed
+or was restarted. All other recorded rebalances are follow-ups or probing rebalances, which the forecast computes
+itself. Each placement problem of a chain is an episode of this chain. A placement problem without a chain is a group
+with one episode.
 
 The driver writes the lines of all chunks, compressed, into one spool file, and the workers read this file. So a chunk
 has a position in the spool file instead of the lines. The spool file is in the output directory, which every executor
-can read. A record of the spool file is a length in four bytes (big-endian), then the line, compressed by zlib.
+can read. A record of the spool file has the length of the compressed line in four bytes (big-endian), and then the
+line, compressed by zlib.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ class GroupEpisodes:
 @dataclass(frozen=True, slots=True)
 class Episodes:
     """The episodes of all groups. `groups`: the episodes of each group, sorted by group id. `rejects`: unusable lines
-    in blocks of LINES_A_CHUNK; `read_rejects` reads a block.
+    in blocks of LINES_A_CHUNK. `read_rejects` reads a block.
 
     `digest`: the SHA-256 of the spool file, which identifies its lines.
     """
@@ -64,8 +66,8 @@ class Episodes:
 
 
 class _Candidate(NamedTuple):
-    """A rebalance that may be an episode. `shape`: a digest of processes and threads; None for a placement problem,
-    which is always an episode.
+    """A rebalance that may be an episode. `shape`: a digest of the processes and their numbers of threads; None for a
+    placement problem, which is always an episode.
     """
 
     generation: int
@@ -172,7 +174,7 @@ class SpooledLines:
 
 @dataclass(frozen=True, slots=True)
 class SpooledRecord:
-    """The position and length of one record of a spool file; the length includes the four bytes before the line."""
+    """The position and length of one record of a spool file. The length includes the four bytes before the line."""
 
     offset: int
     length: int
@@ -191,7 +193,7 @@ class SpoolWriter:
         return self._end
 
     def digest(self) -> str:
-        """Returns the SHA-256 of all written bytes: equal lines in equal order give equal digests."""
+        """Returns the SHA-256 of all written bytes. Equal lines in equal order give equal digests."""
         return self._sha256.hexdigest()
 
     def add(self, line: bytes) -> SpooledRecord:

@@ -1,10 +1,11 @@
-"""The Pareto front as a picture: time to stable against moves; the colour of a mark shows standbys, its size the skew.
+"""The Pareto front as a picture of time to stable against moves. A mark shows standbys by its colour, and the skew by
+its size.
 
-A mark's number refers to the same combinations in the table and in the key beside the plot. Points of the front with
-equally many standbys are joined by a line: along the line, a shorter time costs more moves. The picture shows points
-off the front as faint marks; a point of the front dominates each of them.
+The number of a mark stands for the same combinations as in the table and in the key beside the plot. A line joins the
+points of the front with the same number of standbys. Along a line, a shorter time costs more moves. Points that are
+dominated by a point of the front are shown as faint marks.
 
-Labels do not cover marks or other labels, if there is room. All lengths in this module are in typographic points.
+If there is room, labels cover neither marks nor other labels. All lengths in this module are in typographic points.
 """
 
 from __future__ import annotations
@@ -123,8 +124,8 @@ class _Sizes:
         return _SMALL if low == high else _SMALL + (_LARGE - _SMALL) * (skew - low) / (high - low)
 
     def handles(self, axes: Axes) -> list[PathCollection]:
-        """Returns the legend entries for mark sizes: one for every skew if there are few, else for the lowest, the
-        middle and the highest skew.
+        """Returns the legend entries for mark sizes. There is an entry for every skew, or, if there are many, for the
+        lowest, the middle and the highest skew.
         """
         few = len(self.skews) <= _FEW_LEVELS
         shown = self.skews if few else [self.skews[0], self.skews[len(self.skews) // 2], self.skews[-1]]
@@ -226,7 +227,7 @@ def _point(total: CombinationTotal) -> _Point:
 
 
 Mark = tuple[float, float, float]
-"""A mark as (x, y, radius)."""
+"""A mark as a tuple of x, y and radius."""
 
 _GAP = 3.0
 _DIRECTIONS = 16
@@ -262,8 +263,8 @@ class _Box(NamedTuple):
 def place_labels(
     texts: Sequence[str], marks: Sequence[Mark], obstacles: Sequence[Mark], font_size: float
 ) -> list[Label]:
-    """Places one label for each mark, in the order of the marks: at the nearest free position, or, if no position is
-    free, at the position where the label covers the smallest area.
+    """Places one label for each mark, in the order of the marks. A label is placed at the nearest free position. If no
+    position is free, the label is placed where it covers the smallest area.
 
     `obstacles`: marks without a label.
     """
@@ -277,8 +278,9 @@ def place_labels(
 
 
 def _best(text: str, mark: Mark, marks: Sequence[Mark], taken: Sequence[_Box], font_size: float) -> tuple[Label, _Box]:
-    """Returns the best position of a label. A position is better if the label covers less area, then if it is nearer to
-    its own mark than to any other mark, then if it is nearer to its mark than another position.
+    """Returns the best position of a label. A position where the label covers less area is better. If the areas are
+    equal, a position nearer to the label's own mark than to all other marks is better. If positions are still equal,
+    the position nearest to the label's own mark is best.
     """
     x, y, radius = mark
     reach = radius + _GAP + _RINGS * font_size + len(text) * font_size
@@ -305,7 +307,7 @@ def _box(text: str, x: float, y: float, font_size: float) -> _Box:
 
 
 def _places(text: str, radius: float, font_size: float) -> Iterator[tuple[float, float]]:
-    """Yields label positions around the mark, ring by ring from the inside; each ring starts at the upper right."""
+    """Yields label positions around the mark, ring by ring from the inside. Each ring starts at the upper right."""
     half_width, half_height = len(text) * font_size * _LETTER_WIDTH / 2, font_size / 2
     for ring in range(_RINGS):
         away = radius + _GAP + ring * font_size

@@ -1,6 +1,7 @@
 """The output of a sweep: a table of the Pareto front, a table of all combinations, and the document in `front.json`.
 
-Combinations of the front with equal results share a line: `max.warmup.replicas` 4 to 16 may all give the same result.
+Combinations of the front with equal results share a line. For example, `max.warmup.replicas` 4 to 16 may all give one
+result.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ _STAR = "*"
 
 def front_table(result: SweepResult) -> Group:
     """Returns the table of the Pareto front, sorted by time to stable. A star marks Kafka's defaults, and a note below
-    the table explains the star. If Kafka's defaults are not on the front, a separate line below the table shows them.
+    the table explains the star. If Kafka's defaults are not on the front, a separate line below the table shows the
+    defaults.
     """
     blocks = alike_on_front(result)
     table = _table(result, _MEASURES)
@@ -76,7 +78,7 @@ def full_table(result: SweepResult) -> Group:
 
 
 def _table(result: SweepResult, measures: tuple[str, ...]) -> Table:
-    """Returns a table with columns and no rows. The first column is for the mark (such as a star) of a row."""
+    """Returns a table with columns and no rows. The first column has the mark of a row, such as a star."""
     table = plain_table()
     table.add_column("", justify="right" if measures is _MEASURES else "left")
     for heading in (*(key.replace(".", ".\n") for key in result.grid.keys), *_headings(result, measures)):
@@ -156,8 +158,8 @@ _ASSIGNORS_END = "TaskAssignor"
 
 @dataclass(frozen=True, slots=True)
 class AlikeCombinations:
-    """Combinations of the front with equal results: the product of `values`, which has some values of each axis, in the
-    order of the axis. `numbers`: the numbers of the combinations.
+    """Combinations of the front with equal results. The combinations are the product of `values`. `values`: some values
+    of each axis, in the order of the axis. `numbers`: the numbers of the combinations.
     """
 
     numbers: tuple[int, ...]

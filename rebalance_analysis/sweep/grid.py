@@ -1,9 +1,9 @@
 """The grid of a sweep: `--grid max.warmup.replicas=1..16,num.standby.replicas=0..2` as axes and their combinations.
 
-An axis is a config under Kafka's dotted name, or `assignor`. The values of an axis are ranges of whole numbers such as
-`1..16` or `1..16:3` (every third), or single values, separated by bars: `1..4|8|16`. A comma in `--grid` separates two
-axes. Combinations are numbered as in nested loops with the first axis outermost, so a number names the same combination
-in every run.
+An axis is a config under Kafka's dotted name, or `assignor`. The values of an axis are separated by bars, such as
+`1..4|8|16`. Each part between bars is a single value, or a range of whole numbers such as `1..16` or `1..16:3` (every
+third number). A comma in `--grid` separates two axes. Combinations are numbered in the order of nested loops, with the
+first axis as the outermost loop. So a number means the same combination in every run.
 """
 
 import math
@@ -30,8 +30,8 @@ _TEXT_KEYS = (ASSIGNOR, RACK_AWARE_ASSIGNMENT_STRATEGY, RACK_AWARE_ASSIGNMENT_TA
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a grid. `values`: the values without duplicates, in the given order; either all are whole numbers or
-    all are text.
+    """One axis of a grid. `values`: the values without duplicates, in the given order. Either all values are whole
+    numbers, or all values are text.
     """
 
     key: str
@@ -103,8 +103,7 @@ def parse_grid(texts: Sequence[str]) -> Grid:
 
 def _axis(text: str) -> Axis:
     key, equals, written = (part.strip() for part in text.partition("="))
-    # characters that cannot be printed would garble the error message, and no valid key or value contains such
-    # characters
+    # refuse characters that cannot be printed: no valid key or value has them, and they would garble the error message
     if not equals or not key or not text.isprintable():
         raise InputError(f"an axis is key=values, such as max.warmup.replicas=1..16, not {_shown(text)}", GRID_OPTION)
     values: dict[Value, None] = {}
@@ -138,7 +137,7 @@ def _values(key: str, piece: str) -> Sequence[Value]:
     for value in (
         last,
         *((0,) if 0 in values else ()),
-    ):  # valid values form an interval, except for the zero of replication.factor
+    ):  # check the last value, and 0: only for replication.factor is there an invalid value, 0, between valid values
         _check(key, value)
     return values
 

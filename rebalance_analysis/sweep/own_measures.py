@@ -1,12 +1,12 @@
-"""A user's own measures of a sweep: each measure is a function, `module:function`, and adds a column to the results.
+"""A user's own measures of a sweep. Each measure is a function, named `module:function`, and adds a column to the
+results.
 
-A measure function gets the input of the last rebalance of a forecast and the active tasks that this rebalance placed on
-each process, and returns a number:
+A measure function returns a number. The arguments of a measure function are the input of the last rebalance of a
+forecast, and the active tasks that the rebalance placed on each process.
 
     def busiest_thread(application_state: ApplicationState, active: Mapping[ProcessId, frozenset[TaskId]]) -> float
 
-The module of a measure function is also searched for in the directory where the command was started, as for a user's
-own assignor.
+As for a user's own assignor, the module of a measure function may be in the directory where the command was started.
 """
 
 import os
@@ -28,7 +28,7 @@ OwnMeasure = Callable[[ApplicationState, Mapping[ProcessId, frozenset[TaskId]]],
 @dataclass(frozen=True, slots=True)
 class OwnMeasures:
     """The user's own measures. `names`: the names of the functions, as module:function. `directory`: the directory
-    where the command was started; the path of this directory is part of the work that worker processes receive.
+    where the command was started. Worker processes receive the path of `directory` as part of the work.
     """
 
     names: tuple[str, ...] = ()

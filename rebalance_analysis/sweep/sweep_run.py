@@ -1,4 +1,4 @@
-"""Runs a sweep: gathers the episodes, runs one job of forecasts, then computes and draws the Pareto front."""
+"""Runs a sweep: gathers the episodes, runs a job of forecasts, and then computes and draws the Pareto front."""
 
 import os
 from collections.abc import Iterable
@@ -47,7 +47,7 @@ class SweepOrder:
 
 @dataclass(frozen=True, slots=True)
 class FinishedSweep:
-    """A sweep that is complete. `plot`: the path of the picture of the front; `forecasts`: the number of forecasts."""
+    """A sweep that is complete. `plot`: the path of the picture of the front. `forecasts`: the number of forecasts."""
 
     result: SweepResult
     outcome: RunOutcome

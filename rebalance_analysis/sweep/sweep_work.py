@@ -1,9 +1,9 @@
 """The work of a sweep on one chunk: forecasts some combinations from every episode of one group, and makes a result row
 for each combination.
 
-A chunk takes about half a second, as in all jobs (`spark_engine.batch.work`): a forecast has some tens of rebalances.
-All episodes of one result row are in one chunk, so a group of very many episodes has chunks of one combination, which
-take longer.
+A chunk takes about half a second, as in all jobs (`spark_engine.batch.work`). A chunk has few forecasts, because a
+forecast has some tens of rebalances. All episodes of a result row are in one chunk. So the chunks of a group with very
+many episodes have one combination each, and take longer.
 """
 
 import time
@@ -59,7 +59,7 @@ SweepChunk = CombinationsOfGroup | RejectedLines
 
 
 class _Episode(NamedTuple):
-    """An episode of a group. `start`: the recorded rebalance with the changes that are common to all combinations."""
+    """An episode of a group. `start`: the recorded rebalance with the changes that apply to all combinations."""
 
     recorded: Recorded
     start: Recorded
@@ -67,8 +67,8 @@ class _Episode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SweepWork:
-    """The work of a sweep. For each forecast, `changes` are applied to the episode first, then the changes of the
-    combination.
+    """The work of a sweep. In each forecast, `changes` are applied to the episode first, and the changes of the
+    combination after them.
     """
 
     grid: Grid
@@ -90,7 +90,7 @@ class SweepWork:
                 yield ChunkOutput(pa.RecordBatch.from_pylist(self._rows(chunk), self.schema))
 
     def _rows(self, chunk: CombinationsOfGroup) -> list[dict[str, object]]:
-        """Returns the result rows of a chunk. Each episode is parsed once for all combinations; only one episode is in
+        """Returns the result rows of a chunk. Each episode is parsed once for all combinations. Only one episode is in
         memory at a time.
         """
         combinations = [self.grid.combination(number) for number in range(chunk.first, chunk.first + chunk.lines)]
@@ -140,7 +140,7 @@ class SweepWork:
 
 
 def sweep_plan(work: SweepWork, episodes: Episodes, identity: dict[str, object]) -> Plan[SweepChunk]:
-    """Plans the chunks of a sweep: the chunks of each group, with all combinations in order, and then the chunks of
+    """Plans the chunks of a sweep. The chunks of each group, with all combinations in order, come before the chunks of
     rejects.
     """
     chunks: list[SweepChunk] = []

@@ -1,10 +1,9 @@
-"""The results of a sweep: the result row of a group's episodes under one combination, the totals of each combination
-over all groups, and the combinations on the Pareto front.
+"""The results of a sweep: result rows of groups, totals of combinations over all groups, and the Pareto front.
 
-The Pareto front compares time to stable and moves (less is better), standbys (more is better), skew and traffic across
-racks (less is better). Traffic across racks counts only groups whose racks are known under every combination. A point
-is on the Pareto front unless another point is at least as good in every measure and better in one or more measures. A
-combination under which some episode never becomes stable is not on the front.
+The Pareto front compares five measures: time to stable, moves, standbys, skew, and traffic across racks. More standbys
+are better. For all other measures, less is better. Traffic across racks counts only groups whose racks are known under
+every combination. A point is on the Pareto front unless another point is at least as good in every measure and better
+in one or more measures. A combination under which some episode never becomes stable is not on the front.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -62,8 +61,8 @@ class CombinationTotal:
 
     @property
     def point(self) -> Vector | None:
-        """The vector of time to stable, moves, standbys, skew and traffic across racks. In each number less is better,
-        so the number of standbys is negative.
+        """The vector of time to stable, moves, standbys, skew and traffic across racks. Less is better for each number,
+        so the number of standbys is negated.
         """
         if self.time_to_stable_ms is None:
             return None
@@ -75,8 +74,8 @@ class SweepResult:
     """The result of a sweep. `totals`: the totals of all combinations, in the order of their numbers. `front`: the
     numbers of the combinations on the front, sorted by time to stable. `defaults`: the number of the combination of
     Kafka's defaults; None if the grid does not contain this combination. `beats_defaults`: the number of the first
-    combination on the front that beats Kafka's defaults; None if the defaults are on the front or not in the grid, and
-    if the front is empty.
+    combination on the front that beats Kafka's defaults. `beats_defaults` is None if the front is empty, and if the
+    defaults are on the front or not in the grid.
     """
 
     grid: Grid
@@ -129,8 +128,8 @@ def sweep_result(grid: Grid, batches: Iterable[pa.RecordBatch], own_measures: tu
 
 
 def _reads_of(table: pa.Table, groups: list[str]) -> dict[int, int]:
-    """Returns the reads across racks by combination, summed over `groups`. The racks of `groups` are known under every
-    combination.
+    """Returns the reads across racks by combination, summed over `groups`. `groups` are the groups whose racks are
+    known under every combination.
     """
     known = table.filter(pc.is_in(table["group_id"], pa.array(groups, pa.string())))
     sums = known.group_by("combination").aggregate([(_READS, "sum")]).to_pylist()
@@ -161,11 +160,10 @@ def _beats(totals: Sequence[CombinationTotal], front: Sequence[int], defaults: i
 
 
 def pareto_front(points: Sequence[Vector]) -> list[int]:
-    """Returns the indices of the points on the front, ascending. Equal points are either all on the front or all off
-    the front.
+    """Returns the indices of the points on the front, ascending. Of equal points, either all or none are on the front.
 
-    In sorted order, only an earlier point can dominate a point, and every dominated point is dominated by a point of
-    the front. So finding the front of n points needs n * (size of the front) comparisons.
+    In sorted order, only an earlier point can dominate a point. Each dominated point is dominated by a point of the
+    front. So finding the front of n points needs n * (size of the front) comparisons.
     """
     kept: list[Vector] = []
     for point in sorted(set(points)):
@@ -204,8 +202,8 @@ _AFTER_AXES = (
 
 
 def schema_of(axes: Sequence[Axis], own_measures: Sequence[str] = ()) -> pa.Schema:
-    """Returns the columns of the result rows. Each axis and each of the user's own measures has a column with its name;
-    the name of an axis contains dots.
+    """Returns the columns of the result rows. Each axis and each of the user's own measures has a column. The column's
+    name is the name of the axis, which has dots, or of the measure.
     """
     values = tuple((axis.key, pa.int64() if axis.is_number else pa.string()) for axis in axes)
     return pa.schema([*_BEFORE_AXES, *values, *_AFTER_AXES, *((name, pa.float64()) for name in own_measures)])
@@ -215,12 +213,14 @@ def schema_of(axes: Sequence[Axis], own_measures: Sequence[str] = ()) -> pa.Sche
 class EpisodeTotals:
     """The totals over all episodes of one group under one combination.
 
-    Times are in milliseconds. `time_to_stable_max_ms` and `skew` are the highest values of an episode; all other
+    Times are in milliseconds. `time_to_stable_max_ms` and `skew` are the highest values of an episode. All other
     numbers of EpisodeTotals are sums. `stateful_tasks`, `standbys` and `cross_rack_reads` are counted at the end of
-    each episode; `cross_rack_reads` counts only the `racks_known` episodes whose racks are known. `coverage_sum` is the
-    sum over `coverages` episodes; a result row has the mean. An episode that could not be forecast counts in `episodes`
-    only; `error` is the first error of an episode. `own_sums`: the sums of the user's own measures over the `measured`
-    episodes; a result row has the means of these measures, or null if `measured` is 0.
+    each episode. `cross_rack_reads` counts only episodes whose racks are known. `racks_known`: the number of episodes
+    whose racks are known. `coverage_sum`: the sum of the standby coverages. `coverages`: the number of episodes in
+    `coverage_sum`. A result row has the mean of the standby coverages. An episode that could not be forecast counts
+    only in `episodes`. `error`: the first error of an episode. `own_sums`: the sums of the user's own measures.
+    `measured`: the number of episodes in `own_sums`. A result row has the means of the user's own measures, or null if
+    `measured` is 0.
     """
 
     episodes: int = 0

@@ -1,7 +1,8 @@
-"""Runs a recorded rebalance under other conditions: `Changes` has the changed conditions, `changed` applies the
-changes, and `difference` compares two results.
+"""Runs a recorded rebalance under other conditions. `Changes`: the changed conditions. `changed` applies the changes.
+`difference` compares two results.
 
-The changed rebalance is decided by the code that leads a real group (`rebalance_analysis.rerun`), not estimated.
+The result of the changed rebalance is not an estimate: the code that leads a real group decides it
+(`rebalance_analysis.rerun`).
 """
 
 from rebalance_analysis.what_if.changed_rebalance import changed as changed

@@ -1,9 +1,9 @@
-"""`changed` returns a recorded line as the leader would have received it under other conditions; `changed_document`
-converts this line to a document.
+"""`changed` returns a recorded line as the leader would have received it under other conditions. `changed_document`
+returns such a line as a document.
 
 Changes are applied in this order: assignor and configs, topology and partition counts, removed instances, threads,
-tags, added instances, lags. So the changes of threads and tags apply to recorded instances only; the definition of an
-added instance has its threads and tags.
+tags, added instances, lags. So changes of threads and tags apply to recorded instances only. An added instance gets its
+threads and tags from its own definition.
 """
 
 import json
@@ -42,11 +42,11 @@ def changed(recorded: RecordedPlacement, changes: Changes) -> RecordedPlacement:
 @overload
 def changed(recorded: Recorded, changes: Changes) -> Recorded: ...
 def changed(recorded: Recorded, changes: Changes) -> Recorded:
-    """Returns the line with its input changed and without output; `Changes()` leaves the input as it is.
+    """Returns the line with its input changed and without output. `Changes()` does not change the input.
 
-    Raises InputError if a change cannot be applied; the error names the field of `changes`, and the candidates if a
-    name matches no process or several. Raises NotBuiltYet for a config that needs a later release of this program, and
-    DecodeError if the bytes of a member that has to be changed cannot be decoded.
+    Raises InputError if a change cannot be applied. The error names the field of `changes`. If a name matches no
+    process or several, the error also names the candidates. Raises NotBuiltYet for a config that needs a later release
+    of this program. Raises DecodeError if a member has to be changed, but its bytes cannot be decoded.
     """
     if isinstance(recorded, RecordedRebalance):
         return replace(recorded, snapshot=_changed_snapshot(recorded.snapshot, changes), output=None)
@@ -76,7 +76,7 @@ def _with_members(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSna
     removed = remove_instances(group, changes.remove)
     leader = snapshot.leader_process_id
     if leader in removed:
-        # any process can lead; choosing the lowest id gives the same leader in every run
+        # any process can lead; choose the lowest id, so that the leader is the same in every run
         leader = min(group.processes())
     set_threads(group, changes.threads, ends, snapshot.application_id)
     set_tags(group, changes.tags)
@@ -104,7 +104,7 @@ def _log_ends(snapshot: RebalanceSnapshot) -> EndOffsetSums:
 def changed_document(recorded: RecordedRebalance | RecordedPlacement, changes: Changes) -> dict[str, object]:
     """Returns the result of `changed` as a rebalance/1 or placement/1 document, with the id of the recorded line and
     without output. The document of a rebalance gets the source `generated` and a note that lists the changes, so that
-    it is not mistaken for a recording.
+    the document is not mistaken for a recording.
     """
     if isinstance(recorded, RecordedPlacement):
         return {**_placement(recorded), "meta": {"what_if": changes_document(changes)}}

@@ -1,12 +1,12 @@
 """The changes of a what-if: configs, instances, threads, tags, partitions, topology, lags, assignor.
 
-A process is named by its id, client id, group instance id or member id, or by the prefix of one of these ids, if only
-one process matches the name; `*` names all processes. `Changes` have a JSON form, which is sent over HTTP and is part
-of the note in a changed recording.
+The name of a process is its id, or the client id, group instance id or member id of one of its members. A prefix of
+such an id is a name, too, if it matches only one process. The name `*` stands for all processes. `Changes` have a JSON
+form, which is sent over HTTP and is part of the note in a changed recording.
 
-The functions `typed_...` parse changes that users type, in options and in forms: `3x4`, `P=2`, `P/0_3=5000`. The
-parameter `where` is the name of the option for error messages; `where` is empty for a web form, which shows the error
-next to the field.
+The functions `typed_...` parse changes such as `3x4`, `P=2` and `P/0_3=5000`, which users type in options and forms.
+The parameter `where` is the name of the option for error messages. For a web form, which shows the error next to the
+field, `where` is empty.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -37,7 +37,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class AddedInstances:
-    """A number (`count`) of new processes, each with `threads` stream threads, the client tags `tags`, and no state."""
+    """`count` new processes, each with `threads` stream threads, the client tags `tags`, and no state."""
 
     count: int
     threads: int = 1
@@ -46,13 +46,13 @@ class AddedInstances:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The changes of a what-if. Every field is optional; `Changes()` changes nothing.
+    """The changes of a what-if. Every field is optional. `Changes()` changes nothing.
 
     `configs`: config values by dotted names, which override the recorded values. `remove`: processes to remove with all
     their tasks. `threads`: the new number of stream threads of a process. `tags`: client tags to add to a process or to
     override. `partitions`: new partition counts of input topics. `topology`: the topology that replaces the recorded
-    topology. `lags`: new lags in records by task (for every process that reported the task) or by `process/task` (for
-    one process); a task that is reported as running stays running.
+    topology. `lags`: new lags in records. The key is a task (for every process that reported the task) or
+    `process/task` (for one process). A task that is reported as running stays running.
     """
 
     assignor: str | None = None
@@ -67,7 +67,7 @@ class Changes:
 
 
 MAX_INSTANCES = 10_000
-"""The largest allowed number of added instances, and of threads of an instance. Real groups are far smaller; the limit
+"""The largest allowed number of added instances, and of threads of an instance. The limit is far above real groups, and
 protects against documents from untrusted callers.
 """
 
@@ -84,8 +84,8 @@ def changes_document(changes: Changes) -> dict[str, object]:
 
 
 def changes_from_document(document: object, where: str = "changes") -> Changes:
-    """Parses changes from a document. Raises InputError with the path of the invalid value. Does not check that the
-    named processes exist: `changed` checks this later.
+    """Parses changes from a document. Raises InputError with the path of the invalid value. The existence of the named
+    processes is checked later, by `changed`.
     """
     fields = Fields(document, where, (), _FIELDS)
     return Changes(
@@ -132,7 +132,7 @@ def _as_added(value: object, where: str) -> AddedInstances:
 
 
 def _as_each(read: Callable[[object, str], Value]) -> Callable[[object, str], dict[str, Value]]:
-    """Returns a function that parses a JSON object, and that parses each value of the object with `read`."""
+    """Returns a function that parses a JSON object, each of whose values is parsed with `read`."""
     return lambda value, where: {key: read(each, at) for key, each, at in object_entries(value, where)}
 
 
@@ -171,8 +171,8 @@ def typed_threads(texts: Iterable[str], where: str) -> dict[str, int]:
 
 
 def typed_lags(texts: Iterable[str], where: str) -> dict[str, int]:
-    """Parses `TASK=N` texts for all processes and `P/TASK=N` for one process; TASK may be `*`. Raises InputError for a
-    text in another format.
+    """Parses `TASK=N` texts for all processes, and `P/TASK=N` texts for one process. TASK may be `*`. Raises InputError
+    for a text in another format.
     """
 
     def read(key: str, value: str) -> tuple[str, int]:
@@ -214,7 +214,7 @@ def typed_tag(text: str, where: str) -> tuple[str, str]:
 
 def typed_number(text: str, where: str) -> int:
     """Parses a whole number. The number may contain `_` and `,` as separators of digit groups. Raises InputError for a
-    text that is no whole number.
+    text that is not a whole number.
     """
     digits = text.replace("_", "").replace(",", "")
     if not text.isascii() or not digits.isdigit() or len(text) > 40:

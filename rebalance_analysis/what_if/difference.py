@@ -1,8 +1,8 @@
 """Compares two rebalances: the tasks with copies on other processes, the records to restore, and the restore time.
 
 `before` and `after` are results of this program's leader, not estimates. In `before` and `after`, the members own the
-same tasks when the rebalance begins. So a task can be on another process in `after` than in `before` without a move:
-`after` may keep the task on its owner, while `before` would have moved it.
+same tasks when the rebalance begins. A task whose process differs between `before` and `after` has not always moved in
+`after`. It is possible that `after` keeps the task on its owner, while `before` moved the task.
 """
 
 import math
@@ -22,8 +22,8 @@ RESTORE_RECORDS_PER_S = 100_000.0
 
 @dataclass(frozen=True, slots=True)
 class ComparedRebalance:
-    """One of two compared rebalances in numbers. `error`: the reason why no task was placed; None if tasks were placed.
-    `measures`: the measures of the rebalance; None if no task was placed.
+    """The numbers of one of two compared rebalances. `error`: the reason why no task was placed; None if tasks were
+    placed. `measures`: the measures of the rebalance; None if no task was placed.
 
     `records_by_process`: the number of records that each process has to read until all its copies have caught up; None
     if a lag is not known. `restore_s`: the restore time in seconds of the slowest process, with all its threads; None
@@ -40,11 +40,12 @@ class ComparedRebalance:
 
 @dataclass(frozen=True, slots=True)
 class TaskDifference:
-    """A task whose copies differ between two rebalances. `active_from`, `active_to`: the process of the active copy in
-    the first and in the second rebalance; None if the rebalance does not have the task.
+    """A task whose copies differ between two rebalances. `active_from`: the process of the active copy in the first
+    rebalance. `active_to`: the process of the active copy in the second rebalance. The value is None if the rebalance
+    does not have the task.
 
-    The lists of standbys do not contain warm-ups. `records`: the number of records that each copy in the second
-    rebalance has to restore, None if the number is not known; empty for a stateless task.
+    The lists of standbys do not contain warm-ups. `records`: maps each copy in the second rebalance to the number of
+    records to restore, or to None if this number is not known. `records` is empty for a stateless task.
     """
 
     task: TaskId
@@ -58,7 +59,7 @@ class TaskDifference:
 
     @property
     def active_is_elsewhere(self) -> bool:
-        """True if both rebalances have the task, active on different processes."""
+        """True if both rebalances have the task, and it is active on different processes."""
         return None not in (self.active_from, self.active_to) and self.active_from != self.active_to
 
 
@@ -66,9 +67,9 @@ class TaskDifference:
 class Difference:
     """The difference between two rebalances. `tasks`: the tasks whose copies differ between the rebalances, sorted;
     empty if one of the rebalances placed no tasks. The counts of a Difference compare the copies of the two rebalances
-    with each other. The measures of each rebalance compare the copies after the rebalance with the copies that the
-    members had before it. `processes_new`, `tasks_new`: processes and tasks that only the second rebalance has;
-    `processes_gone`, `tasks_gone`: processes and tasks that only the first rebalance has.
+    with each other. The measures of a rebalance compare the copies after the rebalance with the copies before the
+    rebalance. `processes_new`, `tasks_new`: processes and tasks that only the second rebalance has. `processes_gone`,
+    `tasks_gone`: processes and tasks that only the first rebalance has.
     """
 
     before: ComparedRebalance
@@ -207,12 +208,12 @@ def _records(problem: PlacementProblem, task: TaskId, copies: _TaskCopies) -> di
 
 @dataclass(frozen=True, slots=True)
 class ProcessCopies:
-    """The numbers of copies on one process. `active_kept`: active tasks that ran on this process before the rebalance;
-    `active_moved_in`: active tasks that ran on another process or on no process before.
+    """The numbers of copies on one process. `active_kept`: active tasks that ran on this process before the rebalance.
+    `active_moved_in`: active tasks that did not run on this process before the rebalance.
 
-    `standby_kept`: standbys of tasks of which the process had a copy before, in any role; `standby_new`: standbys of
-    tasks of which the process had no copy. Warm-ups are not standbys: `warm_ups` counts them. `threads`: the number of
-    stream threads.
+    `standby_kept`: standbys of tasks of which this process had a copy in any role before the rebalance. `standby_new`:
+    standbys of tasks of which this process had no copy. Warm-ups are counted in `warm_ups`, not as standbys. `threads`:
+    the number of stream threads.
     """
 
     process: ProcessId

@@ -1,7 +1,7 @@
 """Changes of the members of a group: removed and added instances, numbers of stream threads, and client tags.
 
-`OpenGroup` has the members of a snapshot with their bytes decoded. An unchanged member keeps its recorded bytes; a
-changed member is encoded again in its recorded versions.
+`OpenGroup` has the members of a snapshot, with decoded bytes. An unchanged member keeps its recorded bytes. A changed
+member is encoded again, in its recorded versions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rebalance_analysis.what_if.process_names import (
 
 def remove_instances(group: OpenGroup, names: Iterable[str]) -> frozenset[ProcessId]:
     """Removes processes from the group, and returns the removed processes. Raises InputError for a name that matches no
-    process or several, and if no process would be left.
+    process or several, and for a removal of all processes.
     """
     removed = removed_processes(names, group.names())
     for process, members in group.processes().items():
@@ -70,7 +70,7 @@ def set_tags(group: OpenGroup, asked: Mapping[str, Mapping[str, str]]) -> None:
 
 def add_instances(group: OpenGroup, application_id: str, asked: Iterable[AddedInstances]) -> None:
     """Adds instances without state. The members of an added instance subscribe to the topics of the recorded members.
-    Raises InputError if there is no member to copy.
+    Raises InputError if the group has no member that can be copied.
     """
     processes = group.processes()
     racks = [_rack_of(members) for members in processes.values()]
@@ -95,7 +95,7 @@ def _rack_of(members: Iterable[OpenMember]) -> str | None:
 
 
 def _empty_member(like: OpenMember, process: ProcessId, tags: Mapping[str, str], rack: str | None) -> OpenMember:
-    """Returns a new member that subscribes to the topics of `like` with its versions, and that has no endpoint."""
+    """Returns a new member without an endpoint, with the versions and the subscribed topics of the member `like`."""
     if tags:
         must_speak(like, FIRST_VERSION_WITH_CLIENT_TAGS, "client tags", "add_instances")
     info = SubscriptionInfo(like.info.version, like.info.latest_supported_version, process, client_tags=tags)
@@ -120,8 +120,8 @@ def _add_threads(
 
 
 def _with_state_of(first: OpenMember, gone: Sequence[OpenMember], ends: EndOffsetSums) -> OpenMember:
-    """Returns the first thread with the offset sums of the threads `gone` added: the state of removed threads stays on
-    disk, and the first thread of the process reports it.
+    """Returns the first thread of the process, with the offset sums of the removed threads `gone` added. The state of
+    removed threads stays on disk, and the first thread reports this state.
 
     The offset sum of a task that ran on a removed thread is the sum of the end offsets of its changelogs. If the first
     thread's subscription version has no offset sums, each added offset sum is UNKNOWN_OFFSET_SUM.
@@ -152,7 +152,7 @@ class OpenMember:
 
 
 class OpenGroup:
-    """The members of a group, in the order in which the leader received them. Methods change the group in place;
+    """The members of a group, in the order in which the leader received them. Methods change the group in place.
     `closed` returns the encoded members.
     """
 
@@ -178,7 +178,7 @@ class OpenGroup:
         return found
 
     def names(self) -> dict[ProcessId, list[str]]:
-        """Returns the names that identify each process: the names of its instance, and the ids of its members."""
+        """Maps each process to the names that identify it: the names of its instance, and the ids of its members."""
         return {
             process: [
                 name
@@ -215,8 +215,8 @@ def must_be_known(member: OpenMember, where: str) -> None:
 
 
 def must_speak(member: OpenMember, version: int, what: str, where: str) -> None:
-    """Raises InputError for a member whose subscription version is lower than `version`, because a lower version lacks
-    the feature `what`.
+    """Raises InputError if the member's subscription version is lower than `version`, because it then lacks the feature
+    `what`.
     """
     must_be_known(member, where)
     if member.info.version < version:

@@ -1,7 +1,7 @@
 """Changes of task lags, in the members of a group and in a placement problem.
 
-A member's lag is set through the offset sum that the member reports: the sum of the changelogs' end offsets minus the
-lag. The changes leave a task that is reported as running unchanged.
+To set a member's lag, the offset sum that the member reports is set to the sum of the changelogs' end offsets minus the
+lag. A task that is reported as running is not changed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ _TASKS_SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class _AskedLags:
-    """The lags that a user wants to set. `of_process`: lags by process and task; `of_all`: lags by task for every
+    """The lags that a user wants to set. `of_process`: lags by process and task. `of_all`: lags by task, for every
     process. The task None stands for every task.
     """
 
@@ -31,8 +31,8 @@ class _AskedLags:
 
     def lag(self, process: ProcessId, task: TaskId, *, reported: bool) -> int | None:
         """Returns the most specific lag that the user set for a task of a process; None if the user set no lag for it.
-        `reported`: True if the process reported the task; for a task that the process did not report, only a lag for
-        this process and task counts.
+        `reported`: True if the process reported the task. If the process did not report the task, only a lag for this
+        process and task is used.
         """
         own = self.of_process.get(process, {})
         if task in own:
@@ -48,9 +48,9 @@ class _AskedLags:
 
 
 def set_group_lags(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSums) -> None:
-    """Sets the lags in the members of a group. Raises InputError for unknown or ambiguous names, for tasks that are not
-    stateful tasks of the rebalance, for members whose subscription version has no offset sums, and if the end offsets
-    of the changelogs are not known.
+    """Sets the lags in the members of a group. Raises InputError for unknown or ambiguous names, and for tasks that are
+    not stateful tasks of the rebalance. Raises InputError, too, if a member's subscription version has no offset sums,
+    or if the changelogs' end offsets are not known.
     """
     if not ends.known:
         raise InputError("the end offsets of this rebalance are not known, so no lag can be set", "lags")
@@ -75,8 +75,8 @@ def set_group_lags(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSu
 
 
 def client_with_lags(client: PlacementClient, asked: _AskedLags, stateful: Iterable[TaskId]) -> PlacementClient:
-    """Returns a client of a placement problem with changed lags. A client that had no copy of a task gets a standby of
-    the task if the user set a lag of the task for this client.
+    """Returns a client of a placement problem with changed lags. If the user set a client's lag of a task, and the
+    client had no copy of the task, the client gets a standby of the task.
     """
     held = client.previous_active | client.previous_standby
     reported = dict(client.lags.reported)

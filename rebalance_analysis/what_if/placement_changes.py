@@ -1,4 +1,6 @@
-"""Applies changes to a placement problem, which has clients and lags, but no topics and no subscription bytes."""
+"""Applies changes to a placement problem. A placement problem has clients and lags, but no topics and no subscription
+bytes.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -26,8 +28,8 @@ Clients = dict[ProcessId, PlacementClient]
 
 
 def changed_problem(problem: PlacementProblem, changes: Changes) -> PlacementProblem:
-    """Applies all changes except those of assignor and configs to a placement problem. Raises InputError for a change
-    that cannot be applied.
+    """Applies all changes to a placement problem, except changes of the assignor and of configs. Raises InputError for
+    a change that cannot be applied.
     """
     if changes.partitions or changes.topology is not None:
         field = "partitions" if changes.partitions else "topology"
@@ -61,8 +63,8 @@ def _with_threads(client: PlacementClient, threads: int) -> PlacementClient:
 
 
 def _added(problem: PlacementProblem, clients: Clients, asked: Iterable[AddedInstances]) -> Iterator[PlacementClient]:
-    """Yields the clients of added instances. A new client has to restore every task in full: its lag of a task is the
-    largest lag of any client, which is the best estimate of the whole changelog.
+    """Yields the clients of added instances. A new client has to restore every task in full. Its lag of a task is the
+    largest lag of any client, which is the best estimate of the size of the changelog.
     """
     furthest = _furthest_lags(problem)
     racks = [client.rack for client in clients.values()]
@@ -83,8 +85,8 @@ def _furthest_lags(problem: PlacementProblem) -> Mapping[TaskId, int]:
 
 
 def _in_order(clients: Clients, recorded: Iterable[ProcessId]) -> Clients:
-    """Sorts the clients by the leader's Java hash order if the recorded clients are in hash order; otherwise the new
-    clients come last.
+    """Sorts all clients in the leader's Java hash order if the recorded clients are in this order. If the recorded
+    clients are not in hash order, puts the new clients last.
     """
     before = list(recorded)
     if clients.keys() == set(before) or hash_set_order(before, process_hash) != before:

@@ -1,7 +1,8 @@
-"""Names of processes that a user gives, labels of processes in texts and pictures, and ids and racks of new processes.
+"""Names of processes in a user's changes, labels of processes in texts and pictures, and ids and racks of new
+processes.
 
-Kafka breaks ties by process id, so new ids that were all higher (or lower) than the recorded ids would favour some
-placements. New ids are therefore hashes: equal inputs give equal ids, and the ids are spread evenly like random ids.
+Kafka breaks ties by process id. So new ids that are all higher, or all lower, than the recorded ids would favour some
+placements. New ids are therefore hashes, which are distributed like random ids, but are equal for equal inputs.
 """
 
 import hashlib
@@ -52,7 +53,7 @@ def by_process(
     """Returns the values that the user wants to set, by process. A value for one process overrides the value for all
     processes.
 
-    Raises InputError for a name that matches no process or several, and if two names match the same process.
+    Raises InputError for a name that matches no process or several, and for two names that match one process.
     """
     found: dict[ProcessId, Value] = {}
     if EVERY_PROCESS in asked:
@@ -69,8 +70,8 @@ def by_process(
 
 
 def removed_processes(names: Iterable[str], known: Mapping[ProcessId, Iterable[str]]) -> frozenset[ProcessId]:
-    """Returns the processes to remove. Raises InputError for a name that matches no process or several, and if no
-    process would be left.
+    """Returns the processes to remove. Raises InputError for a name that matches no process or several, and for a
+    removal of all processes.
     """
     removed = frozenset(process_called(name, known, "remove") for name in names)
     if len(removed) == len(known):
@@ -149,9 +150,9 @@ def _new_racks(racks: Iterable[str | None]) -> Iterator[str | None]:
     """Yields an endless sequence of racks for new instances, because a rack-aware strategy needs the rack of each
     instance. `racks`: the racks of the existing instances.
 
-    Each new instance is placed on the rack with the fewest instances, including new instances already placed; if
-    several racks have the fewest instances, on the first of them by name. So the instances are spread over racks as
-    evenly as possible. If no existing instance has a rack, a new instance has no rack.
+    Each new instance is placed on the rack with the fewest instances, among which earlier new instances count. If
+    several racks have the fewest instances, the first of these racks by name is used. So the instances are spread over
+    racks as evenly as possible. If no existing instance has a rack, a new instance has no rack.
     """
     instances = Counter(rack for rack in racks if rack is not None)
     while True:

@@ -1,8 +1,8 @@
 """Applies other partition counts and another topology to a snapshot.
 
-Kafka Streams does not allow a change of the partition count of an input topic for an application with state: the
-internal topics would have the wrong partition count, and each rebalance would fail until the application is reset. A
-what-if assumes that the application was reset and that the remaining tasks kept their state: internal topics have the
+Kafka Streams does not allow an application with state to get another partition count of an input topic. The internal
+topics would have the wrong partition count, and each rebalance would fail until the application is reset. A what-if
+assumes that the application was reset, but that the remaining tasks kept their state. Internal topics have the
 partition counts that they need, and new partitions are empty.
 """
 
@@ -35,7 +35,7 @@ def with_topics(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSnaps
     try:
         repartition = _needed_tasks(snapshot)
         snapshot = _with_internal_topics(snapshot, repartition.internal_topics)
-        # the new partition count can be lower than before if internal topics had too many partitions
+        # if internal topics had too many partitions, the new partition count can be lower than the recorded count
         tasks = _needed_tasks(snapshot)
     except KafkaError:
         return snapshot
@@ -44,8 +44,8 @@ def with_topics(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSnaps
 
 
 def _needed_tasks(snapshot: RebalanceSnapshot) -> GroupTasks:
-    """Returns the tasks that the leader would create if no internal topic existed. The internal topics of the returned
-    tasks have the partition counts that the user's changes need.
+    """Returns the tasks that the leader would create if no internal topic existed. So the partition counts of internal
+    topics are the counts that the user's changes need.
     """
     without_internal_topics = replace(snapshot, existing_internal_topics={}, failures=frozenset[str]())
     return make_tasks(without_internal_topics, gather_members(snapshot).versions, created={})
@@ -94,7 +94,7 @@ def _with_fixed_counts(topology: GroupTopology, fixed: Mapping[str, int]) -> Gro
 
 
 def _with_internal_topics(snapshot: RebalanceSnapshot, needed: Mapping[str, int]) -> RebalanceSnapshot:
-    """Sets the partition counts of existing internal topics; the rebalance creates the other internal topics."""
+    """Sets the partition counts of existing internal topics. The rebalance creates the missing internal topics."""
     ends = snapshot.changelog_end_offsets
     if ends is not None:
         ends = {topic: _resized_ends(snapshot, topic, offsets, needed) for topic, offsets in ends.items()}

@@ -1,10 +1,11 @@
 """Runs work in chunks, in processes of this machine or on Spark executors. Local processes and Spark executors give the
 same result.
 
-Each chunk's result is one Parquet part in the output directory. The process that runs a chunk writes the chunk's part
-under a temporary name, and renames the complete part. So progress is the number of rows in the existing parts, and a
-stopped run continues with the chunks that have no part. A chunk that runs twice, because its executor died, leaves one
-part. At the end of a run, the parts are merged in the order of the chunks, so the result does not depend on the engine.
+The result of each chunk is a Parquet file in the output directory: the part of the chunk. The process that runs a chunk
+writes the chunk's part under a temporary name, and renames the complete part. So the progress of a run is the number of
+rows in existing parts. A stopped run continues with the chunks that have no part. A chunk that runs twice, because its
+executor died, leaves one part. At the end of a run, the parts are merged in the order of the chunks, so the result does
+not depend on the engine.
 
 `work`: the interfaces and values of a run, its results and errors. `running`: runs a plan from start to end.
 `local_engine`, `spark_engine`, `worker`: run spans of chunks. `output_directory`, `parts`: the files of a run.
@@ -16,7 +17,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 RESULT_MARK, RESULT_FORMAT = "plan.json", "batch/1"
-"""The name and the `format` of the file that marks a directory with results of `replay` or `sweep`, not recordings."""
+"""The name, and the value of the key `format`, of a file that marks a directory. A marked directory has results of
+`replay` or `sweep`, not recordings.
+"""
 
 
 class Engine(StrEnum):
@@ -28,9 +31,9 @@ class Engine(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """The engine of a run and its options. `master`: Spark's master; `cores`: the number of processes of the local
-    engine, or None for one process on each core of the machine. `restart`: True to discard the files of an earlier run
-    in the output directory.
+    """The engine of a run and its options. `master`: Spark's master. `cores`: the number of processes of the local
+    engine; None for one process for each core of the machine. `restart`: True to discard the files of an earlier run in
+    the output directory.
     """
 
     engine: Engine = Engine.SPARK

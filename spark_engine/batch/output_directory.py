@@ -1,11 +1,11 @@
-"""The output directory of a run: its results, and the state from which a later run continues.
+"""The output directory of a run has the results of the run, and the state from which a later run continues.
 
-`plan.json` identifies the run and, when all parts are merged, marks it as finished. Before the merge, `parts/<digest>/`
-has the parts. The result of a run is `<rows_name>.parquet`, `rejects.jsonl` and `timings.parquet`. The driver holds a
-lock on the file `.lock` during the run. A file that this program did not write is never changed, and the directory of
-another run is refused. The name of the parts' directory is a digest of the plan, so that leftover processes of another
-run write to another directory. While a command runs, it spools inputs below the output directory (`spool_directory`);
-at the end, it adds a summary as JSON (`write_document`).
+`plan.json` identifies the run. When all parts are merged, `plan.json` also marks the run as finished. Before the merge,
+`parts/<digest>/` has the parts. The result of a run is `<rows_name>.parquet`, `rejects.jsonl` and `timings.parquet`.
+The driver holds a lock on the file `.lock` during the run. A file of another program is never changed. The output
+directory of another run is refused. The directory of the parts is named by a digest of the plan, so leftover processes
+of another run write to another directory. A command spools inputs below the output directory (`spool_directory`), and
+finally adds a summary as JSON (`write_document`).
 """
 
 import contextlib
@@ -29,7 +29,7 @@ COMPUTE_MS = "compute_ms"
 REJECTS_NAME = "rejects.jsonl"
 TIMINGS_NAME = "timings.parquet"
 TEMPORARY = ".tmp"
-"""The suffix of incomplete files. During a run, a directory with this suffix as its name has the spooled inputs."""
+"""The suffix of incomplete files. During a run, the directory `.tmp` has the spooled inputs."""
 _LOCK, _PARTS, _SPOOL = ".lock", "parts", "spool-"
 _SHOWN = 60
 _URL = re.compile(r"[A-Za-z][\w+.-]+:")
@@ -89,7 +89,7 @@ class OutputDirectory:
     def begin(self) -> None:
         """Writes the plan of this run, and creates the directory of its parts."""
         for file in self.path.glob(f".*{TEMPORARY}"):
-            if file.is_file():  # keep the directory of spooled inputs, which the present run uses
+            if file.is_file():  # keep the directory of spooled inputs, because the present run uses it
                 file.unlink(missing_ok=True)
         if _read_plan(self.path) is None:
             self._write_plan(None)
@@ -108,9 +108,7 @@ class OutputDirectory:
             )
 
     def clear(self) -> None:
-        """Removes the files that a run wrote to this directory, and no other files. Raises OSError if a file cannot be
-        removed.
-        """
+        """Removes only the files that a run wrote to this directory. Raises OSError if a file cannot be removed."""
         found = _read_plan(self.path)
         if found is None:
             return
@@ -139,7 +137,7 @@ def open_directory(path: Path, plan: Plan[ChunkT], *, restart: bool) -> Iterator
     with _usable(path):
         path.mkdir(parents=True, exist_ok=True)
         if _read_plan(path) is None:
-            _check_nothing_foreign(path)  # check before this program writes a lock file to the directory
+            _check_nothing_foreign(path)  # make this check before a lock file is written to the directory
         lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         _lock(lock, path)
@@ -186,8 +184,8 @@ def _lock(lock: int, path: Path) -> None:
 
 
 def _plan_document(plan: Plan[ChunkT]) -> dict[str, object]:
-    """The document that identifies a run, with the types of parsed JSON, so that the document can be compared with the
-    plan file of an earlier run.
+    """Returns the document that identifies a run. The values of the document have the types of parsed JSON, so that it
+    can be compared with the plan file of an earlier run.
     """
     document: dict[str, object] = json.loads(
         json.dumps(
@@ -228,8 +226,8 @@ def _check_nothing_foreign(path: Path) -> None:
 
 
 def _differences(found: Mapping[str, object], wanted: Mapping[str, object]) -> str:
-    """Returns the keys whose values differ, with the two values if they are short. Keys of `identity` are shown without
-    the prefix `identity`.
+    """Returns the keys whose values differ, and the two values of a key if the values are short. Keys of `identity` are
+    shown without the prefix `identity`.
     """
     flat_found, flat_wanted = _flat(found), _flat(wanted)
     texts = []
@@ -252,9 +250,10 @@ def _both(before: str, now: str) -> str:
 
 @contextlib.contextmanager
 def spool_directory(output: Path) -> Iterator[Path]:
-    """Creates a spool directory of this process below `output`, which executors can read. The end of the block removes
-    the spool directory, and removes `output` if this block created it and no run left files in it. The start of the
-    block removes spool directories of killed processes. Raises InputError if the spool directory cannot be created.
+    """Creates a spool directory of this process below `output`. Executors can read `output`. The end of the block
+    removes the spool directory. If the block created `output` and no run left files there, the end of the block also
+    removes `output`. The start of the block removes spool directories of killed processes. Raises InputError if the
+    spool directory cannot be created.
     """
     check_no_url(output)
     parent = output.absolute() / TEMPORARY
@@ -266,8 +265,8 @@ def spool_directory(output: Path) -> Iterator[Path]:
         spool.mkdir(parents=True)
         held = os.open(spool, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        # a file system that cannot lock a directory raises OSError here and in `_remove_abandoned`, so that
-        # `_remove_abandoned` removes no directory
+        # on a file system that cannot lock directories, flock raises OSError here and in `_remove_abandoned`, which
+        # then removes no directory
         with contextlib.suppress(OSError):
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield spool
@@ -282,7 +281,7 @@ def spool_directory(output: Path) -> Iterator[Path]:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Removes spool directories that no process has locked: the processes of these directories were killed."""
+    """Removes the spool directories that no process has locked, because their processes were killed."""
     for spool in parent.glob(f"{_SPOOL}*"):
         with contextlib.suppress(OSError):
             held = os.open(spool, os.O_RDONLY | os.O_CLOEXEC)

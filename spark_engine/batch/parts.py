@@ -2,19 +2,19 @@
 alone:
 
 - `00000012-256-0.parquet`: the part of chunk 12, with 256 rows and 0 rejects. A part appears once it is complete.
-- `00000012.rejects.jsonl`: the rejects of chunk 12, if any; written before the part.
-- `00000012.failed`: the error of the failed chunk 12, as JSON. `00000012.died-1`: a process that ran chunk 12 has died,
+- `00000012.rejects.jsonl`: the rejects of chunk 12, if any. The rejects of a chunk are written before its part.
+- `00000012.failed`: the error of the failed chunk 12, as JSON. `00000012.died-1`: a process died while it ran chunk 12,
   and chunk 12 was started again.
 - `started`: an empty file, which means that the first chunk of this run has begun.
 - `.00000012-….tmp`: an incomplete file that a killed process left behind.
 
-Files of a parts directory are not synced to disk: a part damaged by a power cut is detected and removed when it is
-read, and the next run writes it again.
+Files of a parts directory are not synced to disk. A part that a power cut damaged is detected and removed when it is
+read. The next run writes the part again.
 
 At the end of a run, `merge` makes the result files from the parts, in the order of the chunks. The bytes of the result
-files depend only on the rows: row groups have a fixed size that does not depend on the chunks, the compression is
-fixed, and the files have no times and no names of writers. Compute times are in a separate file, because they differ
-from run to run. A merge has one row group and one part in memory at a time.
+files depend only on the rows. Row groups and compression do not depend on the chunks, and the files have no times and
+no names of writers. Compute times are in a separate file, because they differ from run to run. A merge has one row
+group and one part in memory at a time.
 """
 
 import json
@@ -54,8 +54,8 @@ class Part:
 
 
 class PartsSeen:
-    """The content of a parts directory; callers refresh it repeatedly. For a file that is already known, a refresh
-    costs only a set lookup.
+    """The content of a parts directory, which callers refresh repeatedly. For each file that is already known, a
+    refresh only looks up the name in a set.
     """
 
     def __init__(self, directory: Path, chunks: Sequence[Chunk]) -> None:
@@ -94,7 +94,7 @@ class PartsSeen:
 
 
 def forget_last_run(directory: Path) -> None:
-    """Removes the files of the last run except the parts, so that failed chunks are retried."""
+    """Removes all files of the last run except the parts, so that failed chunks are retried."""
     for name in os.listdir(directory):
         if _FAILED.fullmatch(name) or _DIED.fullmatch(name) or name == STARTED or name.endswith(".tmp"):
             (directory / name).unlink(missing_ok=True)
@@ -105,7 +105,7 @@ def mark_started(directory: Path) -> None:
 
 
 def deaths(directory: Path, number: int) -> int:
-    """Records another death of a process that ran this chunk, and returns the number of deaths."""
+    """Records that a process died while it ran this chunk, and returns the number of deaths so far."""
     before = len([found for found in map(_DIED.fullmatch, os.listdir(directory)) if found and int(found[1]) == number])
     (directory / f"{number:08d}.died-{before + 1}").touch()
     return before + 1
@@ -124,7 +124,7 @@ def write_part(directory: Path, number: int, output: ChunkOutput) -> None:
 
 def write_failure(directory: Path, number: int, reason: str, fault: BaseException | None = None) -> None:
     """Writes the failure of a chunk. `fault`: the exception that the work raised. The stack trace of an AssignorFault
-    is left out, because the message of an AssignorFault is enough for the user.
+    is left out, because its message is enough for the user.
     """
     is_plain = fault is None or isinstance(fault, AssignorFault)
     trace = "" if is_plain else "".join(traceback.format_exception(fault))
@@ -170,7 +170,7 @@ def _reject_line(reject: Reject) -> str:
     line = json.dumps(document, ensure_ascii=False)
     try:
         line.encode()
-    except UnicodeEncodeError:  # the text has half a surrogate pair, which JSON allows but UTF-8 does not
+    except UnicodeEncodeError:  # the text has half of a surrogate pair; JSON allows this, but UTF-8 does not
         line = json.dumps(document)
     return f"{line}\n"
 
@@ -214,8 +214,8 @@ def _write_rows(file: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> No
 
 
 def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yields the rows of all tables again in contiguous tables of `ROWS_A_GROUP` rows; the last table may be
-    shorter.
+    """Yields the rows of all tables in tables of `ROWS_A_GROUP` rows with contiguous memory. The last table may have
+    fewer rows.
     """
     held: list[pa.Table] = []
     rows = 0

@@ -1,7 +1,8 @@
 """Runs a plan to its end in an output directory, with the local engine or with Spark.
 
-The steps of a run are: lock the output directory, find the finished chunks, run the other chunks in an engine while the
-driver counts new parts, merge the parts. A stopped run continues from the step in which it was stopped.
+A run has four steps. (1) Lock the output directory. (2) Find the finished chunks. (3) Run the other chunks in an
+engine, while the driver counts new parts. (4) Merge the parts. A stopped run continues from the step in which it was
+stopped.
 """
 
 import functools
@@ -33,12 +34,12 @@ _CHUNK_SHOWN = 200
 def run_plan(plan: Plan[ChunkT], directory: Path, run_by: EngineChoice, *, console: Console, title: str) -> RunOutcome:
     """Runs the chunks that have no part in `directory` yet, and merges all parts into the files of `RunOutcome`.
 
-    `run_by.cores`: the number of processes of the local engine; with Spark, the number of cores for which chunks are
-    divided into spans, or None to derive this number from the master. `console`: the console that shows the progress.
-    Ctrl-C ends the workers, keeps the parts, prints a line and is raised as KeyboardInterrupt.
+    `run_by.cores`: the number of processes of the local engine. With Spark, it is the number of cores for which chunks
+    are divided into spans, or None to derive this number from the master. `console`: the console that shows the
+    progress. On Ctrl-C, ends the workers, keeps the parts, prints a line and raises KeyboardInterrupt.
 
-    Raises InputError for an output directory that cannot be used (it has another run, has other files, is in use, or is
-    not writable), ChunksFailed, EngineFailed, PartsNotSeen, PartDamaged, and with Spark: SparkNotStarted, JavaNotFound.
+    Raises InputError for an output directory that has another run or other files, is in use, or is not writable. Raises
+    ChunksFailed, EngineFailed, PartsNotSeen and PartDamaged, and with Spark also SparkNotStarted and JavaNotFound.
     After any error of `run_plan`, a call with the same arguments continues with the missing chunks.
     """
     with open_directory(directory, plan, restart=run_by.restart) as output, RowsProgress(console, title) as progress:
@@ -100,8 +101,8 @@ def _engine(
 
 
 def _run(engine: AbstractContextManager[Wait], seen: PartsSeen, progress: RowsProgress) -> tuple[float, float]:
-    """Runs the engine until all chunks were tried, or until too many chunks failed. Returns the seconds from the start
-    of the first chunk to the end, and the seconds before the first chunk.
+    """Runs the engine until all chunks were tried, or until too many chunks failed. Returns two durations in seconds:
+    from the start of the first chunk to the end, and before the first chunk.
     """
     entered_s = time.monotonic()
     started_s: float | None = None
@@ -114,7 +115,7 @@ def _run(engine: AbstractContextManager[Wait], seen: PartsSeen, progress: RowsPr
                 started_s = began_s
             if started_s is not None:
                 progress.show(seen.rows + seen.rejects, seen.planned, seen.rejects)
-                # listing the directory takes at most `_POLL_SHARE` of the time, even on a slow file system
+                # even on a slow file system, at most the share `_POLL_SHARE` of the time is used to list the directory
                 pause_s = max(POLL_S, (time.monotonic() - began_s) / _POLL_SHARE)
         ended_s = time.monotonic()
         seen.refresh()

@@ -1,10 +1,10 @@
 """Runs spans of chunks on Spark executors: each span is one task.
 
-Parts are written to storage that is shared with the driver, so an executor that dies loses only the chunk that it was
-running. Spark gives the span of a dead executor to another executor, which continues with the chunks that have no part.
-An error in the work is written beside the parts and does not fail the Spark task. A Spark task fails if its executor is
-lost or if a chunk kills the process. `worker` counts and limits the deaths of processes; Spark's own limit of task
-failures is only for executors that cannot run Python at all.
+Parts are written to storage that is shared with the driver. So if an executor dies, only the chunk that it was running
+is lost. Spark gives the span of a dead executor to another executor, which continues with the chunks that have no part.
+An error of the work is written to a file beside the parts, and does not fail the Spark task. A Spark task fails if its
+executor is lost or if a chunk kills the process. `worker` limits the number of times that a chunk may kill its process.
+Spark's own limit of task failures is only for executors that cannot run Python at all.
 """
 
 import contextlib
@@ -30,8 +30,8 @@ CORES_OF_UNKNOWN_CLUSTER = 32
 def spark_chunks(
     job: Job[ChunkT], chunks: Sequence[ChunkT], *, master: str, cores: int | None, title: str
 ) -> Iterator[Wait]:
-    """Starts a session on `master` that runs `chunks` during the block; the end of the block stops the job and the
-    session. Yields a function that waits for the job and raises EngineFailed if the job failed.
+    """Starts a session on `master` that runs `chunks` during the block. The end of the block stops the job and the
+    session. Yields a function that waits for the job. The function raises EngineFailed if the job failed.
     """
     settings = {"spark.task.maxFailures": str(MAX_TASK_FAILURES)}
     with spark_session(_retrying(master), title, conf=settings) as session:
@@ -68,28 +68,28 @@ def cores_of_master(master: str) -> int | None:
 
 
 def _retrying(master: str) -> str:
-    """Adds the limit of task failures to the name of a local master: Spark reads this limit only from the master's
-    name, and without the limit, the first failure of a task ends the job.
+    """Adds the limit of task failures to the name of a local master, because Spark reads this limit only from the name.
+    Without the limit, the first failure of a task ends the job.
     """
     found = re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*\])?", master)
     return f"local[{found[1] or 1},{MAX_TASK_FAILURES}]" if found else master
 
 
 def _run_spans(context: SparkContext, job: Job[ChunkT], cut: Sequence[Sequence[ChunkT]]) -> None:
-    """Broadcasts the pickled spans once to each executor; a task unpickles only its own span. Raises EngineFailed if a
+    """Broadcasts all pickled spans once to each executor. A task unpickles only its own span. Raises EngineFailed if a
     span could not be run.
     """
     sent = context.broadcast((_pickled(job), [_pickled(span) for span in cut]))
 
     def problem_of(number: int) -> str | None:
-        """Runs a span. Returns an error that prevents the span instead of raising it, because Spark would retry the
-        task.
+        """Runs a span. If an error prevents the span, returns the error as text. Raising the error would make Spark
+        retry the task.
         """
         job_content, contents = sent.value
         task = TaskContext.get()
         assert task is not None, "this runs as a Spark task"
         try:
-            received: Job[Chunk] = pickle.loads(job_content)  # noqa: S301 (from the driver of this job)
+            received: Job[Chunk] = pickle.loads(job_content)  # noqa: S301 (the bytes are from the driver of this job)
             run_span(received, pickle.loads(contents[number]), task.attemptNumber())  # noqa: S301
         except Exception as fault:
             return f"{type(fault).__name__}: {fault}"

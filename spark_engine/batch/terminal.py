@@ -1,5 +1,5 @@
-"""The output of a run: tables, and the progress in rows. The progress is a bar on a terminal, and otherwise a line
-every 5 s.
+"""The output of a run: tables, and the progress in rows. On a terminal, the progress is shown as a bar; otherwise a
+line is printed every 5 s.
 
 The progress counts the rows of complete parts, including parts of earlier runs. The shown rate is the rate over the
 last 30 s, without the rows of earlier runs.
@@ -55,7 +55,8 @@ class RowsProgress:
         rows and rejects of earlier runs.
         """
         task = self._bar.tasks[0]
-        task.total = planned  # assigned directly, because `update` resets the rate when the total changes
+        # `total` is assigned directly, because `update` would reset the rate when the total changes
+        task.total = planned
         self._bar.update(self._task, completed=done)
         status = f"{done:,} of {planned:,} rows"
         if rejects:
@@ -80,12 +81,12 @@ def _duration(seconds: float) -> str:
 
 def plain_table(*, show_header: bool = True) -> Table:
     """Returns a table without ruled lines, so that the table fits 80 columns. The caller adds columns with
-    `overflow="fold"`, so that text that is too wide continues in the next line; rich truncates text in other columns.
+    `overflow="fold"`, in which a wide text continues in the next line. In other columns, rich truncates a wide text.
     """
     return Table(show_header=show_header, box=None, pad_edge=False, padding=(0, GAP, 0, 0))
 
 
 def titled(title: str, table: Table, *notes: str) -> Group:
-    """Returns a table with a title above it and notes below it; title and notes may be wider than the table."""
+    """Returns a table with a title above and notes below. The title and the notes may be wider than the table."""
     parts: list[RenderableType] = [Text(title), table, *map(Text, notes)]
     return Group(*parts)

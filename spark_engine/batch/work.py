@@ -1,6 +1,4 @@
-"""The values of a run: the work, the chunks and the output of a chunk, which are sent to executors, and the outcome and
-the errors of a run.
-"""
+"""The values of a run: the work, the chunks and the output of a chunk, and the outcome and the errors of the run."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,13 +11,14 @@ import pyarrow.parquet as pq
 from assignor.errors import AssignorFault
 
 LINES_A_CHUNK = 256
-"""The number of lines in a chunk. A rebalance takes 1 to 3 ms, so a chunk takes about half a second. Half a second is
-short enough for a progress bar, and little work is lost if an executor dies. A chunk needs some hundred kilobytes of
-memory. Writing the Parquet part and scheduling the chunk take a few milliseconds, which is under 1 % of a chunk's time.
+"""The number of lines in a chunk. A rebalance takes 1 to 3 ms, so a chunk takes about half a second. With chunks of
+half a second, a progress bar moves smoothly, and little work is lost if an executor dies. A chunk needs some hundred
+kilobytes of memory. To schedule a chunk and to write its Parquet part takes a few milliseconds, under 1 % of the
+chunk's time.
 """
 BYTES_A_CHUNK = 8 * 1024 * 1024
 """The largest size of a chunk, because a whole chunk is in memory at once. A chunk of long lines has fewer lines than
-other chunks. The line of a rebalance of 1,000 members has a megabyte.
+other chunks. The line of a rebalance with 1,000 members has about a megabyte.
 """
 
 
@@ -29,9 +28,9 @@ UNUSABLE = "unusable"
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """An input line without a result row. `where`: the place of the line as input:line. `kind`: UNUSABLE (invalid) or
-    REFUSED (needs a later release). `line`: the text of the line, which a user can correct and run again; None if the
-    line could not be read.
+    """An input line without a result row. `where`: the position of the line as input:line. `kind`: UNUSABLE (invalid)
+    or REFUSED (needs a later release). `line`: the text of the line, which a user can correct and run again; None if
+    the line could not be read.
     """
 
     where: str
@@ -49,7 +48,7 @@ class ChunkOutput:
 
 
 class Chunk(Protocol):
-    """A chunk of work. `number`: the number of the chunk in the run, from 0; the rows of the result are in the order of
+    """A chunk of work. `number`: the number of the chunk in the run, from 0. The rows of the result are in the order of
     chunk numbers. `lines`: the largest number of rows and rejects that the chunk can have.
     """
 
@@ -78,12 +77,12 @@ class Work(Protocol[ChunkT_contra]):
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[ChunkT]):
     """A plan of a run. `identity`: a JSON object that identifies the run (inputs with size and time, options, version).
-    A run does not continue in an output directory with another identity. `chunks`: the chunks of the run, with the
-    numbers 0, 1, 2, ... `rows_name`: the merged file is `<rows_name>.parquet`. `timing_columns`: columns of
+    A run does not continue in the output directory of a run with another identity. `chunks`: the chunks of the run,
+    with the numbers 0, 1, 2, ... `rows_name`: the merged file is `<rows_name>.parquet`. `timing_columns`: columns of
     timings.parquet that identify the row of each compute time (the column `compute_ms`). `beside`: files that the
-    command itself adds at the end of a run; they are removed with the rows of a discarded run. `check`: a function that
-    the driver calls before it merges the parts; `check` raises InputError if the inputs have changed since they were
-    planned.
+    command itself adds at the end of a run. When a run is discarded, the files `beside` are removed with the rows.
+    `check`: a function that the driver calls before the merge of the parts. `check` raises InputError if the inputs
+    have changed since the plan was made.
     """
 
     work: Work[ChunkT]
@@ -102,8 +101,9 @@ still runs, and raises EngineFailed if the engine failed.
 
 
 class ChunksFailed(AssignorFault):
-    """Raised if chunks failed: their work raised an exception, or repeatedly killed its process. The rows of all other
-    chunks are kept. The message names the failed chunks and reasons; the same command retries the failed chunks.
+    """Raised if chunks failed, because their work raised an exception, or repeatedly killed its process. The rows of
+    all other chunks are kept. The message names the failed chunks and the reasons. If the user runs the command again,
+    the failed chunks are retried.
     """
 
 
@@ -120,15 +120,17 @@ class EngineFailed(AssignorFault):
 
 
 class PartDamaged(AssignorFault):
-    """Raised if a part could not be read and was removed; the same command writes this part again."""
+    """Raised if a part could not be read and was removed. If the user runs the command again, the part is written
+    again.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """The outcome of a run. `rows_file`: the file of all rows in input order, without compute times; `rejects_file`:
-    the JSON Lines file of rejects; `timings_file`: the file of compute times; None if the work measures no compute
-    times. `seconds`: the time from the start of the first chunk to the last part; `start_up_seconds`: the time before
-    the first chunk, in which processes or Spark start; `merge_seconds`: the time to merge the parts. `seconds`,
+    """The outcome of a run. `rows_file`: the file of all rows in input order, without compute times. `rejects_file`:
+    the JSON Lines file of rejects. `timings_file`: the file of compute times; None if the work measures no compute
+    times. `seconds`: the time from the start of the first chunk to the last part. `start_up_seconds`: the time before
+    the first chunk, in which processes or Spark start. `merge_seconds`: the time to merge the parts. `seconds`,
     `start_up_seconds` and `merge_seconds` are 0.0 if an earlier run had finished the directory (`finished_before`).
     `rows_found_done`, `chunks_found_done`: the numbers of rows and chunks that earlier runs had finished.
     """

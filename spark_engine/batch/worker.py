@@ -1,7 +1,7 @@
-"""Runs spans: consecutive chunks that one process runs one after the other. An engine schedules spans, not single
-chunks. A chunk that has a part is not run again. A chunk whose work raises an exception, or whose process died
-`MAX_DEATHS` times, is marked as failed with the reason, and the next chunk runs. A span with `MAX_FAILURES` failed
-chunks is abandoned, because its other chunks would probably fail, too.
+"""Runs spans. A span is a sequence of chunks that one process runs one after the other. An engine schedules spans, not
+single chunks. A chunk that has a part is not run again. If the work of a chunk raises an exception, or its process died
+`MAX_DEATHS` times, the chunk is marked as failed with the reason. After a failed chunk, the next chunk runs. A span
+with `MAX_FAILURES` failed chunks is abandoned, because its other chunks would probably fail, too.
 """
 
 from collections import deque
@@ -32,8 +32,8 @@ def run_span(job: Job[ChunkT], span: Sequence[ChunkT], attempt: int) -> None:
     """Runs the chunks of a span that have no part yet. `attempt`: the number of processes that died or were lost while
     they ran this span.
 
-    Raises OSError only if the failure of a chunk cannot be written. If the parts directory does not exist, the function
-    does nothing, and the driver notices that parts are missing.
+    Raises OSError only if the failure of a chunk cannot be written. If the parts directory does not exist, runs no
+    chunk. The driver then notices that parts are missing.
     """
     directory = Path(job.parts)
     if not directory.is_dir():
@@ -73,9 +73,9 @@ def spans(chunks: Sequence[ChunkT], cores: int) -> list[list[ChunkT]]:
     """Divides `chunks`, in order, into spans for `cores` processes.
 
     Each span has the fraction 1 / (2 * cores) of the remaining chunks. The first spans are long, because a gzip reader
-    has to skip to the first chunk of its span. The last spans are single chunks, so that no core waits long for another
-    core at the end of a run. No span has more than `MAX_SPAN` chunks, because another executor has to run the rest of
-    the span if an executor dies.
+    has to skip to the first chunk of its span. The last spans have a single chunk each, so that no core waits long for
+    another core at the end of a run. No span has more than `MAX_SPAN` chunks, because if an executor dies, another
+    executor has to run the rest of its span.
     """
     cut: list[list[ChunkT]] = []
     start = 0

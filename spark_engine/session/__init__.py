@@ -1,4 +1,5 @@
-"""The Spark session. `spark_session` starts and stops a Spark session, `spark_installation` chooses Spark and Java.
+"""The start, the settings and the end of a Spark session. `spark_session` starts and stops a Spark session.
+`spark_installation` chooses Spark and Java.
 
-`spark_job` runs a job in a thread of its own, `shipped_code` sends code to executors.
+`spark_job` runs a job in a separate thread. `shipped_code` sends code to executors.
 """

@@ -1,10 +1,12 @@
-"""Makes SIGINT and SIGTERM interrupt a command, so that the command ends its workers and keeps their finished work. The
-KeyboardInterrupt has the number of the signal, from which `assignor_cli.console` computes the exit code.
+"""Makes SIGINT and SIGTERM interrupt a command, so that the command ends its workers and keeps their finished work.
+SIGINT and SIGTERM raise a KeyboardInterrupt with the number of the signal. `assignor_cli.console` computes the exit
+code from this number.
 """
 
 from __future__ import annotations
 
-import _thread  # `_thread` starts a thread without a lock: `_hook` may run while the locks of `threading` are held
+# `_thread` starts a thread without a lock; `threading` would need locks that are possibly held while `_hook` runs
+import _thread
 import contextlib
 import signal
 import sys
@@ -20,10 +22,11 @@ _AGAIN_AFTER_S = 0.05
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
     """A context manager: in its block, SIGINT and SIGTERM raise KeyboardInterrupt with the signal's number as the
-    argument, even if SIGINT was ignored at the start of this process, as shells do for background jobs. Python ignores
-    exceptions of finalizers, and py4j has a finalizer for each Java object: so a signal that arrives while a finalizer
-    runs is sent again. Only the main thread of a process receives signals; in any other thread `interruptible` does
-    nothing.
+    argument. SIGINT raises KeyboardInterrupt even if SIGINT was ignored at the start of this process, as in a
+    background job of a shell.
+    A signal that arrives while a finalizer runs is sent again, because Python ignores exceptions in finalizers. py4j
+    has a finalizer for each Java object. Only the main thread of a process receives signals. In any other thread,
+    `interruptible` does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -40,8 +43,8 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Delays the handling of SIGINT and SIGTERM until the end of the block, for steps that must not be interrupted
-    halfway. A signal without a Python handler is not delayed.
+    """Delays the handling of SIGINT and SIGTERM until the end of the block, because the steps in the block belong
+    together. A signal without a Python handler is not delayed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -86,7 +89,7 @@ class _SwallowedInterrupts:
             self._others(ignored)
 
     def _send_again(self, number: int) -> None:
-        # the finalizer has usually ended after this time; if not, `_hook` sends the signal once more
+        # the finalizer has usually ended after this time; if it still runs, `_hook` sends the signal once more
         time.sleep(_AGAIN_AFTER_S)
         with self._sending:
             if not self._closed:

@@ -1,10 +1,10 @@
-"""Sends the code that executors run, as zip files for `addPyFile`: this project's packages, and the user's own modules.
+"""Sends this project's packages and the user's own modules to executors, as zip files for `addPyFile`.
 
-Executors have this project's dependencies installed, but not the project itself. A user's module is a module that this
-process has imported from a Python file outside of the installed packages. The user's modules keep their names on
-executors, so an executor can unpickle the functions and classes of an application. Modules that the application imports
-later, and files other than Python files, have to be installed on the executors. `__main__` needs no file: cloudpickle
-pickles its content.
+Executors have this project's dependencies installed, but not the project itself. The user's own modules are the modules
+that this process has imported from Python files outside of the installed packages. The user's modules keep their names
+on executors, so an executor can unpickle the functions and classes of an application. Modules that the application
+imports later, and files other than Python files, have to be installed on the executors. `__main__` needs no file:
+cloudpickle pickles its content.
 """
 
 import site
@@ -32,7 +32,7 @@ PACKAGES = (
 """This project's packages that run on executors, and the packages that they import."""
 _NOT_SENT = frozenset(
     {*PACKAGES, "__main__", "pyspark", "py4j"}
-)  # pyspark and py4j come from SPARK_HOME, which is outside of site-packages
+)  # leave out pyspark and py4j, which are imported from SPARK_HOME, outside of site-packages
 _ARCHIVE = "assignor_code.zip"
 
 

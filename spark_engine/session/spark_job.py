@@ -1,4 +1,4 @@
-"""Runs a Spark job in a thread of its own, so that the caller can wait for the job with a time limit, or cancel it."""
+"""Runs a Spark job in a separate thread, so that the caller can cancel the job, or wait for it with a time limit."""
 
 import threading
 import time
@@ -20,28 +20,29 @@ class SparkJob(Generic[Result]):
     """
 
     def __init__(self, context: SparkContext, title: str, body: Callable[[], Result]) -> None:
-        # the name has a UUID, because a job with this title may have run on this session before
+        # the name has a UUID, because an earlier job of this session may also have this title
         self.group = f"{title} {uuid.uuid4().hex}"
         self.result: Result | None = None
         self.failure: BaseException | None = None
         self._context = context
         self._title = title
         self._body = body
-        # an event instead of Thread.join: after an interrupted join, Python treats the thread as ended (bpo-45274)
+        # wait for an event instead of Thread.join, because after an interrupted join Python treats the thread as ended
+        # (bpo-45274)
         self._ended = threading.Event()
 
     def start(self) -> None:
         InheritableThread(target=self._run, name=self._title, daemon=True).start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Waits at most `timeout_s` for the end of the job. Returns True if the job has ended."""
+        """Waits at most `timeout_s` seconds for the end of the job. Returns True if the job has ended."""
         return self._ended.wait(timeout_s)
 
     def cancel(self) -> None:
         """Cancels the job. Spark kills the Python workers of its tasks with SIGKILL."""
         deadline_s = time.monotonic() + STOP_TIMEOUT_S
         while not self._ended.is_set() and time.monotonic() < deadline_s:
-            # repeat the call, because a job that Spark has not yet submitted cannot be cancelled
+            # repeat the call, because the call has no effect until Spark has submitted the job
             self._context.cancelJobGroup(self.group)
             self._ended.wait(_CANCEL_INTERVAL_S)
 

@@ -1,9 +1,9 @@
 """Options for the start of Spark, under the names of spark-submit and in its order of precedence.
 
 The order of precedence, from highest to lowest: `--master`; `--conf`; PYSPARK_SUBMIT_ARGS; `--properties-file`, or else
-spark-defaults.conf in SPARK_CONF_DIR or SPARK_HOME/conf; the defaults of this project. spark-submit itself reads all
-settings except the defaults of this project, which are set only for keys without a value. So this module parses
-properties files for one key only: the master, which has to be known before the JVM starts.
+spark-defaults.conf in SPARK_CONF_DIR or SPARK_HOME/conf; the defaults of this project. spark-submit itself reads all of
+these settings except the defaults of this project. A default of this project is set only for a key without a value.
+This module reads only the master from properties files, because the master has to be known before the JVM starts.
 """
 
 import os
@@ -105,7 +105,7 @@ def is_on_loopback(master: str) -> bool:
 
 
 def standalone_addresses(master: str) -> list[tuple[str, int]]:
-    """Returns host and port of each standalone master; empty for another kind of master. Raises InputError for an
+    """Returns the host and port of each standalone master; empty for any other kind of master. Raises InputError for an
     invalid `spark://` address.
     """
     if not master.startswith(_STANDALONE):

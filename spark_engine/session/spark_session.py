@@ -1,16 +1,16 @@
 """Builds the SparkSession of a program, and stops it together with all processes that it started.
 
-Spark settings of the user are never changed, whichever of spark-submit's ways the user chose; this project only sets
-keys that have no value. Local masters listen on loopback only. If an executor dies, its tasks are started again and the
-job continues (`spark.task.maxFailures`). Spark writes its files to a temporary directory that is removed at the end.
-PySpark keeps its JVM in class attributes until the process ends. This module ends Spark's JVM with the session, so that
-the next session may use another Java and directory.
+The user can give Spark's settings in every way that spark-submit has. This project never changes the user's settings,
+and only sets keys that have no value. Local masters listen on loopback only. If an executor dies, Spark starts the
+executor's tasks again, and the job continues (`spark.task.maxFailures`). Spark writes its files to a temporary
+directory that is removed at the end. PySpark keeps its JVM in class attributes until the process ends. This module ends
+Spark's JVM with the session, so that the next session may use another Java and directory.
 
-This program starts the driver's JVM by `spark-submit`, and ends it with all processes that the JVM started. PySpark can
-also start a JVM, but returns a process handle only when the JVM is ready, so a JVM whose start was interrupted could
-not be ended. This module starts the JVM as a child process of this program, and PySpark connects to the JVM as to the
-JVM of a running `spark-submit`. The JVM is in a process group of its own, because Ctrl-C in a terminal is meant for
-this program, which drains the instances first. The JVM ends when its stdin is closed, so the JVM never outlives this
+This program starts the driver's JVM by `spark-submit`, and ends it with all processes that the JVM started. PySpark
+could start the JVM, too, but returns a process handle only when the JVM is ready. So if the start was interrupted, the
+JVM could not be ended. This module starts the JVM as a child process of this program. PySpark then connects to it as if
+`spark-submit` had started this program. The JVM has its own process group, so that Ctrl-C in a terminal reaches only
+this program, which first drains the instances. The JVM ends when its stdin is closed, so the JVM never outlives this
 program.
 """
 
@@ -52,7 +52,7 @@ _NAME_OF_A_SHELL = "pyspark-shell"
 
 ConfDefaults = Callable[[SparkConf], Mapping[str, str]]
 """A function that receives the user's settings, and returns defaults for keys without a value. The function raises
-InputError for settings with which Spark cannot be used.
+InputError for unusable settings.
 """
 
 
@@ -67,14 +67,14 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """Starts a Spark session, and stops it at the end of the block, also after an error. `master`, `conf`: settings of
     the caller, which override the user's configuration. `options`: replaces `master` and `conf`. `defaults`: a function
-    that returns settings with lower precedence than the user's configuration. Raises SparkNotStarted, JavaNotFound, and
-    InputError for settings that cannot be used.
+    that returns settings with lower precedence than the user's configuration. Raises InputError for unusable settings.
+    Raises SparkNotStarted and JavaNotFound.
     """
     if _PORT in os.environ:
         raise SparkNotStarted(
             "spark-submit has started Spark already: use its session, SparkSession.builder.getOrCreate()"
         )
-    # PySpark allows one Spark session per process, and would raise an error only much later
+    # PySpark allows one Spark session per process, and reports a second session only much later
     if SparkContext._active_spark_context is not None:
         raise SparkNotStarted("this process already has a Spark session; stop it first")
     options = options or SparkOptions(master, conf or {})
@@ -92,10 +92,9 @@ def spark_session(
             settings = _settings(gateway, directory, app_name, defaults)
             with _own_interrupts():
                 context = SparkContext(conf=settings, gateway=gateway)
-            # needed if SparkSession() raises an error, because no session exists that could be stopped
+            # if SparkSession() raises an error, no session exists that could be stopped
             undo.callback(context.stop)
-            # SparkSession() raises an error if the master has already ended the application because its executors do
-            # not start
+            # SparkSession() raises an error if the master has ended the application because its executors do not start
             session = SparkSession(context)
             undo.callback(session.stop)
             if options.log_level is not None:
@@ -129,11 +128,12 @@ def _settings(gateway: Any, directory: Path, app_name: str, defaults: ConfDefaul
 
 def _defaults(directory: Path, master: str) -> dict[str, str]:
     settings = {
-        "spark.task.maxFailures": "1000000",  # executors may die any number of times during a long-running task
+        # without a limit, because executors may die many times during a long-running task
+        "spark.task.maxFailures": "1000000",
         "spark.executor.maxNumFailures": "1000000",
-        # only the master inside of local-cluster reads this setting; other masters have their own setting
+        # the master that local-cluster starts reads this setting; an external master has its own configuration
         "spark.deploy.maxExecutorRetries": "-1",
-        # the number of ports that Spark tries for its UI; Spark ends if none of these ports is free
+        # Spark tries this number of ports for its UI, and ends if all of these ports are in use
         "spark.port.maxRetries": "100",
         "spark.local.dir": str(directory / "local"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
@@ -183,9 +183,9 @@ def _log(file: Path | None) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _quiet_py4j() -> Iterator[None]:
-    """Silences the log of Py4J in this block. Py4J logs a traceback when its JVM ends or a call is interrupted,
-    although the caller of the JVM reports the error in one line. Py4J logs partly to its own logger, partly to the root
-    logger.
+    """Silences the log of Py4J in this block. Py4J logs a traceback when its JVM ends or a call is interrupted. The
+    traceback is not needed, because the caller reports the error in one line. Py4J logs partly to its own logger,
+    partly to the root logger.
     """
     root, own = logging.getLogger(), logging.getLogger("py4j")
     before = own.level
@@ -204,7 +204,7 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 @contextlib.contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Keeps this program's handler of SIGINT. PySpark's handler of SIGINT would cancel a job before its instances are
+    """Keeps this program's handler of SIGINT. PySpark's handler of SIGINT would cancel the job before the instances are
     drained.
     """
     if threading.current_thread() is not threading.main_thread():  # PySpark sets its handler only in the main thread
@@ -219,8 +219,8 @@ def _own_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_path() -> Iterator[None]:
-    """Restores sys.path at the end of the block: PySpark adds a session's archives to sys.path, and does not remove
-    these entries when it deletes the archives.
+    """Restores sys.path at the end of the block. PySpark adds the archives of a session to sys.path, and does not
+    remove these entries when it deletes the archives.
     """
     before = list(sys.path)
     try:
@@ -254,7 +254,7 @@ def driver_jvm(home: Path, arguments: Sequence[str], log: IO[bytes]) -> Iterator
     with contextlib.ExitStack() as undo:
         with tempfile.TemporaryDirectory(prefix="spark-connection-") as directory:
             connection = Path(directory) / "connection"
-            with undisturbed():  # an interrupted Popen may leave a process behind without returning a handle to it
+            with undisturbed():  # if Popen is interrupted, a process may run without a handle to end it
                 process = subprocess.Popen(  # noqa: S603
                     [str(home / "bin" / "spark-submit"), *arguments, "pyspark-shell"],
                     stdin=subprocess.PIPE,
@@ -287,7 +287,7 @@ def _connected(connection: Path) -> Any:
 def _end_gently(process: subprocess.Popen[bytes], gateway: Any) -> None:
     """Ends the JVM by closing its stdin.
 
-    The function also resets PySpark's gateway: otherwise PySpark would use the ended JVM for the next session.
+    Resets PySpark's gateway, because otherwise PySpark would use the ended JVM for the next session.
     """
     # shutdown() raises an error if the JVM has already ended, which is not a problem here
     with contextlib.suppress(Exception):

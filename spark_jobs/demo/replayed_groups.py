@@ -1,6 +1,6 @@
 """Runs recorded rebalances of real Kafka Streams groups through this project's pipeline, and compares the results.
 
-Only rebalances led by Kafka Streams 4.3.1 are compared: a recorded rebalance with `led_by` has the output of another
+Only rebalances that Kafka Streams 4.3.1 led are compared. A recorded rebalance with `led_by` has the output of another
 leader.
 """
 
@@ -19,7 +19,7 @@ _SUFFIX = ".jsonl.gz"
 @dataclass(frozen=True, slots=True)
 class ReplayedGroup:
     """The comparison with one recording. `rebalances`: the number of rebalances led by Kafka Streams 4.3.1. `equal`:
-    the number of results that equal the recorded result after decoding; `bytes_equal`: the number of results that equal
+    the number of results that equal the recorded result after decoding. `bytes_equal`: the number of results that equal
     the recorded result byte for byte.
     """
 

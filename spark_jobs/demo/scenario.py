@@ -1,8 +1,9 @@
 """`assignor demo`: a real job on one machine, with a real fault and a check of every count. The demo runs a word count
-over the sources of Python's standard library on Spark executors, with a stream-table join and a repartition step, with
-exactly-once processing. One executor is killed while the job runs. At the end of the word count, all counts are
-compared with the counts of a plain loop over the same text, and all processes of the demo are stopped. Finally the demo
-runs recorded rebalances of real Kafka groups through the leader that led the word count's group.
+over the sources of Python's standard library on Spark executors. The word count has a stream-table join and a
+repartition step, and is processed exactly once. One executor is killed while the job runs. At the end of the word
+count, all counts are compared with the counts of a plain loop over the text. After this check, all processes of the
+demo are stopped. Finally the demo runs recorded rebalances of real Kafka groups with the leader code that led the group
+of the word count.
 """
 
 import itertools
@@ -82,7 +83,7 @@ class Kill:
 
 
 class Demo:
-    """One run of the demo. `console`: the console that receives the output line by line; the console may be no
+    """One run of the demo. `console`: the console that receives the output, line by line. The console need not be a
     terminal.
 
     `keep`: True to let the group count further lines of the text after the checks, until the demo is interrupted or the
@@ -96,7 +97,9 @@ class Demo:
         self._started_s = time.monotonic()
 
     def run(self) -> None:
-        """Runs the demo. Raises DemoFailed if a check failed, and the errors of starting the coordinator or Spark."""
+        """Runs the demo. Raises DemoFailed if a check failed, and any error of the start of the coordinator or of
+        Spark.
+        """
         with tempfile.TemporaryDirectory(prefix="assignor-demo-", ignore_cleanup_errors=True) as directory:
             self._word_count_on_executors(Path(directory))
         if not self._keep:
@@ -107,7 +110,7 @@ class Demo:
         address = application.configs.bootstrap_servers
         self._report("starting a coordinator (uvicorn on loopback, SQLite)")
         coordinator = CoordinatorProcess(directory, {"cluster.bootstrap.servers": address})
-        # does not wait for the coordinator, so that the coordinator and Spark start at the same time
+        # `launch` returns at once, so that the coordinator and Spark start at the same time
         coordinator.launch()
         try:
             log = open_log(address)
@@ -267,10 +270,10 @@ def _configs(directory: Path) -> dict[str, object]:
         "processing.guarantee": "exactly_once_v2",
         "num.stream.threads": THREADS,
         "num.standby.replicas": 1,
-        # the table's changelogs are shorter than Kafka's default of 10,000, so with the default every copy would count
-        # as caught up
+        # with Kafka's default of 10,000, every copy would count as caught up, because the table's changelogs are
+        # shorter
         "acceptable.recovery.lag": 20,
-        # the tag makes the assignor place a standby on another executor than the active copy
+        # because of this tag, the assignor places a standby on another executor than the active copy
         "rack.aware.assignment.tags": EXECUTOR_TAG,
     }
 
@@ -292,7 +295,7 @@ def _is_owned_once(view: GroupView) -> bool:
 
 
 def _summed_up(lost: list[Takeover]) -> str:
-    """Returns a sentence about the tasks that lost their owner."""
+    """Returns a summary about the tasks that lost their owner, in one sentence."""
     without = [one.assigned_ms for one in lost if one.assigned_ms is not None]
     from_standby = [one for one in lost if one.had_standby and one.origin != "beginning"]
     if not without:

@@ -40,9 +40,9 @@ def rebalances_table(title: str, summaries: Iterable[ListedRebalance], seen: Map
 
 
 def takeovers_table(title: str, found: Iterable[Takeover]) -> Table:
-    """Returns a table with a row for each task that lost its owner: its new owner, the times without an owner and until
-    its first record, the state from which it continued, and the number of changelog records that it read to complete
-    the state.
+    """Returns a table with a row for each task that lost its owner. The row has the new owner, the time without an
+    owner, and the time until the first record. The row also has the state from which the task continued, and the number
+    of changelog records that the task read to complete the state.
     """
     times = {"no owner for": int, "first record": int}
     table = _table(title, {"task": str, "now on": str, **times, "started from": str, "restored": int})
@@ -81,8 +81,8 @@ def _table(title: str, columns: Mapping[str, type]) -> Table:
 def _origin(takeover: Takeover) -> str:
     if takeover.origin is None:
         return "-"
-    # the origin of a former standby may be a checkpoint: another thread of this process closed the standby, and the new
-    # owner opened its state
+    # the origin of a former standby is a checkpoint if another thread of this process closed the standby, and the new
+    # owner opened the standby's state
     if takeover.had_standby:
         return "standby" if takeover.origin == "standby" else f"its {takeover.origin}"
     return takeover.origin

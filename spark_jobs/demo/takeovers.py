@@ -1,5 +1,5 @@
-"""The effects of an executor's death on its group, computed from the members' ownership logs: the new owners of the
-executor's tasks, and the rebalances since the death.
+"""The effects of an executor's death on its group: new owners of tasks, and rebalances, from the members' ownership
+logs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,14 +11,14 @@ from spark_jobs.ownership.ownership_log import OwnershipEvent, OwnershipLine
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """The move of one task from a dead process to its new owner. Times are in milliseconds since the death; None for an
-    event that has not happened.
+    """The move of one task from a dead process to its new owner. Times are in milliseconds since the death. A time is
+    None if its event has not happened.
 
     `assigned_ms`: the time until another thread owned the task. `processed_ms`: the time until the new owner had
     processed a record of the task. `origin`: the kind of state from which the task started on the new owner. `records`:
     the number of changelog records that the task read before it ran; None for a task without state. `had_standby`: True
-    if a thread of the new owner's instance had the task as a standby when the old owner died, so that the instance had
-    the task's state, open or with a checkpoint.
+    if a thread of the new owner's instance had the task as a standby when the old owner died. The instance then had the
+    task's state, open or with a checkpoint.
     """
 
     task: str
@@ -69,7 +69,8 @@ def _standbys(instance: str, at_ms: float, ordered: list[OwnershipLine]) -> set[
 
 @dataclass(frozen=True, slots=True)
 class WitnessedRebalance:
-    """One generation of the group, as its members logged it. Times are in milliseconds since the epoch.
+    """One generation of the group, according to the ownership logs of the members. Times are in milliseconds since the
+    epoch.
 
     `started_ms`: the time at which the first thread sent its subscription. `ended_ms`: the time at which the last
     thread received its assignment.

@@ -3,9 +3,9 @@
     lines (by module) --join--> with its package --> words --repartition by package and word--> count --> word-counts
     modules (a table) --^
 
-The application has a stream-table join, a repartition step and a count, so it has two subtopologies with a store each.
-The counts must exactly equal the counts of a plain loop over the input lines. The input text is the source code of
-Python's standard library, which exists on every machine.
+The application has a stream-table join, a repartition step and a count. So the application has two subtopologies with
+one store each. The counts must exactly equal the counts of a plain loop over the input lines. The input text is the
+source code of Python's standard library, which exists on every machine.
 """
 
 import re
@@ -31,15 +31,16 @@ PARTITIONS = 6
 
 _WORD = re.compile(r"[A-Za-z]{4,}")
 _TABLE_TIME_MS = 1_000
-"""The timestamp of the table's records. The timestamp of the table's records is lower than the timestamp of every line:
-a task processes the record with the lowest timestamp first, so it reads the table before the lines.
+"""The timestamp of the table's records. The timestamp of the table's records is lower than the timestamp of every line.
+A task processes the record with the lowest timestamp first, so it reads the table before the lines.
 """
 
-_KEPT = {"retention.ms": "-1"}  # retention by time would delete the records, whose timestamps are near the epoch
+# retention by time would delete the records, because their timestamps are near the epoch
+_KEPT = {"retention.ms": "-1"}
 
 
 class SourceLine(NamedTuple):
-    """A line of source code. `module`: the dotted name of the line's module; `package`: the first part of the module's
+    """A line of source code. `module`: the dotted name of the line's module. `package`: the first part of the module's
     name.
     """
 
@@ -49,9 +50,10 @@ class SourceLine(NamedTuple):
 
 
 def stdlib_lines(at_least: int, directory: Path | None = None) -> Iterator[SourceLine]:
-    """Yields the lines of whole files, sorted by path, until there are `at_least` lines or no more files.
+    """Yields the lines of whole files, sorted by path. Ends when `at_least` lines were yielded, or after the last file.
 
-    `directory`: the root of the files; None for this Python's standard library. Files that are not UTF-8 are skipped.
+    `directory`: the root of the files; None for the standard library of this Python. Files that are not UTF-8 are
+    skipped.
     """
     root = directory or Path(sysconfig.get_paths()["stdlib"])
     count = 0
@@ -93,13 +95,13 @@ def expected_counts(lines: Iterable[SourceLine]) -> dict[str, int]:
 
 
 class TextFeed:
-    """Creates the input and output topics and writes the table of modules. `write` adds lines, and may be called
+    """Creates the input and output topics and writes the table of modules. `write` writes lines, and may be called
     several times.
     """
 
     def __init__(self, log: Log, lines: Iterable[SourceLine]) -> None:
-        """`lines`: the source lines, of which the constructor uses only the modules. The constructor writes the table
-        of modules, so that the table is complete before `write` sends the first line.
+        """`lines`: the source lines. The constructor uses only the modules of these lines. The constructor writes the
+        table of modules, so that the table is complete before `write` sends the first line.
         """
         log.create_topics(NewTopic(topic, PARTITIONS, _KEPT) for topic in (LINES, MODULES, COUNTS))
         self._producer = RecordProducer(log, STRING, STRING)
@@ -120,7 +122,7 @@ class TextFeed:
 
 
 def read_counts(log: Log) -> dict[str, int]:
-    """Returns the application's result, which is the last count of each key in the output topic."""
+    """Returns the result of the application: the last count of each key in the output topic."""
     return {str(record.key): int(record.value or 0) for record in read_topic(log, COUNTS, STRING, LONG)}
 
 

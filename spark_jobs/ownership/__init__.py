@@ -1,1 +1,3 @@
-"""The owners of tasks: the ownership log that instances write, its history, and the state of the group."""
+"""The owners of tasks: the ownership logs that instances write, the history from these logs, and the state of the
+group.
+"""

@@ -19,7 +19,7 @@ _GENERATIONS = 4
 @dataclass(frozen=True, slots=True)
 class ExecutorIdentity:
     """The Spark executor of a process. `executor_id`: Spark's number of the executor, or `driver` in local mode; empty
-    without Spark. `jvm_pid`: the process id of the executor's JVM; None if it cannot be found, or without Spark.
+    without Spark. `jvm_pid`: the process id of the executor's JVM; None if this JVM cannot be found, and without Spark.
 
     `host`: the name under which other machines reach this machine; loopback in Spark's local mode.
     """
@@ -34,8 +34,8 @@ def executor_identity() -> ExecutorIdentity:
     pid = os.getpid()
     for _ in range(_GENERATIONS):
         try:
-            # the second field of /proc/PID/stat is the program's name in brackets, which may contain brackets and
-            # blanks
+            # the second field of /proc/PID/stat is the program's name in brackets, and the name may contain brackets
+            # and blanks
             pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
             command = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
         except OSError:  # the process id is 0, or the system has no /proc

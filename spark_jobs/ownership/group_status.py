@@ -1,8 +1,8 @@
-"""The status of a whole group: the coordinator's view of the group, and the status that each instance serves.
+"""The status of a whole group, from the coordinator's view of the group and from the status that each instance serves.
 
-The coordinator knows the tasks and roles of each member, warm-ups included. Only the instance knows how far a task has
-read its changelog. For an instance that does not respond, or that serves no endpoint, the group status has the
-coordinator's view.
+The coordinator knows the tasks and roles of each member, including warm-ups. Only the instance of a task knows how many
+changelog records the task still has to read. For an instance that does not respond, or that serves no endpoint, the
+group status has the coordinator's view.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -52,8 +52,8 @@ class ThreadRow:
     """A stream thread and its copies, active copies first. `instance`: the endpoint of the thread's instance, or the
     process id of an instance without an endpoint.
 
-    `processed`, `dropped`, `passed_over`: the number of input records that the thread has processed, dropped and passed
-    over since its start; 0 if the instance does not report the number.
+    `processed`, `dropped`, `passed_over`: the number of input records with this outcome since the start of the thread;
+    0 if the instance does not report the number.
     """
 
     instance: str
@@ -79,8 +79,8 @@ class GroupStatus:
     threads: tuple[ThreadRow, ...]
 
     def instance_of(self, process_id: str) -> str:
-        """Returns the name of an instance, as in `ThreadRow.instance`; for an instance that is no member any more, the
-        first characters of its process id.
+        """Returns the name of an instance, as in `ThreadRow.instance`. If the instance has left the group, the name is
+        the first characters of its process id.
         """
         return next((each.instance for each in self.view.members if each.process_id == process_id), process_id[:8])
 
@@ -110,7 +110,7 @@ class GroupWatch:
         return GroupStatus(self._group_id, view, thread_rows(view, answers))
 
     def _ask(self, endpoint: str) -> Mapping[str, Any]:
-        """Returns the response of an instance to GET /status; empty if the instance sends no usable response."""
+        """Returns the response of an instance to GET /status; empty without a usable response."""
         try:
             answer = self._http.get(f"{self._scheme}://{endpoint}/status")
             document = answer.json() if answer.is_success else {}
@@ -141,7 +141,7 @@ def _as_assigned(member: MemberView, view: GroupView) -> Iterator[CopyStatus]:
     for role, tasks in ((ACTIVE, member.active), (STANDBY, member.standby), (WARM_UP, member.warm_up)):
         for task in tasks:
             lag = view.lags.get((task, member.member_id))
-            # a negative lag is a mark for a running active task, not a number of records
+            # a negative lag is not a number of records, but marks a running active task
             state = RUNNING if lag is not None and lag < 0 else ""
             yield CopyStatus(task, role, state, None if lag is None else max(lag, 0))
 

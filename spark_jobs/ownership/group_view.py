@@ -44,7 +44,7 @@ class MemberView:
 
     @property
     def instance(self) -> str:
-        """The endpoint of the member's instance, or the process id of an instance without an endpoint."""
+        """The endpoint of the member's instance; its process id if the instance has no endpoint."""
         return self.user_endpoint or self.process_id
 
 
@@ -63,7 +63,7 @@ class InstanceNotice:
 @dataclass(frozen=True, slots=True)
 class GroupView:
     """The coordinator's view of a group. `outcome`: the outcome of the last rebalance; empty before the first
-    rebalance. `lags`: the known lags in records, by (task, member id).
+    rebalance. `lags`: the known lags in records, by task and member id.
 
     `condition`: the reason why a Stable group does not process records; None for a group that processes records.
     `advice`: a recommendation for the operator.
@@ -80,8 +80,8 @@ class GroupView:
 
     @property
     def is_settled(self) -> bool:
-        """True if the group is Stable, every member has received its assignment, and no other rebalance than a probing
-        rebalance is to follow.
+        """True if the group is Stable, every member has received its assignment, and the next rebalance, if any, is a
+        probing rebalance.
         """
         return (
             self.state == STABLE and self.outcome in SETTLED_OUTCOMES and all(member.fetched for member in self.members)
@@ -185,7 +185,9 @@ Read = TypeVar("Read", MemberView, InstanceNotice, ListedRebalance)
 
 
 def _read(kind: type[Read], document: Mapping[str, Any]) -> Read:
-    """Makes a value of type `kind` from the document's fields with equal names. Lists of the document become tuples."""
+    """Makes a value of type `kind` from the document. A field of the value and its field in the document have one name.
+    Lists of the document become tuples.
+    """
     found: dict[str, Any] = {}
     for each in fields(kind):
         value = document[each.name]

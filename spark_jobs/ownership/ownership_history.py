@@ -1,9 +1,9 @@
-"""The ownership history of a group, from its ownership logs: the periods in which each task had an owner, two owners at
-once, or no owner.
+"""The ownership history of a group, from its ownership logs: when each task had one owner, two owners at once, or no
+owner.
 
 An interval of ownership begins with the first line in which a thread has the task as active. An interval of ownership
-ends with the thread's first later line without the task, or with the death of the thread's process, whichever comes
-first.
+ends with the thread's first later line without the task. If the thread's process dies earlier, the interval ends with
+its death.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,8 +36,8 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A period in which a task had no owner, after its first owner. `end_ms`: the end of the period; None if no thread
-    has owned the task since its start.
+    """A period without an owner of a task, after the first owner of the task. `end_ms`: the end of the period; None if
+    the task still has no owner.
     """
 
     task: str
@@ -90,7 +90,7 @@ def overlaps(intervals: Mapping[str, list[Interval]]) -> list[Overlap]:
 
 
 def gaps(intervals: Mapping[str, list[Interval]], *, after_ms: float = 0.0) -> list[Gap]:
-    """Returns every gap between two owners, or after the last owner, that ends after `after_ms` or has not ended."""
+    """Returns every gap between two owners or after the last owner, except gaps that ended before `after_ms`."""
     found = []
     for task, of_task in intervals.items():
         covered_ms = _or_forever(of_task[0].end_ms)
@@ -104,7 +104,7 @@ def gaps(intervals: Mapping[str, list[Interval]], *, after_ms: float = 0.0) -> l
 
 
 def executors_of_members(lines: Iterable[OwnershipLine]) -> dict[str, str]:
-    """Returns the executor id of each member id."""
+    """Maps each member id to its executor id."""
     return {line.member_id: line.executor for line in lines if line.member_id is not None}
 
 

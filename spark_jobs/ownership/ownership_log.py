@@ -1,9 +1,9 @@
-"""The ownership log: the tasks of each stream thread over time, written by the thread itself. Each start of a thread
-has its own JSON Lines file.
+"""The ownership log of a stream thread, in which the thread writes the changes of its tasks. Each start of a thread
+writes a new JSON Lines file.
 
 Each line of the log is one change of the thread's tasks, and is written before the thread acts on the change. So the
-log shows a task before the thread processes it, and shows a revoked task as removed before the coordinator receives the
-revocation. Times are in milliseconds since the epoch, by the machine's clock.
+log has a new task before the thread processes the task. The log shows that a task was revoked before the coordinator
+receives the revocation. Times are in milliseconds since the epoch, by the machine's clock.
 """
 
 import json
@@ -26,9 +26,8 @@ SUFFIX = ".jsonl"
 
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_NAME = 200
-"""The largest number of characters of a thread's name in a file name. Characters of the thread's name that
-`_NO_FILE_NAME` matches are replaced, because the name begins with the client id, which may contain any printable
-character.
+"""The largest number of characters of a thread's name in a file name. The thread's name begins with the client id,
+which may contain any printable character. So the characters that `_NO_FILE_NAME` matches are replaced.
 """
 _NOTHING = HeldTasks("", 0)
 
@@ -39,7 +38,7 @@ class OwnershipEvent(StrEnum):
     `started`, `lost`, `closed`: the thread owns no tasks after the event. `joining`: the thread is about to send a
     subscription and keeps all its tasks. `revoked`: the thread has revoked some of its tasks and keeps its other tasks.
     `assigned`: the thread has received the assignment of a generation. `restored`, `processed`: the active task `task`
-    has restored its state, or has processed its first record on this thread; ownership does not change.
+    has restored its state, or has processed its first record on this thread; the owned tasks do not change.
     """
 
     STARTED = "started"
@@ -56,9 +55,9 @@ class OwnershipEvent(StrEnum):
 class OwnershipLine:
     """One line of an ownership log. After the logged event, the thread owns exactly the tasks `active` and `standby`.
 
-    `instance`, `thread`, `executor`, `pid`: the stream thread that wrote the line, with its instance, executor and
+    `thread`, `instance`, `executor`, `pid`: the stream thread that wrote the line, and its instance, executor and
     process id. `jvm_pid`: the process id of the executor's JVM; None if unknown. `task`: the task of a `restored` or
-    `processed` event. `origin`: the kind of state from which the task started; `records`: the number of changelog
+    `processed` event. `origin`: the kind of state from which the task started. `records`: the number of changelog
     records that the task read before it ran. `reason`: the reason of a `lost` or `closed` event.
     """
 
@@ -80,8 +79,8 @@ class OwnershipLine:
 
 
 class OwnershipListener(ThreadListener):
-    """Writes the log of one thread; only that thread calls it. Once a method returns, its line survives the end of this
-    process. Each method raises OSError if the log cannot be written.
+    """Writes the log of one thread. Only this thread calls the methods. After a method returns, the line that it wrote
+    is kept even if this process is killed. Each method raises OSError if the log cannot be written.
     """
 
     def __init__(self, directory: Path, instance: str, thread: str, executor: ExecutorIdentity) -> None:
@@ -128,8 +127,8 @@ class OwnershipListener(ThreadListener):
 
 
 def read_ownership(directory: Path) -> list[OwnershipLine]:
-    """Returns every complete line of every ownership log in the directory, sorted by time. Raises InputError, which
-    names file and line, for an invalid line.
+    """Returns every complete line of every ownership log in the directory, sorted by time. For an invalid line, raises
+    InputError with the file and the line number.
     """
     return sorted(_lines(directory), key=lambda line: line.at_ms)
 

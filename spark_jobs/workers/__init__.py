@@ -2,9 +2,9 @@
 `spark_jobs.workers.run(spark, application, instances=3)` in a program.
 
 `running`: the Spark job on the driver. `local_instances`: plain processes of this machine, without Spark, each of which
-runs `local_instance`. Spark tasks and plain processes use `member_process`, which runs one instance, with
-`leaving_signals`. `instance_starts`: the messages about instances that do not start, and the limit of failed starts.
-`live_table`: shows the group on the terminal.
+runs `local_instance`. Spark tasks and plain processes use `member_process`, which runs one instance. `leaving_signals`
+waits for signals that end the instance. `instance_starts`: messages about instances that do not start, and the limit of
+failed starts. `live_table`: shows the group on the terminal.
 """
 
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spark_jobs.workers.running import run as run
     from spark_jobs.workers.spark_confs import with_defaults as with_defaults
 
-# these names are imported on first use, because their modules import PySpark, which instances without Spark do not need
+# import these names on first use, because their modules import PySpark, and instances without Spark do not need PySpark
 _LAZY = LazyNames(globals())
 __all__ = [*_LAZY.home_of]
 __getattr__ = _LAZY.load

@@ -1,10 +1,9 @@
-"""The steps before instances start: declares the application's group at the coordinator, and checks that no other
-program runs the same instances.
+"""Declares the application's group, and checks that its instances do not run already, before the instances start.
 
-An instance is identified by its number (`<application>-p0-t0`), so that the instance gets its tasks and its state again
-after a restart. Two instances with the same number would fence each other again and again. So the program waits until
-the instances of an earlier program have left the group, which happens soon if the earlier program died. If an earlier
-instance still sends heartbeats after `ALIVE_MS`, the program ends with an error.
+The number of an instance is part of its member ids (`<application>-p0-t0`). So after a restart, the instance gets its
+tasks and its state again. Two instances with one number would fence each other again and again. So the program waits
+until the instances of an earlier program have left the group. The instances of a program that died leave soon. If an
+earlier instance still sends heartbeats after `ALIVE_MS`, the program ends with an error.
 """
 
 import re
@@ -19,7 +18,7 @@ from streams_runtime.membership.calls import CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience
 
 ALIVE_MS = 12_000
-"""A member that still sends heartbeats this many milliseconds after the first poll is running and not about to
+"""If a member still sends heartbeats this number of milliseconds after the first poll, it is running and not about to
 leave.
 """
 POLL_INTERVAL_S = 0.5
@@ -37,8 +36,8 @@ def declare(
     """Declares the application's group, and checks that none of its instances runs.
 
     `wait_s`: the longest wait for a coordinator that does not respond. `replace`: True to replace the topology even if
-    members run another topology, which may end these members. Raises InputError if an instance already runs,
-    GroupRunsAnotherTopology, CoordinatorError, CoordinatorUnavailable.
+    members run another topology. A replacement may end members that run another topology. Raises InputError if an
+    instance already runs, GroupRunsAnotherTopology, CoordinatorError, CoordinatorUnavailable.
     """
     app, url = settings.application, settings.coordinator_url
     body = group_body(app)

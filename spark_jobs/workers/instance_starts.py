@@ -1,11 +1,11 @@
 """The driver's messages about instances that do not start or do not join, and the limit of failed starts.
 
-If Spark has no free slot or no executor, or if instances cannot reach the coordinator, a user sees nothing happen. So
-the driver prints a message about the likely reason once, and prints a new message when the reason changes.
+Without messages, a user would not see that Spark has no free slot or no executor, or that instances cannot reach the
+coordinator. So the driver prints a message about the likely reason once, and another message when the reason changes.
 
 An instance that fails is started again, by Spark or by the process that started it. An instance whose executor died or
-whose process was killed is started again any number of times. An error at each start, such as a module that executors
-lack, would repeat endlessly, so an instance is not started again after its fourth failed start in a row.
+whose process was killed is started again any number of times. After its fourth failed start in a row, an instance is
+not started again. The cause is then probably an error at each start, such as a module that executors lack.
 """
 
 from collections import Counter
@@ -72,7 +72,7 @@ class BeginningsWatch:
 
 
 class WorkersFailed(AssignorFault):
-    """Raised if the instances cannot continue, or did not end in time. The message has the reason; with Spark the
+    """Raised if the instances cannot continue, or did not end in time. The message has the reason. With Spark, the
     reason is the text of Spark's error.
     """
 
@@ -101,7 +101,9 @@ class StartFailures:
         self._in_a_row: Counter[int] = Counter()
 
     def is_last(self, failure: FailedAttempt) -> bool:
-        """Counts the failure. Returns True if the instance must not be started again."""
+        """Counts the failure. Returns True if this was the last attempt, so that the instance must not be started
+        again.
+        """
         if failure.is_loss:
             return False
         if failure.duration_ms > AT_START_MS:

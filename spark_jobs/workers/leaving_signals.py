@@ -1,10 +1,10 @@
 """Waits for the signals that tell an instance to leave: SIGHUP and SIGTERM.
 
-The system may deliver a signal to any thread of the process, especially when a second signal arrives before the main
-thread has handled the first signal. If another thread receives the signal while the main thread waits on a lock or a
-queue, nothing interrupts the wait, and Python's signal handler, which only the main thread runs, does not run. So the
-main thread reads from a socket instead of waiting on a lock: Python's C-level handler writes to this socket from any
-thread (`signal.set_wakeup_fd`).
+The system may deliver a signal to any thread of the process, especially if the main thread has not yet handled an
+earlier signal. Python's signal handler runs only in the main thread. While the main thread waits on a lock or a queue,
+a signal to another thread does not interrupt the wait, so the handler does not run. So the main thread reads from a
+socket instead of waiting on a lock. Python's C-level handler writes to this socket from any thread
+(`signal.set_wakeup_fd`).
 """
 
 import contextlib
@@ -21,9 +21,11 @@ _WOKEN = b"\0"  # no signal has this number
 
 
 class LeavingSignals:
-    """A context manager for the main thread. In any other thread, LeavingSignals receives no signals.
+    """A context manager for the main thread. In a thread other than the main thread, LeavingSignals receives no
+    signals.
 
-    `on_signal`: called in the main thread for each signal, between any two bytecode instructions.
+    `on_signal`: a function that is called in the main thread for each signal. The call can happen between any two
+    bytecode instructions.
     """
 
     def __init__(self, on_signal: Callable[[], None] = lambda: None) -> None:
@@ -57,7 +59,7 @@ class LeavingSignals:
         return False
 
     def wake(self) -> None:
-        """Makes `wait` return False. Any thread may call `wake`, also after the context has ended."""
+        """Makes `wait` return False. Any thread may call `wake`, also after the end of the context manager's block."""
         with contextlib.suppress(OSError):
             self._writer.send(_WOKEN)
 

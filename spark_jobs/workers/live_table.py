@@ -1,9 +1,11 @@
-"""Shows the group during `workers run`: a table that updates in place, or, without a terminal, a line for each change.
+"""Shows the group during `workers run`. On a terminal, a table is updated in place. Otherwise, a line is printed for
+each change.
 
-A task that runs or has caught up is shown as `0_3`. A task that has to read more changelog records is shown with their
-number: `0_3 40% 1,200 left` for an active task that restores, `0_3 lag 17` for a standby. The lines below the table are
-advice about the group and the notices of its instances: records that were passed over or dropped, and logged warnings
-and errors. The number of processed records includes records that instances processed before they ended.
+A task that runs or has caught up is shown as `0_3`. A task that still has to read changelog records is shown with the
+number of these records. Examples: `0_3 40% 1,200 left` for an active task that restores, `0_3 lag 17` for a standby.
+The lines below the table show advice about the group and the notices of its instances. A notice is about records that
+were passed over or dropped, or about logged warnings or errors. The number of processed records includes records that
+instances processed before they ended.
 """
 
 import time
@@ -57,14 +59,14 @@ class RunningInstances(Protocol):
         ...
 
     def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
-        """Waits until all instances have ended, and returns their ends. Returns None if instances still run after
-        `timeout_s`. Raises WorkersFailed if the instances cannot continue.
+        """Waits until all instances have ended, and returns an InstanceEnd for each instance. Returns None if instances
+        still run after `timeout_s`. Raises WorkersFailed if the instances cannot continue.
         """
         ...
 
     def stop(self) -> list[InstanceEnd]:
-        """Stops the instances: each instance commits, checkpoints, leaves the group and ends. Returns the ends of the
-        instances; empty if the instances had to be killed.
+        """Stops the instances: each instance commits, checkpoints, leaves the group and ends. Returns an InstanceEnd
+        for each instance; empty if the instances had to be killed.
         """
         ...
 
@@ -76,7 +78,7 @@ class LiveTable:
         self._console = console
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._printed: dict[str, object] = {}
-        self._processed: dict[tuple[str, str], int] = {}  # keys: instance and thread, also of ended threads
+        self._processed: dict[tuple[str, str], int] = {}  # by instance and thread, also for threads that have ended
         self._shown: list[RenderableType] = []
 
     def __enter__(self) -> Self:
@@ -90,7 +92,8 @@ class LiveTable:
 
     def show(self, status: GroupStatus) -> None:
         if self._live is not None:
-            for row in status.threads:  # `max`, because the row of an instance that does not respond has 0
+            # use `max`, because the row of an instance that does not respond has the number 0
+            for row in status.threads:
                 about = row.instance, row.thread
                 self._processed[about] = max(row.processed, self._processed.get(about, 0))
             processed = f"{sum(self._processed.values()):,} records processed"
@@ -103,7 +106,7 @@ class LiveTable:
             return
         self._print_change(_GROUP, headline(status), headline(status))
         self._print_change(_ADVICE, f"{_WHAT_TO_DO}{status.view.advice}", status.view.advice)
-        # the key is the bit length of the count, so a line is printed each time the count has about doubled
+        # the key of a notice is the bit length of its count, so a line is printed whenever the count has about doubled
         for notice in status.view.notices:
             about_notice = f"{_NOTICE}{notice.process_id} {notice.code}"
             self._print_change(about_notice, notice_text(notice, status), notice.count.bit_length())
@@ -117,7 +120,7 @@ class LiveTable:
         self._printed.pop(_PROBLEM, None)
 
     def show_problem(self, text: str) -> None:
-        """Shows a problem, such as a coordinator that does not respond. The table keeps its last content."""
+        """Shows a problem, such as a coordinator that does not respond. The content of the table stays unchanged."""
         if self._live is None:
             self._print_change(_PROBLEM, text, text)
         else:
@@ -141,8 +144,8 @@ def print_line(console: Console, line: str) -> None:
 def show_until_ended(
     workers: RunningInstances, client: CoordinatorClient, application: Application, console: Console
 ) -> list[InstanceEnd]:
-    """Shows the group until all instances have ended, and returns the ends of the instances. KeyboardInterrupt drains
-    the instances.
+    """Shows the group until all instances have ended, and returns an InstanceEnd for each instance. KeyboardInterrupt
+    drains the instances.
 
     Raises WorkersFailed, and InputError for certificate files that cannot be used.
     """
@@ -179,14 +182,12 @@ def status_table(status: GroupStatus) -> Table:
 
 
 def _named(text: str) -> Text:
-    """Makes a rich Text, in which rich does not interpret markup. The Text has no control characters for the
-    terminal.
-    """
+    """Makes a rich Text without control characters for the terminal. In a Text, rich does not interpret markup."""
     return Text(one_line(text))
 
 
 def remarks(status: GroupStatus) -> list[str]:
-    """Returns the group's advice, and then the notices of its instances, newest first, as one line each."""
+    """Returns a line with the group's advice, and then a line for each notice of its instances, newest first."""
     advice, notices = status.view.advice, status.view.notices
     lines = [] if advice is None else [f"{_WHAT_TO_DO}{advice}"]
     lines += [notice_text(notice, status) for notice in notices[:_NOTICES_SHOWN]]
@@ -236,8 +237,8 @@ def _copies_text(row: ThreadRow, role: str) -> str:
 
 
 def _as_of_change(copy: CopyStatus) -> tuple[object, ...]:
-    """Returns a key; a line is printed when the key of a copy changes. The key has the restored share in tens of
-    percent, so that single records do not cause a line.
+    """Returns the key of a copy. A line is printed when the key of a copy changes. The key has the restored share in
+    tens of percent, so that not every restored record causes a line.
     """
     percent = copy.restore_percent
     behind = copy.role != ACTIVE and bool(copy.lag)

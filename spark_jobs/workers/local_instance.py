@@ -4,9 +4,8 @@
 
 - All output and log lines of the application go to stderr. When the instance has ended, the process writes one line of
   JSON to stdout.
-- SIGTERM drains the instance. The end of the parent process drains the instance, too: the parent holds the other end of
-  the stdin pipe, and the kernel closes this end however the parent ends. So an instance outlives its parent only for
-  the duration of a drain.
+- SIGTERM drains the instance. The end of the parent process also drains the instance, because the kernel then closes
+  the parent's end of the stdin pipe. So an instance outlives its parent only for the duration of a drain.
 - Exit codes: 0 if the instance ended without error, 1 if it ended with an error, 143 if a signal made it leave the
   group. An exit code other than 0, 1 and 143 means that the instance could not start.
 """
@@ -35,9 +34,9 @@ _OF_SETTINGS = ("host", "coordinator_url", "threads", "state_dir", "log_dir", "t
 
 @dataclass(frozen=True, slots=True)
 class LocalInstance:
-    """The argument of the process that runs an instance. `number`: the number of the instance on its host; `attempt`:
-    the number of earlier attempts to run the instance. The fields without a description here are fields of
-    `InstanceSettings`; if `token_file` is None, the process reads the token from its environment.
+    """The argument of the process that runs an instance. `number`: the number of the instance on its host. `attempt`:
+    the number of earlier attempts to run the instance. `InstanceSettings` describes the other fields. If `token_file`
+    is None, the process reads the token from its environment.
     """
 
     app: str
@@ -58,9 +57,9 @@ class LocalInstance:
     def arguments(self) -> list[str]:
         """Returns the arguments of the Python interpreter for a process that runs this instance.
 
-        -P keeps the working directory out of sys.path, so that a calendar.py beside the application does not replace
-        the module of the standard library. Nevertheless, `load_application` finds the application in the working
-        directory.
+        The argument -P keeps the working directory out of sys.path. Without -P, a file such as calendar.py beside the
+        application would replace a module of the standard library. `load_application` finds the application in the
+        working directory, even with -P.
         """
         return ["-P", "-u", "-m", __name__, json.dumps(asdict(self))]
 
@@ -96,10 +95,10 @@ def main(argument: str) -> int:
 
 
 def _leave_with_parent() -> None:
-    while os.read(0, 1024):  # os.read(0), because Python aborts at its exit while a thread reads sys.stdin
+    while os.read(0, 1024):  # use os.read(0), because Python aborts at its exit if a thread reads sys.stdin
         pass
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):  # the parent no longer reads the pipes of stdout and stderr, so a write to them would fail
+    for stream in (1, 2):  # a write to stdout or stderr would fail, because the parent no longer reads the pipes
         os.dup2(nowhere, stream)
     os.kill(os.getpid(), signal.SIGTERM)
 

@@ -1,14 +1,14 @@
 """Instances as plain processes of this machine: `assignor workers run module:app --local --instances 3`.
 
 Rules:
-- Each instance is a process of the Python interpreter that runs the command, and imports the application
-  (`local_instance`). Local instances need no pickling, and do not import PySpark.
-- An instance that is killed, or that leaves the group because its process received a signal, is started again any
-  number of times, as Spark starts a lost instance on another executor. If an instance fails at each of its last starts,
-  all instances are ended (`instance_starts`); a crash, such as SIGSEGV in an extension module, counts as a failure. An
-  instance that ended by itself, with an error or without, is not started again.
-- Each line that an instance writes to stderr is printed after the name of the instance, such as `instance-0`, which is
-  also the name of the instance's state directory below `state.dir`.
+- Each instance is a process of the command's Python interpreter, and imports the application (`local_instance`). Local
+  instances need no pickling, and do not import PySpark.
+- If an instance is killed, or leaves the group because its process received a signal, it is started again, any number
+  of times. Spark, too, starts a lost instance again, on another executor. If an instance fails at each of its last
+  starts, all instances are ended (`instance_starts`). A crash, such as SIGSEGV in an extension module, counts as a
+  failure. An instance that ended by itself is not started again, whether it had an error or not.
+- Each line that an instance writes to stderr is printed after the name of the instance, such as `instance-0`. The
+  instance's state directory below `state.dir` also has this name.
 - SIGTERM makes an instance commit and leave the group. Each instance is in its own process group, so Ctrl-C in a
   terminal reaches only the process of the command, which stops the instances. If the process of the command is killed,
   each instance leaves the group by itself and ends.
@@ -37,7 +37,7 @@ STOP_TIMEOUT_S = DRAIN_TIMEOUT_S + 5.0
 _LAST_OUTPUT_TIMEOUT_S = 1.0
 _LONGEST_LINE = 64 * 1024  # bytes
 _LEFT = (EXIT_LEFT, 0)
-"""The exit codes of an instance after a signal; 0 is the exit code of an instance that had no tasks or locks yet
+"""The exit codes of an instance after a signal. The exit code is 0 if the instance had neither tasks nor locks yet
 (`end_process`).
 """
 _CRASHES = frozenset(
@@ -49,11 +49,11 @@ process.
 
 
 class LocalInstances:
-    """A context manager that runs a number of instances. All instances have ended when the block ends. The caller calls
-    `wait` until it returns the ends of the instances.
+    """A context manager that runs a number of instances. All instances have ended when the block ends. Call `wait`
+    until it returns a list.
 
-    `first`: the first instance; the other instances have equal fields except the number. `report`: a function that
-    receives messages for the user, one line each; any thread may call it.
+    `first`: the first instance. The other instances differ from `first` only in their number. `report`: a function that
+    receives messages for the user, one line each. Any thread may call `report`.
     """
 
     def __init__(self, first: LocalInstance, instances: int, report: Callable[[str], None]) -> None:
@@ -91,8 +91,8 @@ class LocalInstances:
         return len(self._running) + len(self._ends)
 
     def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
-        """Waits until all instances have ended, and starts lost instances again. Returns the ends of the instances, or
-        None if instances still run after `timeout_s`.
+        """Waits until all instances have ended, and starts lost instances again. Returns an InstanceEnd for each
+        instance, or None if instances still run after `timeout_s`.
 
         Raises WorkersFailed if an instance fails at each start, or if this machine can start no more processes.
         """
@@ -108,8 +108,8 @@ class LocalInstances:
         return [self._ends[number] for number in sorted(self._ends)]
 
     def stop(self) -> list[InstanceEnd]:
-        """Stops the instances: each instance commits, checkpoints, leaves the group and ends. Returns the ends of the
-        instances; empty if the instances had to be killed.
+        """Stops the instances: each instance commits, checkpoints, leaves the group and ends. Returns an InstanceEnd
+        for each instance; empty if the instances had to be killed.
         """
         self._stopping = True
         for process in self._running.values():
@@ -145,8 +145,8 @@ class LocalInstances:
 
 
 class _Child:
-    """One process of an instance. The constructor of _Child starts the process. The _Child is put into `ended` when the
-    process has ended and all its output was read.
+    """One process of an instance. The constructor of _Child starts the process. When the process has ended and all its
+    output was read, the _Child is put into the queue `ended`.
     """
 
     def __init__(self, instance: LocalInstance, report: Callable[[str], None], ended: SimpleQueue[_Child]) -> None:
@@ -156,7 +156,7 @@ class _Child:
         self._report = b""
         self.popen = subprocess.Popen(  # noqa: S603
             [sys.executable, *instance.arguments()],
-            stdin=subprocess.PIPE,  # nothing is written to stdin, which closes when the process of the command ends
+            stdin=subprocess.PIPE,  # stdin is never written to, and closes when the process of the command ends
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             process_group=0,
@@ -190,8 +190,8 @@ class _Child:
 
     def _show_lines(self, stderr: IO[bytes], name: str, report: Callable[[str], None]) -> None:
         with stderr:
-            # a line longer than the limit is shown in parts: output without line ends, such as a progress bar, would
-            # fill the memory
+            # show a line above the limit in parts, because output without line ends, such as a progress bar, would fill
+            # the memory
             while line := stderr.readline(_LONGEST_LINE):
                 self._last_line = line.decode("utf-8", "replace").rstrip()
                 report(f"{name}: {self._last_line}")
@@ -206,7 +206,8 @@ class _Child:
         self.exit_code = self.popen.wait()
         self._ended_s = time.monotonic()
         deadline_s = self._ended_s + _LAST_OUTPUT_TIMEOUT_S
-        for reader in self._readers:  # a child process of the application may keep the pipes open for longer
+        # wait for a limited time, because a child process of the application may keep the pipes open
+        for reader in self._readers:
             reader.join(max(0.0, deadline_s - time.monotonic()))
         self.popen.stdin.close()
         self.end = _end_of(self._report)
@@ -230,14 +231,14 @@ def _end_of(report: bytes) -> InstanceEnd | None:
             tuple(document["errors"]),
             tuple(document["notices"]),
         )
-    # the output may be no report, because start-up hooks of Python may print to stdout
+    # the last line may not be the report, because start-up hooks of Python may print to stdout
     except (IndexError, KeyError, TypeError, ValueError):
         return None
 
 
 def _end_without_report(ended: _Child) -> InstanceEnd:
-    """Returns the end of an instance that wrote no report when all instances were stopped. An instance that had not
-    joined the group yet ends at once, without a report.
+    """Returns an InstanceEnd for an instance that was stopped with all instances and wrote no report. If an instance
+    had not joined the group yet, it ends at once, without a report.
     """
     if ended.exit_code in (0, -signal.SIGTERM):
         return InstanceEnd(ended.instance.number, InstanceState.NOT_RUNNING)

@@ -2,19 +2,20 @@
 
 Rules:
 - Stream threads are static members `<application>-p<partition>-t<thread>`, so their ids stay the same after a restart.
-  The incarnation of a member is the number of the attempt (on Spark, the task attempt id), so a newer attempt fences an
-  older attempt. Host and executor are client tags of the members. Without Spark, each host numbers its own instances,
-  and the host's name is part of the member ids.
+  The incarnation of a member is the number of the attempt, or on Spark the task attempt id. So a newer attempt fences
+  an older attempt. Host and executor are client tags of the members. Without Spark, each host numbers its own
+  instances, so the host's name is part of the member ids.
 - State is kept in `<state.dir>/instance-<partition>`, where a restart on the same host finds it. An instance waits
   until no earlier process holds its state directory. A relative `state.dir` is below the machine's directory for
-  temporary files, which is Kafka's default location, because each executor has a different working directory.
+  temporary files, as in Kafka's default. A directory below the working directory would not be found again, because each
+  executor has a different working directory.
 - When the executor's JVM dies, pyspark's daemon sends SIGHUP to the instance. After SIGHUP, the instance commits,
-  writes checkpoints, leaves the group and ends its process at once, so its tasks move to the standbys long before the
-  session expires. An instance that still waits for an earlier process has no tasks, and ends its process immediately
-  after a signal.
-- `leaving_signals` receives a signal whichever thread the system delivers it to.
-- An instance that ends with an error is not started again, and its `InstanceEnd` reports the error. A stop by the
-  coordinator is no error.
+  writes checkpoints, leaves the group and ends its process. So the instance's tasks move to the standbys long before
+  the session expires. An instance that still waits for an earlier process has no tasks, and ends its process
+  immediately after a signal.
+- `leaving_signals` receives each signal, even if the system delivers the signal to another thread.
+- An instance that ends with an error is not started again. Its `InstanceEnd` has the error. A stop by the coordinator
+  is not an error.
 """
 
 import logging
@@ -51,7 +52,7 @@ class InstanceSettings:
     `coordinator_url`: the URL of the coordinator, or several URLs separated by commas. `state_dir`, `threads`: override
     the application's state.dir and num.stream.threads, unless they are None. `log_dir`: the directory of ownership
     logs; None to write none. `state_dir` and `log_dir` are paths on the instance's machine. `host`: the name of the
-    host if each host numbers its own instances; None if the numbers of instances are unique in the group.
+    host, if each host numbers its own instances; None if each number is unique in the group.
     """
 
     application: Application
@@ -70,8 +71,8 @@ class InstanceSettings:
         return group_id if self.host is None else f"{group_id}-{self.host}"
 
     def caller_token(self) -> CallerToken | None:
-        """Returns the bearer token: the content of `token_file` if this file exists on this machine, so that the token
-        can change, else `token`.
+        """Returns the bearer token. If `token_file` exists on this machine, its content is the token, so that the token
+        can change. If there is no such file, `token` is the token.
         """
         if self.token is None:
             return None
@@ -80,7 +81,8 @@ class InstanceSettings:
 
 @dataclass(frozen=True, slots=True)
 class InstanceEnd:
-    """The end of an instance. `errors`: the errors that ended the instance's threads; empty after a clean end.
+    """The state and the errors of an instance that has ended. `errors`: the errors that ended the instance's threads;
+    empty after a clean end.
 
     `notices`: the notices of the instance since its start, such as dropped records.
     """
@@ -100,8 +102,8 @@ class InstanceEnd:
 
 
 def end_process(exit_code: int = 0) -> None:
-    """Ends the process without clean-up and without a report. `exit_code`: the exit code that `local_instances` reads;
-    Spark ignores the exit code.
+    """Ends the process without clean-up and without a report. `exit_code`: the exit code for `local_instances`. Spark
+    ignores the exit code.
     """
     os._exit(exit_code)
 
@@ -116,14 +118,14 @@ def run_instance(
     """Runs an instance until it ends. After SIGHUP or SIGTERM, drains the instance and then calls `on_leaving`, which
     ends this process on Spark.
 
-    Raises LockError if another process holds the state directory; the caller starts the instance again after a
-    LockError.
+    Raises LockError if another process holds the state directory. After a LockError, the caller starts the instance
+    again.
     """
     try:
         return _run(settings, partition, incarnation, executor, on_leaving)
     except LockError:
         raise
-    # return the error instead of raising it, because another start would fail with the same error
+    # return the error instead of raising it, because every other start would fail with this error, too
     except Exception as fault:
         return InstanceEnd(partition, InstanceState.ERROR, (_text(fault),))
 

@@ -1,8 +1,9 @@
-"""Runs instances as long-running Spark tasks: one non-barrier task for each instance, with its stream threads inside.
+"""Runs each instance, with its stream threads, as one long-running Spark task.
 
-No Spark task waits for another Spark task, because a task may get its slot later. If an executor dies, Spark starts the
-executor's tasks on another executor, and the job continues. The job fails if an instance fails at each of its last
-starts. The job ends normally when the coordinator's heartbeat responses tell all instances to stop.
+The Spark tasks do not wait for each other (they are not barrier tasks), because a task may get its slot later than the
+others. If an executor dies, Spark starts the executor's tasks on another executor, and the job continues. The job fails
+if an instance fails at each of its last starts. The job ends normally when the coordinator's heartbeat responses tell
+all instances to stop.
 """
 
 import functools
@@ -49,7 +50,7 @@ def check_picklable(app: Application) -> None:
     """Raises InputError, which names the processor, for an application that cannot be pickled for executors."""
     try:
         cloudpickle.dumps(app)  # type: ignore[no-untyped-call]
-    except Exception as error:  # the objects in a topology may raise any exception when they are pickled
+    except Exception as error:  # an object in a topology may raise any exception when it is pickled
         raise InputError(
             "the application cannot be pickled for executors: "
             f"{_unpicklable_part(app)}{type(error).__name__}: {error}. "
@@ -59,7 +60,9 @@ def check_picklable(app: Application) -> None:
 
 
 def _unpicklable_part(app: Application) -> str:
-    """Returns the name of a processor that cannot be pickled, with a colon; empty if each processor can be pickled."""
+    """Returns the name of a processor that cannot be pickled, followed by a colon; empty if each processor can be
+    pickled.
+    """
     for name, node in app.topology.builder.definition().nodes.items():
         try:
             cloudpickle.dumps(node.supplier)  # type: ignore[no-untyped-call]
@@ -69,9 +72,7 @@ def _unpicklable_part(app: Application) -> str:
 
 
 class Workers:
-    """The instances of an application that run on a Spark session, from `start` until `wait` returns the ends of the
-    instances.
-    """
+    """The instances of an application on a Spark session, from `start` until `wait` returns a list."""
 
     def __init__(self, spark: SparkSession, settings: InstanceSettings, instances: int, report: Report) -> None:
         self._settings = settings
@@ -90,10 +91,10 @@ class Workers:
         self._job.start()
 
     def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
-        """Waits until all instances have ended. Returns the ends of the instances, or None if instances still run after
-        `timeout_s`. Raises WorkersFailed if an instance fails at each start, or if the Spark job fails.
+        """Waits until all instances have ended. Returns an InstanceEnd for each instance, or None if instances still
+        run after `timeout_s`. Raises WorkersFailed if an instance fails at each start, or if the Spark job fails.
 
-        During the wait, failed instances and the reasons of the failures are passed to `report`.
+        During the wait, `report` receives messages about failed instances and their reasons.
         """
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._job.wait(_until(deadline_s)):
@@ -110,11 +111,9 @@ class Workers:
         return self._tasks.running()
 
     def stop(self) -> list[InstanceEnd]:
-        """Drains the group: every instance commits, checkpoints, leaves the group and ends. Returns the ends of the
-        instances.
-
-        If the instances do not end within 20 s, the Spark job is cancelled and the returned list is empty, because the
-        job returns no ends.
+        """Drains the group: every instance commits, checkpoints, leaves the group and ends. Returns an InstanceEnd for
+        each instance. If the instances do not end within 20 s, the Spark job is cancelled, and the returned list is
+        empty.
         """
         try:
             with CoordinatorClient(self._settings.coordinator_url, token=self._settings.caller_token()) as client:
@@ -153,16 +152,16 @@ def run(
     """Declares the application's group at the coordinator (`declare`), and starts its instances in the background
     (`start`).
 
-    `coordinator_url`: the URL of one coordinator, or the URLs of several coordinators with one database, separated by
-    commas. `threads`, `state_dir`: override the application's num.stream.threads and state.dir, unless they are None.
+    `coordinator_url`: the URL of a coordinator, or, separated by commas, the URLs of several coordinators that share a
+    database. `threads`, `state_dir`: override the application's num.stream.threads and state.dir, unless they are None.
     `log_dir`: the directory of the stream threads' ownership logs (`ownership_log`); None to write none. `state_dir`
     and `log_dir` are paths on the executors. The coordinator's setting cluster.bootstrap.servers must list the
     application's bootstrap.servers.
 
-    `spark`: any Spark session, also the session of a program that spark-submit started; `with_defaults` makes suitable
+    `spark`: any Spark session, also the session of a program that spark-submit started. `with_defaults` makes suitable
     settings for a session. `report`: a function that receives messages for the user, one line each. Raises InputError
     for an application that cannot be sent to executors, for settings under which instances cannot run, and if an
-    instance already runs; CoordinatorError, CoordinatorUnavailable.
+    instance already runs. Raises CoordinatorError and CoordinatorUnavailable, too.
     """
     settings = InstanceSettings(app, coordinator_url, threads, state_dir, log_dir, token)
     check_picklable(app)
@@ -194,7 +193,9 @@ def _run_partition(settings: InstanceSettings, partition: int, _rows: Iterator[o
 
 
 def _placement_warnings(master: str, settings: InstanceSettings) -> Iterator[str]:
-    """Yields warnings about settings with which executors on other machines cannot reach the coordinator or the log."""
+    """Yields warnings about settings that prevent executors on other machines from reaching the coordinator or the
+    log.
+    """
     if is_on_loopback(master):
         return
     for url in addresses_of(settings.coordinator_url).urls:
@@ -206,14 +207,14 @@ def _placement_warnings(master: str, settings: InstanceSettings) -> Iterator[str
 
 
 def _until(deadline_s: float | None) -> float:
-    """Returns the number of seconds until the next poll."""
+    """Returns the time until the next poll, in seconds."""
     return POLL_INTERVAL_S if deadline_s is None else max(0.0, min(POLL_INTERVAL_S, deadline_s - time.monotonic()))
 
 
 class InstanceTasks:
     """Reads the tasks of one job from Spark: the number of running tasks, and the failed attempts with their reasons.
 
-    Spark starts a failed task again, and reports the failure only in a line of its own log. After the JVM has ended,
+    Spark itself reports a failed task, which it starts again, only in a line of its own log. After the JVM has ended,
     `running` returns 0 and `new_failures` returns an empty list.
     """
 

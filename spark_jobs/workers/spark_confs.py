@@ -1,9 +1,9 @@
-"""Spark's settings for a session that runs instances: defaults for settings without a value, and checks of settings
-that instances cannot run with.
+"""Spark's settings for a session that runs instances: defaults for settings without a value, and checks of all
+settings.
 
-An instance is a Spark task that does not end. So Spark must not start this task twice (speculation) or treat the task
-as stuck (idle timeouts), and the job must not end because the task was lost several times. Each instance has its own
-executor, because a standby is useful only if it does not die together with the active task.
+An instance is a Spark task that does not end. So Spark must neither start the task of an instance twice (speculation)
+nor treat the task as stuck (idle timeouts). The job must not end if the task is lost several times. Each instance has
+its own executor, so that a standby does not die together with the active task.
 """
 
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ from spark_engine.session.spark_options import LOCAL_MASTER
 
 EXECUTOR_CONF = {"spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 """The JVM options of executors. An executor's JVM only starts Python and waits for it, so it needs little compiled
-code. With these options, the JVM that Spark starts after an executor's death takes half as much CPU time away from the
-instances that get the dead executor's tasks.
+code. After an executor's death, Spark starts a new JVM. With these options, the new JVM needs half as much CPU time,
+which the instances that get the dead executor's tasks need.
 """
 _CORES, _TASK_CPUS = "spark.executor.cores", "spark.task.cpus"
 _MAX_FAILURES = "spark.task.maxFailures"
@@ -38,9 +38,9 @@ _IDLE_KILL, _IDLE_TIMEOUT = "spark.python.worker.killOnIdleTimeout", "spark.pyth
 def with_defaults(conf: SparkConf | None = None, *, instances: int = 1) -> SparkConf:
     """Returns `conf` with default values for `instances` instances. Values that `conf` already has are not changed.
 
-    For drivers that build the Spark session themselves. `conf`: None for Spark's own configuration, which has all
-    arguments of spark-submit if spark-submit started the driver. Raises InputError for settings under which instances
-    cannot run.
+    Call this function in a driver that builds the Spark session itself. `conf`: None for Spark's own configuration,
+    which has all arguments of spark-submit if spark-submit started the driver. Raises InputError for settings under
+    which instances cannot run.
     """
     if conf is None:
         SparkContext._ensure_initialized()  # only the JVM reads Spark's configuration and the options of spark-submit
@@ -51,10 +51,10 @@ def with_defaults(conf: SparkConf | None = None, *, instances: int = 1) -> Spark
 
 
 def checked_defaults(conf: SparkConf, instances: int) -> dict[str, str]:
-    """Checks `conf`, and returns defaults for keys without a value. Unless the master is local, the defaults request as
-    many executors as instances, so that each instance has its own executor. An executor has one core unless `conf` sets
-    `spark.executor.cores` or `spark.task.cpus`. An instance gets all cores of its executor unless `conf` sets
-    `spark.task.cpus`. Raises InputError for settings under which instances cannot run.
+    """Checks `conf`, and returns defaults for keys without a value. With a master other than local, the defaults
+    request an executor for each instance. An executor has one core unless `conf` sets `spark.executor.cores` or
+    `spark.task.cpus`. An instance gets all cores of its executor unless `conf` sets `spark.task.cpus`. Raises
+    InputError for settings under which instances cannot run.
     """
     refuse_unusable(conf)
     if str(conf.get("spark.master", LOCAL_MASTER)).startswith("local"):
@@ -83,8 +83,8 @@ def refuse_unusable(conf: SparkConf) -> None:
 
 
 def warnings_about(conf: SparkConf) -> Iterator[str]:
-    """Yields a line for each setting that makes instances less available. The results of the application stay exact
-    with a setting that makes instances less available.
+    """Yields a line for each setting that makes instances less available. A setting that makes instances less available
+    does not make the application's results wrong.
     """
     for key, warning in _WARNINGS.items():
         if _is_on(conf, key):
