@@ -1,14 +1,15 @@
-"""Tells setuptools which packages of the checkout to install, under which names, and which modules to compile; all
-other data of the package is in pyproject.toml.
+"""Tells setuptools which packages of the checkout to install, their names, and the modules to compile. All other data
+about the package is in pyproject.toml.
 
-All packages keep their names except `migrations`. The package `migrations` is at the top of the checkout, and is
-installed inside the coordinator's package, because any other program may have a package `migrations`.
+All packages keep their names except `migrations`. The package `migrations` is at the top of the checkout. `migrations`
+is installed inside the coordinator's package, because other programs may have a package `migrations` too.
 
-If ASSIGNOR_COMPILE=1 is set, as in `make setup`, Cython compiles the modules in which a large rebalance spends most of
-its time, the module that reads and writes the records of Kafka's batches, the partitioner, and the record cache. Cython
-compiles the Python source; a `.pxd` file beside a module gives C types to the module's names. Without Cython, a C
-compiler or ASSIGNOR_COMPILE, nothing is compiled, and Python runs the modules with equal results.
-The wheel is built without ASSIGNOR_COMPILE, so that one wheel serves every version of Python.
+If ASSIGNOR_COMPILE=1 is set, as in `make setup`, Cython compiles several modules. The compiled modules are those in
+which a large rebalance spends most of its time, the module for the records of Kafka's batches, the partitioner, and the
+record cache. Cython compiles the Python source; a `.pxd` file beside a module gives C types to the module's names. If
+Cython, a C compiler or ASSIGNOR_COMPILE is missing, nothing is compiled. Python then runs the modules uncompiled, with
+equal results.
+The wheel is built without ASSIGNOR_COMPILE, so one wheel works with every version of Python.
 """
 
 import os
@@ -44,14 +45,17 @@ COMPILED = (
 
 
 def compiled() -> list[Extension]:
-    """The extension modules to compile; empty if Cython is missing or ASSIGNOR_COMPILE is not 1."""
+    """Returns the extension modules to compile. The result is empty if Cython is missing, or if ASSIGNOR_COMPILE is not
+    1.
+    """
     if os.environ.get("ASSIGNOR_COMPILE") != "1":
         return []
     try:
         from Cython.Build import cythonize
     except ImportError:
         return []
-    # annotations give no C types: a value annotated as list may be another sequence, and an int has no limit
+    # annotations must not become C types: a value annotated as list may be another sequence, and an int may exceed C's
+    # int
     directives = {"annotation_typing": False, "language_level": 3}
     modules = [Extension(name, [f"{name.replace('.', '/')}.py"]) for name in COMPILED]
     found: list[Extension] = cythonize(modules, build_dir="build/compiled", compiler_directives=directives, quiet=True)

@@ -4,21 +4,21 @@
 
 Rules:
 - A call goes first to the coordinator that answered last for the call's group. If no coordinator has answered for the
-  group, or this coordinator failed, the call goes to the address of the list that answered last, and then to the next
-  addresses of the list.
-- If an address does not answer, or answers with status 502, 503 or 504, the call goes to the next address of the list,
-  and not again to the address that failed. As an exception, if an old connection breaks over which an address had
-  answered before, the call is sent to this address once more over a new connection.
-- An answer with status 307 names the coordinator that owns the group; this coordinator need not be in the list. A
-  redirected call is sent unchanged; a call follows three redirects at most. A redirect from https to http is not
-  followed, so that no token is sent unencrypted. A redirect to another path or query is not followed either, so that
-  the call stays the same.
-- The time of a call is limited. Each address gets a share of the call's time, so that an address that does not answer
-  leaves time for the other addresses. A call asks a coordinator to hold its answer only for as long as the call's time
-  allows.
+  group, or if the coordinator that answered last fails, the call goes to the addresses of the list. The first address
+  of the list that is tried is the address that answered last for any group.
+- If an address does not answer, or answers with status 502, 503 or 504, the call goes to the next address of the list.
+  A call does not go to a failed address again. As an exception, the call is sent to the failed address once more if a
+  connection breaks over which the address has answered before.
+- An answer with status 307 names the coordinator that owns the group, which need not be in the list. A redirected call
+  is sent unchanged. A call follows three redirects at most. A redirect from https to http is not followed, so that no
+  token is sent unencrypted. A redirect to another path or query is not followed either, so that the call stays the
+  same.
+- Each call has a time limit. Each address gets a share of the call's time, so that an address that does not answer
+  leaves time for the other addresses. If a call asks a coordinator to wait before it answers, the requested wait ends
+  before the call's time does.
 
 Source of the idea: `bootstrap.servers` and NOT_COORDINATOR of Kafka's clients. Differs from Kafka: Kafka's answer
-NOT_COORDINATOR does not name the coordinator, so that a Kafka client has to find the coordinator itself.
+NOT_COORDINATOR does not name the coordinator, so a Kafka client has to look up the coordinator.
 """
 
 import math
@@ -33,19 +33,19 @@ MOST_REDIRECTS = 3
 REDIRECT = 307
 _ASK_ANOTHER = frozenset({502, 503, 504})
 _SECRETS = "@?#"
-"""A URL that contains a password or a token has one of these characters."""
+"""If a URL contains a password or a token, the URL has at least one of these characters."""
 
 _LONGEST_ADDRESS = 2_000
 
 
 def may_have_secret(url: str) -> bool:
-    """True if the URL may contain a password or a token, so that no message may show the URL."""
+    """Returns True if the URL may contain a password or a token, so that no message may show the URL."""
     return not set(_SECRETS).isdisjoint(url)
 
 
 def is_host(host: str) -> bool:
-    """True if Python can resolve this host name. Python raises a UnicodeError for an empty label, or a label of more
-    than 63 characters.
+    """Returns True if Python can resolve this host name. Python raises a UnicodeError for an empty label, or a label of
+    more than 63 characters.
     """
     try:
         return bool(host.encode("idna"))
@@ -54,7 +54,9 @@ def is_host(host: str) -> bool:
 
 
 def is_address(url: str) -> bool:
-    """True if the URL has the scheme http or https and a host; it may have a port and the beginning of a path."""
+    """Returns True if the URL can be the address of a coordinator. The URL needs the scheme http or https and a host,
+    and may have a port and the beginning of a path.
+    """
     if may_have_secret(url) or not url.isprintable() or " " in url or len(url) > _LONGEST_ADDRESS:
         return False
     try:
@@ -69,16 +71,16 @@ def _is_secured(url: str) -> bool:
 
 
 class CoordinatorAddresses:
-    """The addresses of the coordinators. `urls`: at least one URL; for each URL `is_address` is true, and no URL ends
+    """The addresses of the coordinators. `urls`: one or more URLs. `is_address` is true for each URL, and no URL ends
     with a slash.
 
-    Threads may share a `CoordinatorAddresses` without a lock: if two threads overwrite each other's values, the worst
-    result is one redirect more.
+    Threads may share a `CoordinatorAddresses` without a lock. If two threads overwrite each other's values, the worst
+    effect is one more redirect of a later call.
     """
 
     def __init__(self, urls: Sequence[str]) -> None:
         self.urls = tuple(urls)
-        # the address of the list that answered last; the first address until an address answers
+        # the address of the list that answered last; until an address has answered, the first address of the list
         self._best = self.urls[0]
         self._owners: dict[str, str] = {}
 
@@ -87,13 +89,13 @@ class CoordinatorAddresses:
 
     @property
     def secured(self) -> str:
-        """An https address if the list has one, otherwise the first address. A client that can call this address can
-        call all addresses.
+        """The first https address of the list, or the first address if no address is https. An HTTP client that can
+        call the address `secured` can call all addresses of the list.
         """
         return next((url for url in self.urls if _is_secured(url)), self.urls[0])
 
     def current(self, group: str) -> str:
-        """The address for the next call about this group. `group`: empty for a call about no group."""
+        """Returns the address for the next call about this group. `group`: empty for a call about no group."""
         return self._owners.get(group, self._best)
 
     def moved(self, group: str, url: str) -> None:
@@ -107,8 +109,8 @@ class CoordinatorAddresses:
             self._best = url
 
     def failed(self, url: str) -> None:
-        """Record that the coordinator at `url` gave no usable answer: the next calls begin at another address if the
-        list has one.
+        """Record that the coordinator at `url` gave no usable answer. If the list has another address, the next calls
+        begin at another address.
         """
         for group, owner in self._owners.copy().items():
             if owner == url:
@@ -117,7 +119,7 @@ class CoordinatorAddresses:
             self._best = self.urls[(self.urls.index(url) + 1) % len(self.urls)]
 
     def in_turn(self, group: str) -> Iterator[str]:
-        """Each address once, in the order in which a call about this group tries the addresses."""
+        """Yields each address once, in the order in which a call about this group tries the addresses."""
         current, best = self.current(group), self._best
         if current not in self.urls:
             yield current
@@ -129,9 +131,9 @@ class CoordinatorAddresses:
 @dataclass(frozen=True, slots=True)
 class CoordinatorCall:
     """A call to a coordinator. `path`: the quoted path of the URL, which begins with /v1. `timeout_s`: the time limit
-    of the whole call, with every address and redirect, in addition to `wait_ms`. `wait_ms`: the time for which the
-    coordinator may hold its answer; None if the answer is never held. `one_address`: try only one address of the list,
-    because the caller will repeat the call soon.
+    of the whole call including all addresses and redirects, without `wait_ms`. `wait_ms`: the time for which the
+    coordinator may hold its answer; None if the answer is never held. `one_address`: True to try only one address of
+    the list, because the caller will repeat the call soon.
     """
 
     path: str
@@ -151,7 +153,7 @@ class CoordinatorCall:
         return self.timeout_s + (self.wait_ms or 0) / 1000
 
     def target(self, wait_ms: int) -> str:
-        """The path and query of the URL. `wait_ms`: the time for which the coordinator may hold its answer."""
+        """Returns the path and query of the URL. `wait_ms`: the time for which the coordinator may hold its answer."""
         query = dict(self.query) if self.wait_ms is None else {**self.query, "wait_ms": wait_ms}
         return f"{self.path}?{urlencode(query, quote_via=quote, safe='')}" if query else self.path
 
@@ -171,7 +173,9 @@ class Attempt(NamedTuple):
 
 
 class CallRoute:
-    """The attempts of one call. `outcomes`: address to the outcome of its attempt as text, in the order of attempts."""
+    """The attempts of one call. `outcomes`: each tried address to a text with the outcome, in the order of the
+    attempts.
+    """
 
     def __init__(self, addresses: CoordinatorAddresses, call: CoordinatorCall) -> None:
         self.outcomes: dict[str, str] = {}
@@ -183,7 +187,7 @@ class CallRoute:
         self._redirects = 0
 
     def next(self, left_s: float) -> Attempt | None:
-        """The next attempt; None if no address or no time is left. `left_s`: the time that is left of the call's
+        """Returns the next attempt, or None if no address or no time is left. `left_s`: the rest of the call's
         `longest_s`.
         """
         address, self._asks_now = self._asks_now, None
@@ -197,8 +201,8 @@ class CallRoute:
         return Attempt(address, call.target(held_ms), held_s + self._share_s(left_s - held_s, address))
 
     def unanswered(self, attempt: Attempt, why: str, *, old_connection_ended: bool = False) -> None:
-        """Records that an attempt got no answer. `old_connection_ended`: True if the attempt used a connection over
-        which the address had answered before, and the connection broke.
+        """Records that an attempt got no answer. `old_connection_ended`: True if the attempt failed because a
+        connection broke over which the address had answered before.
         """
         if old_connection_ended and not self._has_asked_again:
             self._has_asked_again = True
@@ -209,8 +213,8 @@ class CallRoute:
         self._addresses.failed(attempt.address)
 
     def answered(self, attempt: Attempt, status: int, location: str | None) -> bool:
-        """Records the answer to an attempt. Returns True if it is the answer to the call, and False if the caller has
-        to continue with `next`. `location`: the URL to which a redirect leads.
+        """Records the answer to an attempt. Returns True if this answer is the answer to the call. Returns False if the
+        caller has to call `next` for another attempt. `location`: the URL to which a redirect leads.
         """
         if status == REDIRECT:
             self._go_on(attempt, location or "")
@@ -227,7 +231,7 @@ class CallRoute:
         return next((each for each in self._addresses.in_turn(self._call.group) if each not in self.outcomes), None)
 
     def _share_s(self, left_s: float, address: str) -> float:
-        """The share of the remaining time that this address gets."""
+        """Returns the share of the remaining time that this address gets."""
         if self._call.one_address:
             return left_s
         urls = self._addresses.urls
@@ -250,8 +254,8 @@ class CallRoute:
 
 
 def _led_to(location: str, attempt: Attempt) -> tuple[str, str]:
-    """The address to which a redirect leads, and the reason why the redirect is not followed; the reason is empty if
-    the redirect is followed.
+    """Returns the address to which a redirect leads, and the reason why the redirect must not be followed. The reason
+    is empty if the redirect may be followed.
     """
     address = location.removesuffix(attempt.target).rstrip("/")
     if not location.endswith(attempt.target):
@@ -264,8 +268,8 @@ def _led_to(location: str, attempt: Attempt) -> tuple[str, str]:
 
 
 def outcomes_text(outcomes: Mapping[str, str], known: Collection[str]) -> str:
-    """The outcomes of a call without an answer, as one text. `known`: the addresses that the caller was given. If only
-    one address was tried and `known` has just this address, the text does not name the address.
+    """Returns the outcomes of an unanswered call's attempts as one text. `known`: the addresses that the user gave. If
+    only one address was tried and `known` has just this address, the text does not name the address.
     """
     if len(outcomes) == 1 and outcomes.keys() == set(known):
         return next(iter(outcomes.values()))

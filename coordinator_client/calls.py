@@ -49,10 +49,9 @@ _LONGEST_FOREIGN_TEXT = 300
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorAddress:
-    """The addresses of coordinators, with the caller's token. `url`: one URL, or several, separated by commas.
-    `token_file`: the file with the bearer token; if None, `read_token` finds the token.
-
-    Raises InputError for a URL or a token that cannot be used.
+    """The addresses of coordinators, with the caller's token. `url`: one or more URLs, separated by commas.
+    `token_file`: the file with the bearer token; if None, the token comes from the environment. Raises InputError if a
+    URL or the token cannot be used.
     """
 
     url: str
@@ -64,15 +63,15 @@ class CoordinatorAddress:
         self.token()
 
     def token(self) -> str | None:
-        """The token for the next call. The token file is read for each call, so the token may change. Raises
-        InputError.
+        """Returns the token for the next call. The token file is read again for each call, so the token may change.
+        Raises InputError.
         """
         return read_token(self.token_file)
 
 
 class NoAnswer(Unavailable):
-    """No coordinator gave an answer. `answers`: address to the outcome of its attempt, in the order of attempts. The
-    error's message names the addresses, unless the caller gave a single address and no other address was tried.
+    """No coordinator gave an answer. `answers`: each tried address to the outcome, in the order of the attempts. The
+    error's message names the tried addresses, except if the only tried address is the only address that the user gave.
     """
 
     def __init__(self, answers: Mapping[str, str], addresses: CoordinatorAddresses) -> None:
@@ -82,9 +81,9 @@ class NoAnswer(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An answer that is not a success. `code`: Kafka's error name; None if the answer does not come from a coordinator.
+    """An answer with an error. `code`: Kafka's error name; None if the answer does not come from a coordinator.
     `detail`: the coordinator's explanation, or the beginning of the answer's body if there is no explanation.
-    `retry_after_s`: the time after which an overloaded coordinator accepts the call again.
+    `retry_after_s`: the time after which the caller may repeat a call to an overloaded coordinator.
     """
 
     status: int
@@ -94,7 +93,9 @@ class Refusal:
 
     @property
     def may_be_repeated(self) -> bool:
-        """True if the coordinator did not accept the request because it is starting, stopping or overloaded."""
+        """True if the coordinator did not accept the request because the coordinator is starting, stopping or
+        overloaded.
+        """
         return self.status in _TRY_AGAIN_STATUSES or self.code in _TRY_AGAIN_CODES
 
 
@@ -108,10 +109,11 @@ class CoordinatorRefused(AssignorFault):
 
 
 def addresses_of(text: str) -> CoordinatorAddresses:
-    """Parses the addresses of coordinators. `text`: one URL, or several, separated by commas.
+    """Parses the addresses of coordinators. `text`: one or more URLs, separated by commas.
 
-    Raises InputError for a text that is no URL, because a call to it would fail as if the coordinator could not be
-    reached. Messages and logs name URLs, so a URL that may contain a password or a token is refused, and not shown.
+    Raises InputError if an address is not a URL. Without this error, calls to the address would fail as if the
+    coordinator could not be reached. Raises InputError too if a URL may contain a password or a token, because messages
+    and logs show URLs. The error about a URL with a secret does not show the URL.
     """
     urls = [part.strip() for part in text.split(",")]
     for number, url in enumerate(urls, start=1):
@@ -128,10 +130,10 @@ def addresses_of(text: str) -> CoordinatorAddresses:
 
 
 def read_token(token_file: Path | None) -> str | None:
-    """The token in `token_file`; if this is None, the token in ASSIGNOR_AUTH_TOKEN; if this variable is not set, the
-    token in the file that ASSIGNOR_AUTH_TOKEN_FILE names. The token is None if neither argument nor variable is set.
+    """Returns the first token that is given: in `token_file`, in the variable ASSIGNOR_AUTH_TOKEN, or in the file that
+    the variable ASSIGNOR_AUTH_TOKEN_FILE names. The result is None if no token is given.
 
-    Raises InputError for a file that cannot be read or has no token, and for a token that no header can carry.
+    Raises InputError if the file cannot be read or has no token, or if no HTTP header can carry the token.
     """
     file = token_file_of(token_file)
     if file is None:
@@ -141,8 +143,8 @@ def read_token(token_file: Path | None) -> str | None:
 
 
 def token_file_of(token_file: Path | None) -> Path | None:
-    """The file to read the token from: `token_file`. If neither `token_file` nor ASSIGNOR_AUTH_TOKEN is given, the
-    token is read from the file that ASSIGNOR_AUTH_TOKEN_FILE names. The result is None if the token is in no file.
+    """Returns the file that contains the token: `token_file`, or the file that ASSIGNOR_AUTH_TOKEN_FILE names if
+    neither `token_file` nor ASSIGNOR_AUTH_TOKEN is given. The result is None if no file contains the token.
     """
     if token_file is None and not os.environ.get(TOKEN_VARIABLE):
         named = os.environ.get(TOKEN_FILE_VARIABLE)
@@ -153,10 +155,10 @@ def token_file_of(token_file: Path | None) -> Path | None:
 class CallerToken:
     """The token that a program sends while it runs: a fixed token, or the token in a file, which may change.
 
-    Rules: the token file is checked no more than once a second, and read if it has changed. If the token file cannot be
-    read, or has no token that a header can carry, the former token stays. `token`: the fixed token; None if there is no
-    token, or if `file` contains the token. Threads may share a `CallerToken`. Raises InputError for a given token that
-    no header can carry.
+    Rules: the token file is checked no more than once a second, and read again if it has changed. If the changed file
+    cannot be read or has no valid token, the former token stays in use. `token`: the fixed token; None if there is no
+    token, or if `file` contains the token. Threads may share a `CallerToken`. Raises InputError if no HTTP header can
+    carry the fixed token.
     """
 
     def __init__(self, token: str | None = None, file: Path | None = None) -> None:
@@ -171,13 +173,13 @@ class CallerToken:
         return f"CallerToken({'of ' + str(self._file) if self._file is not None else '...'})"
 
     def current(self) -> str | None:
-        """The token for the next call."""
+        """Returns the token for the next call."""
         if self._file is not None and time.monotonic() - self._read_at_s >= _READ_EVERY_S:
             self.reread()
         return self._token
 
     def reread(self) -> str | None:
-        """The token after a refused call. The method reads the token file again if it has changed."""
+        """Reads the token file again if it has changed, and returns the token. Call `reread` after a refused call."""
         if self._file is None:
             return self._token
         self._read_at_s = time.monotonic()
@@ -190,20 +192,20 @@ class CallerToken:
 
 
 def state_text(state: str, condition: str | None) -> str:
-    """The state of a group for people: Kafka's name of the state, or the reason why the group does nothing.
+    """Returns a readable text of a group's state: Kafka's name of the state, or the reason why the group does nothing.
     `condition`: the condition in the coordinator's description of the group; None if no condition stops the group.
     """
     return state if condition is None else _CONDITIONS.get(condition, condition)
 
 
 def group_path(group_id: str) -> str:
-    """The path `/v1/groups/...` of a group; the id may have any characters."""
+    """Returns the path `/v1/groups/...` of a group, with all characters of the group id quoted as needed."""
     return f"/v1/groups/{quote(group_id, safe='')}"
 
 
 def refusal_of(status: int, content: bytes, reason_phrase: str = "", retry_after: str = "") -> Refusal:
-    """Parses an unsuccessful answer. `content`: the body of the answer. `reason_phrase`: the detail of an answer
-    without a body. `retry_after`: the answer's header Retry-After.
+    """Parses an unsuccessful answer. `content`: the body of the answer. `reason_phrase`: the HTTP reason phrase, which
+    becomes the detail if the answer has no body. `retry_after`: the answer's header Retry-After.
     """
     try:
         problem = json.loads(content)
@@ -221,9 +223,10 @@ def refusal_of(status: int, content: bytes, reason_phrase: str = "", retry_after
 
 
 def _retry_after_s(status: int, text: str) -> float | None:
-    """The value of Retry-After from an overloaded coordinator, at most 60 s; None for any other answer. A date, which
-    HTTP also allows, is ignored, because it may come from a proxy. A coordinator that is starting or stopping is called
-    again sooner than its header Retry-After asks, because a waiting member does no work.
+    """Returns the value of an overloaded coordinator's header Retry-After in seconds, at most 60, or None for any other
+    answer. HTTP also allows a date in this header, but a date is ignored, because it may come from a proxy. A
+    coordinator that is starting or stopping is called again sooner than its header Retry-After asks, because a waiting
+    member does no work.
     """
     if status != _TOO_MANY_REQUESTS or not (text.isascii() and text.isdigit()):
         return None

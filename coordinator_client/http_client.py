@@ -1,11 +1,11 @@
-"""The HTTP client for calls to a coordinator: the client sends a call to one address after the other and parses
+"""The HTTP client for calls to a coordinator. The client tries the addresses of a call one after the other, and parses
 refusals.
 
     call --> the next address of the route (`addresses.py`) --> an answer, a refusal, or no answer at any address
 
-The caller chooses the headers, whether connections are kept (`KeptConnections`), and for each call its time limit and
-its retries. The token may change while the client is in use. Commands that make no call do not import this module,
-because it loads httpx.
+The caller chooses the headers, and decides if connections are kept (`KeptConnections`). For each call, the caller
+chooses the time limit and the retries. The token may change while the client is in use. Commands that make no call do
+not import this module, because it loads httpx.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from coordinator_client.addresses import REDIRECT, Attempt, CallRoute, Coordinat
 from coordinator_client.calls import CallerToken, CoordinatorRefused, NoAnswer, refusal_of
 
 if TYPE_CHECKING:
-    # tenacity may be missing: the coordinator's commands retry no call, and are installed without tenacity
+    # tenacity may be missing: the coordinator's commands do not retry calls, so they are installed without tenacity
     import tenacity
 
 _LONGEST_CONNECT_S = 2.0
@@ -37,8 +37,8 @@ _SHORTEST_STEP_S = 0.001
 _STEPS = ("connect", "pool", "read", "write")
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
 MOST_KEPT = 4
-"""The largest number of connections that stay open while no call is answered. Opening another connection closes the
-oldest connection.
+"""The largest number of kept connections that stay open while no call is answered. When more than this number of
+connections are open, the oldest connection is closed.
 """
 
 _KEPT_LIMITS = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=None)
@@ -49,8 +49,8 @@ _CONNECTION_ENDED = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolErro
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorAnswer:
-    """An answer of a coordinator. `address`: the address of the coordinator. `url`: the called URL, with path and
-    query. `headers`: the values of the headers by name; the case of names does not matter.
+    """An answer of a coordinator. `address`: the address of the coordinator that answered. `url`: the called URL, with
+    path and query. `headers`: the values of the headers by name; a name may be written in upper or lower case.
     """
 
     address: str
@@ -60,7 +60,7 @@ class CoordinatorAnswer:
     content: bytes
 
     def document(self) -> dict[str, Any]:
-        """The JSON object in `content`. Raises ValueError if `content` is no JSON object."""
+        """Returns the JSON object in `content`. Raises ValueError if `content` is no JSON object."""
         try:
             document = json.loads(self.content)
         except ValueError:
@@ -71,14 +71,15 @@ class CoordinatorAnswer:
 
 
 class CoordinatorHttpClient:
-    """Calls one coordinator, or several coordinators that share a database. Several threads may use a client at once.
-    Close the client after use.
+    """Calls one coordinator, or several coordinators that share a database. Without kept connections, several threads
+    may use a client at once. Close the client after use.
 
-    `token`: the bearer token, if any. `headers`: headers that are sent with every call. `keep_connections`: keep one
-    connection to each address (see `KeptConnections`), so that only one thread at a time may call.
+    `token`: the bearer token, if any. `headers`: headers that are sent with every call. `keep_connections`: True to
+    keep one connection to each address (see `KeptConnections`). With kept connections, only one thread at a time may
+    make calls.
 
-    Raises InputError for certificate files that cannot be used, and for an address that httpx cannot call, because a
-    call to it would fail as if the coordinator could not be reached.
+    Raises InputError if a certificate file cannot be used, or if httpx cannot call an address. Without this error,
+    calls to the address would fail as if the coordinator could not be reached.
     """
 
     def __init__(
@@ -106,13 +107,14 @@ class CoordinatorHttpClient:
         self.close()
 
     def close(self) -> None:
-        """Close all connections. If connections are kept, only the thread that makes calls may close them."""
+        """Close all connections. If connections are kept, only the thread that makes the calls may call `close`."""
         for each in (self._kept, self._shared):
             if each is not None:
                 each.close()
 
     def break_off(self) -> None:
-        """End the call that is being held over a kept connection, and all later calls. Any thread may call
+        """End a call that waits for its answer over a kept connection, and make all later calls fail. Any thread may
+        call
         `break_off`.
         """
         assert self._kept is not None
@@ -129,9 +131,9 @@ class CoordinatorHttpClient:
     ) -> CoordinatorAnswer:
         """Makes a call, and returns the answer of the first coordinator that answers.
 
-        `accept`: statuses other than 2xx that are no error. `retrying`: the pauses and the end of the retries, which
-        last while no coordinator has accepted the call; None for no retries. `content`: the arguments `json`, `content`
-        and `headers` of httpx. Raises CoordinatorRefused, NoAnswer.
+        `accept`: further statuses, besides 2xx, that are not errors. `retrying`: the pauses and the end of the retries;
+        None for no retries. A call is retried only while no coordinator has accepted it. `content`: the arguments
+        `json`, `content` and `headers` of httpx. Raises CoordinatorRefused, NoAnswer.
         """
 
         def once() -> CoordinatorAnswer:
@@ -146,8 +148,8 @@ class CoordinatorHttpClient:
         return once() if retrying is None else retrying.copy(retry=_was_not_taken, reraise=True)(once)
 
     def _answer(self, method: str, call: CoordinatorCall, content: Mapping[str, Any]) -> tuple[str, httpx.Response]:
-        """Sends a call until it is answered. Returns the address of the coordinator and the answer, which may be a
-        refusal.
+        """Sends a call to one address after the other until it is answered. Returns the address of the coordinator and
+        its answer, which may be a refusal.
 
         If no coordinator can serve the call, the last answer with status 502, 503 or 504 is returned. Raises NoAnswer
         if no address answered.
@@ -160,7 +162,7 @@ class CoordinatorHttpClient:
             try:
                 response = self._send(method, attempt, content)
             except (httpx.RequestError, httpx.InvalidURL) as error:
-                # if no connection was opened for this request, the broken connection had carried answers before
+                # if no connection was opened for this request, the connection that broke had carried answers before
                 ended = self._kept is not None and self._kept.opened == opened and isinstance(error, _CONNECTION_ENDED)
                 route.unanswered(attempt, transport_problem(error), old_connection_ended=ended)
                 continue
@@ -172,8 +174,8 @@ class CoordinatorHttpClient:
         if last is None:
             raise NoAnswer(route.outcomes, self._addresses)
         address, response = last
-        # a server error may come from a proxy, so that no coordinator has seen the new connection: keep the old
-        # connection
+        # keep the old connection after a server error: the error may come from a proxy, so perhaps no coordinator has
+        # seen the new connection
         if self._kept is not None and not response.is_server_error:
             self._kept.keep_only(address, response)
         return last
@@ -189,33 +191,34 @@ class CoordinatorHttpClient:
 
 
 def transport_problem(error: Exception) -> str:
-    """The reason why no answer came: for an error of TLS with the remedy, for any other error its own text."""
+    """Returns the reason why no answer came. For an error of TLS, the result has the reason and the remedy. For any
+    other error, the result is the error's own text.
+    """
     return tls_problem(error) or str(error) or type(error).__name__
 
 
 def http_client(url: str, token: str | CallerToken | None, **more: Any) -> httpx.Client:
-    """An HTTP client that sends this token. `url`: one of the URLs that will be called; if it is an https URL, the TLS
-    files are read at once. `more`: arguments of `httpx.Client`. Raises InputError for certificate files that cannot be
-    used.
+    """Returns an HTTP client that sends this token. `url`: a URL that will be called. If the URL is https, the TLS
+    files are read at once. `more`: arguments of `httpx.Client`. Raises InputError if a certificate file cannot be used.
     """
     return httpx.Client(auth=BearerAuth(token), **_direct(url), **more)
 
 
 def async_http_client(url: str, **more: Any) -> httpx.AsyncClient:
-    """An HTTP client for an event loop, without a token. `async_http_client` has the arguments and errors of
+    """Returns an HTTP client for an event loop; the client sends no token. The arguments and errors are those of
     `http_client`.
     """
     return httpx.AsyncClient(**_direct(url), **more)
 
 
 def _direct(url: str) -> dict[str, Any]:
-    # proxies of the environment are for external hosts, and must not see calls to a coordinator
+    # the proxies that environment variables name are for external hosts, and must not see calls to a coordinator
     return {"trust_env": False, "verify": client_context(url, httpx.create_ssl_context)}
 
 
 class BearerAuth(httpx.Auth):
-    """Sends `token` with each call. If a call is refused with 401 and the token's file has another token by now, the
-    call is sent once more with the new token.
+    """Sends `token` with each call. If a call is refused with 401 and the token file now has another token, the call is
+    sent once more with the new token.
     """
 
     def __init__(self, token: str | CallerToken | None) -> None:
@@ -238,8 +241,8 @@ def _authorize(request: httpx.Request, token: str | None) -> None:
 
 
 class TimeLeft(Mapping[str, float]):
-    """The time-outs of a request's steps. httpx reads the time-out before each step and gets the rest of `timeout_s`,
-    so that connecting, TLS, sending and waiting together take at most `timeout_s`. Connecting takes at most 2 s.
+    """The time-outs of a request's steps. httpx reads the time-out before each step, and gets the rest of `timeout_s`.
+    So connecting, TLS, sending and waiting together take at most `timeout_s`. Connecting takes at most 2 s.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -259,22 +262,23 @@ class TimeLeft(Mapping[str, float]):
 
 
 def _was_not_taken(state: tenacity.RetryCallState) -> bool:
-    """True if the call can be repeated: no coordinator answered, or the coordinator did not accept the call."""
+    """Returns True if the call may be repeated, because no coordinator answered or accepted the call."""
     error = None if state.outcome is None else state.outcome.exception()
     return isinstance(error, NoAnswer) or (isinstance(error, CoordinatorRefused) and error.refusal.may_be_repeated)
 
 
 class KeptConnections:
-    """Connections that a time-out does not close. A connection stays open until an answer came over another connection,
-    because a coordinator assumes that a process has failed when the process's connection closes.
+    """Connections that stay open after a time-out. When a process's connection closes, a coordinator assumes that the
+    process has failed. So a connection stays open until an answer has come over another connection.
 
-    Each called address has one TCP connection, which one caller uses for one call after the other.
+    Each called address has one TCP connection. A single thread uses the connection for one call after the other.
 
-    When a connection breaks, another connection to its coordinator is opened at once, before the next address is tried,
-    because a running coordinator waits only a short time for the process to reconnect. When the group has moved to
-    another coordinator, or no answer came in time, the old connection is closed only after a call was answered over the
-    new connection, so that no coordinator sees a closed connection before it sees the new connection. A file made of
-    the socket keeps a connection open after httpx has closed the socket.
+    When a connection breaks, another connection to the same coordinator is opened at once, before the next address is
+    tried. A connection that broke has to be replaced at once, because a running coordinator waits only a short time for
+    the process to reconnect. When the group has moved to another coordinator, or no answer came in time, a new
+    connection is opened. The old connection is closed only after a call was answered over the new connection. So no
+    coordinator sees the end of the old connection before it sees the new connection. A file object that is made from
+    the socket keeps a connection open even after httpx has closed the socket.
 
     `connect`: a function that makes the HTTP client of one address. `opened`: the number of connections opened so far.
     Any thread may call `break_off`.
@@ -295,13 +299,13 @@ class KeptConnections:
         return client
 
     def trace(self, event: str, info: Mapping[str, object]) -> None:
-        """The `trace` extension of each request. `trace` is used because httpx offers no other way to get the socket
-        before the answer.
+        """Handles httpx's events about a request, as the request's `trace` extension. The `trace` extension is used
+        because httpx offers no other way to get the socket before the answer.
         """
         if event not in (_OPENED, _WRAPPED):
             return
         if event == _WRAPPED:
-            self._sockets.pop()[1].close()  # the TLS socket has taken over this socket's descriptor
+            self._sockets.pop()[1].close()  # the TLS socket now owns this socket's descriptor
         else:
             self.opened += 1
         opened: socket.socket = info["return_value"].get_extra_info("socket")  # type: ignore[attr-defined]
@@ -313,8 +317,8 @@ class KeptConnections:
             self.break_off()
 
     def keep_only(self, address: str, response: httpx.Response) -> None:
-        """Close all connections but the one to `address`. Call `keep_only` when the coordinator at `address` has
-        answered.
+        """Close all connections except the connection to `address`. Call `keep_only` when the coordinator at `address`
+        has answered.
         """
         for other in self._clients.keys() - {address}:
             self._clients.pop(other).close()
@@ -325,14 +329,14 @@ class KeptConnections:
                 file.close()
 
     def break_off(self) -> None:
-        """End the running calls, and all later calls, by shutting down their sockets."""
+        """End all running and later calls by shutting down their sockets."""
         self._broken_off = True
         for each, _ in tuple(self._sockets):
             with contextlib.suppress(OSError):  # the connection has already ended
                 each.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close all connections. Only the thread that makes calls may close them."""
+        """Close all connections. Only the thread that makes the calls may call `close`."""
         for client in self._clients.values():
             client.close()
         while self._sockets:

@@ -6,7 +6,7 @@
 | `admin/` | reads and changes a cluster: topics, configs, offsets, groups |
 | `group_membership` | one member of a classic group, on raw bytes |
 | `offsets_topic` | parses the records of `__consumer_offsets` |
-| `connections` | connections to the brokers; one call with its retries |
+| `connections` | connections to the brokers; repeats a failed request |
 | `error_codes`, `errors` | error codes of the brokers, and the exceptions that callers catch |
 | `record_batches/` | Kafka's record batches of version 2, as bytes and as columns |
 | `requests` | requests in versions that aiokafka does not have |

@@ -1,12 +1,12 @@
 """The state of a Kafka cluster that a rebalance needs: topics, racks, end offsets of changelogs, committed offsets.
 
-`cluster_view` reads the state. The coordinator finds `KafkaClusterProvider` by the entry point `kafka`. The coordinator
-calls the provider from several threads, and the provider makes all requests in one event loop with a thread of its own.
-A group's definition can name only the address of a cluster, so the settings of TLS and SASL come from the properties
-file that ASSIGNOR_KAFKA_CLIENT_CONFIG names.
+`cluster_view` reads the cluster's state. The coordinator finds `kafka_cluster_provider` by the entry point `kafka`. The
+coordinator calls `KafkaClusterProvider` from several threads. `KafkaClusterProvider` makes all requests in one event
+loop, which has its own thread. A group's definition can name only the address of a cluster. So the settings of TLS and
+SASL come from the properties file that ASSIGNOR_KAFKA_CLIENT_CONFIG names.
 
 Rules: if topics cannot be listed, the rebalance fails. If offsets cannot be read, the rebalance continues without lags,
-as with Kafka's leader. The end offset of a changelog is its high watermark. For a source topic that serves as
+as it does with Kafka's leader. The end offset of a changelog is its high watermark. For a source topic that serves as
 changelog, the application's committed offset counts as the end offset. Source: `InternalTopicManager`,
 `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`, `StreamsPartitionAssignor.populateClientStatesMap`.
 """
@@ -40,9 +40,9 @@ T = TypeVar("T")
 CLIENT_CONFIG = "ASSIGNOR_KAFKA_CLIENT_CONFIG"
 
 LONGEST_WAIT_FOR_OFFSETS_S = 15.0
-"""The time limit for reading offsets. The limit for reading offsets is shorter than the time that the coordinator waits
-for a cluster. So if offsets cannot be read in time, the coordinator places tasks without lags, and does not postpone
-the rebalance.
+"""The time limit for reading offsets. The limit for reading offsets is shorter than the time for which the coordinator
+waits for a cluster. So if offsets cannot be read in time, the coordinator places tasks without lags instead of
+postponing the rebalance.
 """
 
 _logger = logging.getLogger(__name__)
@@ -70,25 +70,25 @@ class KafkaClusterProvider:
         self._admin = ClusterAdmin(settings)
 
     def view(self, group_id: str, definition: RebalanceSnapshot) -> ClusterView:
-        """The state of the cluster for a rebalance. Committed offsets are read under the application id of
-        `definition`, not under `group_id`, which is the id at the coordinator. Raises KafkaClientError.
+        """Returns the state of the cluster for a rebalance. Committed offsets are read under the application id of
+        `definition`, because `group_id` is only the group's id at the coordinator. Raises KafkaClientError.
         """
         return self._loop.run(cluster_view(self._admin, definition, offsets_timeout_s=LONGEST_WAIT_FOR_OFFSETS_S))
 
     def topics(self, definition: RebalanceSnapshot) -> Mapping[str, int]:
-        """The numbers of partitions of the topology's existing topics. Raises KafkaClientError."""
+        """Returns the numbers of partitions of the topology's existing topics. Raises KafkaClientError."""
         names = definition.topology.source_topics | definition.topology.internal_topics
         found = self._loop.run(self._admin.topics(names))
         return {name: topic.partitions for name, topic in found.items()}
 
     def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
-        """Create topics. Raises KafkaClientError; the error is TopicHasOtherPartitions if a topic exists with another
-        number of partitions.
+        """Create topics. Raises TopicHasOtherPartitions if a topic exists with another number of partitions. Raises
+        another KafkaClientError if a topic cannot be created.
         """
         self._loop.run(self._admin.create_topics(topics))
 
     def close(self) -> None:
-        """Close the connections and end the thread. `close` may be called again."""
+        """Close the connections and end the thread. `close` may be called more than once."""
         try:
             self._loop.run(self._admin.close())
         except RuntimeError:
@@ -100,8 +100,8 @@ async def cluster_view(admin: ClusterAdmin, definition: RebalanceSnapshot, *, of
     """Reads the state of the cluster that a rebalance of this group needs. The topology and the application id come
     from `definition`.
 
-    Raises KafkaUnavailable or KafkaRefused if topics cannot be listed. The view's `failures` names the look-ups of
-    offsets that failed.
+    Raises KafkaUnavailable or KafkaRefused if topics cannot be listed. The view's `failures` names the failed look-ups
+    of offsets.
     """
     topology = definition.topology
     internal = topology.internal_topics

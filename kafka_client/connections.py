@@ -1,11 +1,14 @@
-"""Connections to the brokers of one cluster, opened on demand; failures are reported with their reasons.
+"""Connections to the brokers of one cluster. A connection is opened when it is needed, and each failure is reported
+with its reason.
 
-Rules: a request for any broker uses an open connection, otherwise a broker of the last metadata, otherwise a bootstrap
-server. So the client still finds a cluster whose brokers have all moved to other addresses. A failure that no retry can
-fix (credentials, certificates) raises KafkaRefused. A failure that may pass (nothing listens, the connection is lost,
-the broker is too slow) raises NotNow. This package uses aiokafka's connections, but not aiokafka's client, because that
-client hides the reasons of failures and never returns to the bootstrap servers. Connections that no caller has closed
-are closed when their owner is garbage-collected, or when the program ends, because short scripts do not close them.
+Rules: a request that any broker can answer uses an open connection. If no connection is open, the client tries the
+brokers of the last metadata, and then the bootstrap servers. So the client still finds a cluster whose brokers have all
+moved to other addresses. A failure that no retry can fix (credentials, certificates) raises KafkaRefused. A failure
+that may pass (nothing listens, the connection is lost, the broker is too slow) raises NotNow. This package uses
+aiokafka's connections, but not aiokafka's client, because that client hides the reasons of failures and never returns
+to the bootstrap servers. A connection that no caller closes is closed when its `Connections` object is
+garbage-collected, or when the program ends. The program's end closes connections because short scripts do not close
+their connections.
 """
 
 import asyncio
@@ -36,13 +39,13 @@ T = TypeVar("T")
 Address = tuple[str, int]
 
 _LONGEST_END_S = 1.0
-"""The longest time that the exit of the program waits until connections that no caller has closed are closed."""
+"""At its exit, the program waits for at most this time until the remaining connections are closed."""
 
 
 async def call(settings: ClientSettings, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
     """Repeat `attempt` with growing pauses while it raises NotNow, and return its result. `what`: the name of the
-    request in error messages. Raises KafkaUnavailable once `default.api.timeout.ms` has passed, and any other error of
-    `attempt`.
+    request in error messages. Raises KafkaUnavailable once `default.api.timeout.ms` has passed. An error of `attempt`
+    other than NotNow is raised at once.
 
     Source: `KafkaAdminClient`'s retries, `retry.backoff.ms` and `retry.backoff.max.ms`.
     """
@@ -92,7 +95,7 @@ class Connections:
         self._when_collected: weakref.finalize[..., Connections] | None = None
 
     def set_brokers(self, brokers: Mapping[int, Address]) -> None:
-        """Replace the known brokers by those of the newest metadata."""
+        """Replace the known brokers by `brokers`, the brokers of the newest metadata."""
         self._brokers = dict(brokers)
 
     def add_broker(self, node_id: int, address: Address) -> None:
@@ -149,7 +152,7 @@ class Connections:
             self._open.pop(address, None)
             setup_s = self._settings.milliseconds("socket.connection.setup.timeout.ms") / 1000
             try:
-                # called in a thread, because `connection_arguments` reads files, and loading the system's certificates
+                # `connection_arguments` runs in a thread, because it reads files, and loading the system's certificates
                 # is slow
                 if self._arguments is None:
                     self._arguments = await asyncio.to_thread(self._settings.connection_arguments)
@@ -181,8 +184,8 @@ class Connections:
         _used.add(self)
 
 
-# Connections of a parent process are never released, because collecting them in the child of a fork would close them
-# for the parent.
+# The child of a fork never releases its parent's connections, because collecting a connection in the child would close
+# the connection for the parent too.
 _OF_A_PARENT: list[AIOKafkaConnection] = []
 
 _used: weakref.WeakSet[Connections] = weakref.WeakSet()
@@ -190,8 +193,8 @@ _closing: set[concurrent.futures.Future[None]] = set()
 
 
 def _close_later(opened: dict[Address, AIOKafkaConnection], loop: asyncio.AbstractEventLoop, process_id: int) -> None:
-    """Close the connections in their event loop, and do not wait for it: the garbage collector may call this function
-    in any thread.
+    """Close the connections in their event loop. The function does not wait for the loop, because the garbage collector
+    may call the function in any thread.
     """
     left = list(opened.values())
     opened.clear()
@@ -217,7 +220,9 @@ def _close_at_exit() -> None:
 
 
 def _reason(address: Address, error: BaseException) -> NotNow | KafkaRefused:
-    """Converts an error of aiokafka to an error of this package. A KafkaConnectionError is converted by its cause."""
+    """Converts an error of aiokafka to an error of this package. For a KafkaConnectionError, the cause of the error
+    decides the result.
+    """
     where, cause = _text(address), error
     while isinstance(cause, KafkaConnectionError) and cause.__cause__ is not None:
         cause = cause.__cause__
@@ -259,8 +264,8 @@ def _text(address: Address) -> str:
 
 
 def _error_text(error: BaseException) -> str:
-    """The broker's own text, otherwise the class of the error. `str(error)` is not used, because it also has aiokafka's
-    name and number of the error.
+    """Returns the broker's text of the error, or the name of the error's class if the broker sent no text. `str(error)`
+    is not used, because it also contains aiokafka's name and number of the error.
     """
     text = next((argument for argument in error.args if isinstance(argument, str)), "")
     return text or type(error).__name__

@@ -1,4 +1,4 @@
-"""The error codes in brokers' answers: the set of retriable codes, and the texts of the other errors for the user.
+"""The error codes in brokers' answers: the set of retriable codes, and texts that explain other errors to the user.
 
 Source: `Errors` of kafka-clients; a code is retriable here when its exception in kafka-clients is a
 `RetriableException`.
@@ -60,7 +60,8 @@ _ERROR_TEXTS = {
 
 
 def check(code: int, what: str, message: str | None = None) -> None:
-    """Returns if `code` is NONE. Raises NotNow for a retriable code, KafkaRefused for any other code.
+    """Checks an error code of an answer. Raises NotNow for a retriable code, and KafkaRefused for any other code except
+    NONE.
 
     `what`: the topic, partition or group that the code belongs to, for the error message. `message`: the error text
     that the broker sent, if any.
@@ -79,6 +80,6 @@ def is_retriable(code: int) -> bool:
 
 
 def error_name(code: int) -> str:
-    """The name of an error: the name of aiokafka's exception, which is similar to Kafka's name."""
+    """Returns the name of aiokafka's exception for the error code, which is similar to Kafka's name of the error."""
     name: str = for_code(code).__name__.removesuffix("Error")
     return name if name != "Unknown" else f"error {code}"

@@ -28,7 +28,7 @@ class KafkaClientError(AssignorFault):
 
 
 class KafkaUnavailable(KafkaClientError, Unavailable):
-    """A request to the cluster failed, with all its retries, within `default.api.timeout.ms`."""
+    """A request to the cluster failed, and so did all retries until `default.api.timeout.ms` had passed."""
 
     retriable: ClassVar[bool] = True
 
@@ -38,7 +38,7 @@ class NotNow(KafkaClientError):
     reason.
 
     `connections.call` catches NotNow and tries again, so callers of `ClusterAdmin` never see NotNow. `code`: Kafka's
-    error code, None when no broker answered.
+    error code; None if no broker answered.
     """
 
     retriable: ClassVar[bool] = True
@@ -49,9 +49,9 @@ class NotNow(KafkaClientError):
 
 
 class KafkaRefused(KafkaClientError):
-    """The brokers refused the request because of credentials, rights, a version or an invalid value.
+    """The brokers refused the request because of its credentials, rights, version or values.
 
-    The error's message says what to change. `code`: Kafka's error code, None when the connection itself was refused.
+    The error's message says what to change. `code`: Kafka's error code; None if the connection itself was refused.
     """
 
     def __init__(self, message: str, code: int | None = None) -> None:
@@ -68,22 +68,22 @@ class UnknownTopic(KafkaClientError):
 
 
 class MembershipError(KafkaClientError):
-    """Base of the errors by which the group coordinator tells a member of a classic group to rejoin or to end."""
+    """Base of the errors with which the group coordinator tells a member of a classic group to rejoin or to end."""
 
 
 class GroupRebalancing(MembershipError):
-    """The group prepares its next generation: the member has to join again. Source: REBALANCE_IN_PROGRESS."""
+    """The group is preparing its next generation, so the member has to join again. Source: REBALANCE_IN_PROGRESS."""
 
 
 class StaleGeneration(MembershipError):
-    """The group is in a later generation: the member has to join again with the same member id. Source:
+    """The group is in a later generation, so the member has to join again with its member id. Source:
     ILLEGAL_GENERATION.
     """
 
 
 class UnknownMember(MembershipError):
-    """The coordinator does not know this member: the member's session expired, or the member was removed. The member
-    has to join as a new member.
+    """The coordinator does not know this member, because the member's session expired or the member was removed. The
+    member has to join as a new member.
 
     Source: UNKNOWN_MEMBER_ID.
     """
@@ -97,10 +97,10 @@ class FencedInstance(MembershipError):
 
 
 class InconsistentProtocol(KafkaRefused):
-    """The members of the group use another protocol type, or support none of this member's protocols. Source:
+    """The other members of the group use another protocol type, or support none of this member's protocols. Source:
     INCONSISTENT_GROUP_PROTOCOL.
     """
 
 
 class InvalidSessionTimeout(KafkaRefused):
-    """The brokers do not allow a session timeout of this length. Source: INVALID_SESSION_TIMEOUT."""
+    """The brokers do not allow a session time-out of this length. Source: INVALID_SESSION_TIMEOUT."""

@@ -1,9 +1,9 @@
-"""An event loop in a thread of its own: other threads run coroutines of asynchronous clients in it, and wait for the
+"""An event loop in its own thread. Other threads run coroutines of asynchronous clients in the loop, and wait for the
 results.
 
-Rules: any thread except the loop's own may call `run`, and several threads may call it at once. After a fork, the child
-process lacks the loop's thread, so the child's next call starts a new thread and loop. Objects of the old loop, such as
-connections, belong to the parent process, and the child process does not use them.
+Rules: any thread except the loop's own thread may call `run`, and several threads may call `run` at once. After a fork,
+the child process lacks the loop's thread, so the child's next call starts a new thread and loop. Objects of the old
+loop, such as connections, belong to the parent process, and the child process does not use them.
 """
 
 import asyncio
@@ -52,14 +52,15 @@ class EventLoopThread:
             future.cancel()
 
     def call_soon(self) -> Callable[..., object]:
-        """Returns a function `call`: `call(function, *arguments)` calls the plain function in the loop. Any thread may
-        use `call`; the loop makes the calls in order, and no caller gets a result. The loop is started if it does not
-        run yet. Calling a plain function is cheaper than running a coroutine. Raises RuntimeError after `close`.
+        """Returns a function `call_soon(function, *arguments)`, which makes the loop call the plain function
+        `function`. Any thread may call the returned function. The loop calls the plain functions in order, and the
+        caller gets no result. The loop is started if it does not run yet. Calling a plain function is cheaper than
+        running a coroutine. Raises RuntimeError after `close`.
         """
         return self._running().call_soon_threadsafe
 
     def close(self) -> None:
-        """Cancel all coroutines and end the thread. `close` may be called again."""
+        """Cancel all coroutines and end the thread. `close` may be called more than once."""
         with self._lock:
             self._closed = True
             loop, thread = self._loop, self._thread
@@ -71,8 +72,8 @@ class EventLoopThread:
             thread.join(_LONGEST_STOP_S)
 
     def reset_after_fork(self) -> None:
-        """Reset this object in the child of a fork. The child lacks the loop's thread, and the lock may be held by
-        another thread that the child lacks.
+        """Reset this object in the child of a fork. The child process lacks the loop's thread. The child process needs
+        a new lock, because a thread of the parent may have held the old lock.
         """
         if self._loop is not None:
             _PARENTS_LOOPS.append(self._loop)
@@ -95,15 +96,15 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         runner.get_loop().run_forever()
 
 
-# Collecting a loop of the parent process in the child process would remove the parent's sockets from the epoll set that
-# the parent and the child share.
+# The list in which a child process keeps the loops of its parent process. Collecting a parent's loop in the child would
+# remove the parent's sockets from the epoll set that both processes share.
 _PARENTS_LOOPS: list[asyncio.AbstractEventLoop] = []
 
 
 async def first_of(*coroutines: Coroutine[Any, Any, T]) -> T:
     """Returns the result, or raises the exception, of the coroutine that ends first. If several coroutines end at the
-    same time, the first argument among them counts. The coroutines that have not ended by then are cancelled and
-    awaited.
+    same time, the coroutine that comes first among the arguments counts. When the first coroutine has ended, the other
+    coroutines are cancelled and awaited.
     """
     tasks = [asyncio.ensure_future(each) for each in coroutines]
     try:

@@ -1,15 +1,16 @@
 """One member of a classic group: join, sync, heartbeat, leave. Metadata and assignments are raw bytes.
 
-aiokafka's own consumer decodes each subscription as version 0 and encodes it again, which loses the owned partitions of
-Kafka Streams' members. This module passes metadata and assignments through unchanged. Rules:
+aiokafka's own consumer decodes each subscription as version 0 and encodes the subscription again. The owned partitions
+of Kafka Streams' members are lost by this. This module passes metadata and assignments through unchanged. Rules:
 
-- A call is retried while the group's coordinator moves, loads or cannot be reached, up to `default.api.timeout.ms`;
-  then the call raises KafkaUnavailable. When the coordinator tells the member to rejoin or to end, the call raises a
-  MembershipError.
-- The broker may hold the answer to a join for a whole rebalance (a parked join), and meanwhile reads no other request
-  of that connection. So join, sync and heartbeat share a connection of their own, and leave uses another connection.
-- A member keeps its member id in rebalances. After UnknownMember the id is dropped, and the next join is the join of a
-  new member.
+- A call is retried while the group's coordinator moves, loads or cannot be reached. A call that still fails after
+  `default.api.timeout.ms` raises KafkaUnavailable. When the coordinator tells the member to rejoin or to end, the call
+  raises a MembershipError.
+- The broker may hold the answer to a join for a whole rebalance (a parked join). While a join is parked, the broker
+  reads no other request of the join's connection. So join, sync and heartbeat share a connection of their own, and
+  leave uses another connection.
+- A member keeps its member id in rebalances. After UnknownMember, the member id is dropped, and the member joins as a
+  new member next time.
 - A caller makes one call to a `GroupMembership` at a time; only `leave` may be called during a parked join. Source:
   `AbstractCoordinator`.
 """
@@ -82,7 +83,7 @@ _ANSWERS: Mapping[int, tuple[type[KafkaClientError], str]] = {
     ),
     _GROUP_MAX_SIZE_REACHED: (KafkaRefused, "group {0.group!r}: it is full: the brokers allow group.max.size members"),
 }
-"""Error code of an answer to the exception that is raised for it, and the exception's text."""
+"""Maps the error code of an answer to the exception that is raised, and the exception's text."""
 
 _JOIN_TIMEOUT_MARGIN_MS = 5000
 _PAUSE_S = 0.2
@@ -114,9 +115,9 @@ class JoinedGeneration:
     """The generation that a member has joined. `members`: the group's members in the order that the coordinator sends;
     empty for a follower.
 
-    `skip_assignment`: True if this member is a returning leader and the group keeps its assignments (KIP-814); in this
-    case, call `sync` without assignments. `can_resume`: True if the brokers know KIP-814, so that a static member that
-    returns stays the group's leader.
+    `skip_assignment`: True if this member is a returning leader and the group keeps its assignments (KIP-814). If
+    `skip_assignment` is True, call `sync` without assignments. `can_resume`: True if the brokers know KIP-814, so that
+    a static member that returns stays the group's leader.
     """
 
     generation_id: int
@@ -132,8 +133,8 @@ class JoinedGeneration:
 
 
 class GroupMembership:
-    """A member of a group. Use `GroupMembership` in an `async with`, on one event loop. The end of the `async with`
-    block closes the connections, but the member does not leave the group.
+    """A member of a group. Use a `GroupMembership` in an `async with` block, on one event loop. The end of the `async
+    with` block closes the connections, but the member does not leave the group.
     """
 
     def __init__(self, settings: ClientSettings, member: MembershipSettings) -> None:
@@ -178,7 +179,7 @@ class GroupMembership:
         try:
             response = await self._joined(metadata, reason)
         except asyncio.CancelledError:
-            # otherwise the answer to the parked join could arrive as the answer to a later request
+            # on an open connection, the answer to the parked join could be taken for the answer to a later request
             await self._parking.close()
             raise
         self._joining = False
@@ -213,13 +214,13 @@ class GroupMembership:
         return bytes((await self._called("sync with", request, self._parking)).member_assignment or b"")
 
     async def heartbeat(self) -> None:
-        """Sends a heartbeat. Raises MembershipError if the member has to rejoin or end. Raises the other errors of
+        """Sends a heartbeat. Raises MembershipError if the member has to rejoin or to end. Raises the other errors of
         `join` too.
         """
         await self._called("heartbeat to", VersionedRequest(Heartbeat3(*self._identity())), self._parking)
 
     async def leave(self, reason: str) -> None:
-        """Leave the group, also during a parked join. `leave` does nothing if this object is no member of the group.
+        """Leave the group, also during a parked join. `leave` does nothing if this object is not a member of the group.
         Raises the errors of `join`.
         """
         group, instance = self._member.group, self._member.group_instance_id
@@ -237,8 +238,8 @@ class GroupMembership:
         self._forget()
 
     async def group_type(self) -> str | None:
-        """The type of the group: `classic`, `consumer`, `streams` or `share`. The type is None if the group does not
-        exist, or if the brokers are too old to list types of groups.
+        """Returns the type of the group: `classic`, `consumer`, `streams` or `share`. The type is None if the group
+        does not exist, or if the brokers are too old to list types of groups.
         """
         request = VersionedRequest(ListGroups5([], [], NO_TAGS))
         try:
@@ -250,8 +251,8 @@ class GroupMembership:
         return next((str(each[3]).lower() for each in response.groups if each[0] == self._member.group), None)
 
     async def _joined(self, metadata: bytes, reason: str) -> Any:
-        """Joins the group. While a coordinator parks the join, the API time-out does not count. A join that no
-        coordinator accepts is retried until the API time-out.
+        """Joins the group. While a coordinator holds the answer to the join, the API time-out does not run. A join that
+        no coordinator accepts is retried until the API time-out.
         """
         give_up_at: float | None = None
         clock = asyncio.get_running_loop().time
@@ -287,7 +288,10 @@ class GroupMembership:
         return self._member.group, self._generation_id, self._member_id, self._member.group_instance_id
 
     async def _called(self, verb: str, request: VersionedRequest, connections: Connections) -> Any:
-        """The coordinator's answer, checked for errors. Raises MembershipError, KafkaRefused, KafkaUnavailable."""
+        """Sends the request to the coordinator, checks the answer for errors, and returns the answer. Raises
+        MembershipError, KafkaRefused,
+        KafkaUnavailable.
+        """
 
         async def once() -> Any:
             coordinator = await self._find_coordinator()
@@ -312,7 +316,7 @@ class GroupMembership:
         return self._coordinator
 
     def _check(self, code: int) -> None:
-        """Returns if `code` is no error. Raises MembershipError, KafkaRefused, NotNow."""
+        """Checks the error code of an answer. Raises MembershipError, KafkaRefused, NotNow."""
         if code in (_UNKNOWN_MEMBER_ID, _FENCED_INSTANCE_ID):
             self._forget()
         if code in _ANSWERS:

@@ -1,9 +1,9 @@
 """Follows `__consumer_offsets`, where the brokers store every generation of every group.
 
-Rules: all records of a group are in one partition, chosen by the hash of the group's id. Only the group metadata of the
-requested groups is returned, no offset commits. The reader is `read_uncommitted`: offset commits may be part of a
-transaction, and an open transaction would stop a `read_committed` reader; group metadata is never part of a
-transaction. `__consumer_offsets` is compacted, so older generations may be missing. The reader joins no group and
+Rules: all records of a group are in one partition, chosen by the hash of the group's id. The reader returns only the
+group metadata of the requested groups, and no offset commits. The reader is `read_uncommitted`, because offset commits
+may be part of a transaction, and an open transaction would stop a `read_committed` reader. Group metadata is never part
+of a transaction. `__consumer_offsets` is compacted, so older generations may be missing. The reader joins no group and
 commits no offsets. Source: `GroupCoordinatorService.partitionFor`, `GroupCoordinatorRecordHelpers`.
 """
 
@@ -25,7 +25,9 @@ from kafka_client.settings.client_settings import ClientSettings
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
-_OFFSET_COMMITS = (b"\0\0", b"\0\1")  # the first bytes of an offset commit's key; nearly all records are offset commits
+# the first bytes of an offset commit's key are checked before the key is decoded, because most records are offset
+# commits
+_OFFSET_COMMITS = (b"\0\0", b"\0\1")
 _INT32_MIN = -(2**31)
 _LONGEST_WAIT_MS = 500
 _MOST_RECORDS = 5000
@@ -45,16 +47,16 @@ class GroupRecord:
 
 
 def offsets_partition(group: str, partitions: int) -> int:
-    """The partition of `__consumer_offsets` that has this group's records. `partitions`: the number of partitions of
-    the topic.
+    """Returns the partition of `__consumer_offsets` that has this group's records. `partitions`: the number of
+    partitions of the topic.
     """
     code = string_hash(group)
     return (0 if code == _INT32_MIN else abs(code)) % partitions
 
 
 class OffsetsTopic:
-    """Reads the partitions of `__consumer_offsets` that have the records of these groups. Use the reader as `async
-    with`, in one task. `partition_count`: the number of partitions of the topic.
+    """Reads the partitions of `__consumer_offsets` that have the records of these groups. Use the reader in an `async
+    with` block, in one task. `partition_count`: the number of partitions of the topic.
     """
 
     def __init__(self, settings: ClientSettings, groups: Iterable[str], partition_count: int) -> None:
@@ -100,16 +102,16 @@ class OffsetsTopic:
             consumer.seek(partition, positions.get(number, 0))  # auto_offset_reset moves offset 0 to the first record
 
     async def end_offsets(self) -> dict[int, int]:
-        """The current end offset of each partition. Raises KafkaUnavailable, KafkaRefused."""
+        """Returns the current end offset of each partition. Raises KafkaUnavailable, KafkaRefused."""
         with _translated(self._settings):
             async with asyncio.timeout(self._settings.api_timeout_s):
                 ends = await self._started().end_offsets(list(self._partitions.values()))
         return {partition.partition: end for partition, end in ends.items()}
 
     async def read(self) -> tuple[list[GroupRecord], dict[int, int]]:
-        """The next records, in order within each partition, and the next offset of each partition. The list of records
-        is empty if no record arrives within half a second, or while no broker answers. Raises KafkaRefused if the user
-        may not read `__consumer_offsets`.
+        """Returns the next records, and the next offset of each partition. The records of one partition are in order.
+        The list of records is empty if no record arrives within half a second, or while no broker answers. Raises
+        KafkaRefused if the user may not read `__consumer_offsets`.
         """
         with _translated(self._settings):
             fetched = await self._started().getmany(timeout_ms=_LONGEST_WAIT_MS, max_records=_MOST_RECORDS)
@@ -122,8 +124,8 @@ class OffsetsTopic:
         return found, await self._positions()
 
     async def _positions(self) -> dict[int, int]:
-        """The next offset of each partition. Because of transaction markers, the next offset may be more than one above
-        the last record's offset.
+        """Returns the next offset of each partition. Because of transaction markers, the next offset may be more than
+        one above the last record's offset.
         """
         positions: dict[int, int] = {}
         with contextlib.suppress(TimeoutError):  # the first offset of a partition may not be known yet
@@ -133,7 +135,9 @@ class OffsetsTopic:
         return positions
 
     def _key(self, raw: bytes | None) -> GroupMetadataKey | OtherGroupKey | None:
-        """The decoded key of a record; None for offset commits, for records of other groups, and for invalid bytes."""
+        """Returns the decoded key of a record. The result is None for an offset commit, a record of another group, or
+        invalid bytes.
+        """
         if raw is None or raw[:2] in _OFFSET_COMMITS:
             return None
         try:

@@ -35,7 +35,9 @@ NO_TAGS: dict[int, bytes] = {}
 TOPIC = 2
 """The code of the resource type "topic". Source: `ConfigResource.Type`."""
 SET_CONFIG, DELETE_CONFIG = 0, 1
-"""The codes of the operations on a config: set it, or reset it to its default. Source: `AlterConfigOp.OpType`."""
+"""The codes of two operations on a config: to set the config, and to reset the config to its default. Source:
+`AlterConfigOp.OpType`.
+"""
 
 _TAGS = ("tags", TaggedFields)
 _THROTTLED = ("throttle_time_ms", Int32)
@@ -43,8 +45,9 @@ _ERROR = ("error_code", Int16)
 
 
 class VersionedRequest:
-    """A request in several versions: the newest version that the broker knows is sent. `structs`: aiokafka's structs of
-    the versions, the oldest first. `needs`: the text of the error if the broker knows none of the versions.
+    """A request in several versions. The newest version of the request that the broker knows is sent. `structs`:
+    aiokafka's structs of the versions, the oldest first. `needs`: the text of the error if the broker knows none of the
+    versions.
     """
 
     def __init__(self, *structs: Any, needs: str | None = None) -> None:
@@ -63,7 +66,9 @@ class VersionedRequest:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Groups partitions by topic: topic to partition numbers. The topics and the partition numbers are sorted."""
+    """Groups partitions by topic. The result maps each topic to its partition numbers. Topics and partition numbers are
+    sorted.
+    """
     numbers: dict[str, list[int]] = {}
     for partition in sorted(set(partitions)):
         numbers.setdefault(partition.topic, []).append(partition.partition)
@@ -79,8 +84,8 @@ def _compact(*names: str) -> tuple[Any, ...]:
 
 
 def _version(name: str, key: int, version: int, request: Any, response: Any, *, flexible: bool = True) -> Any:
-    """The class of one version of a request. `request`: the fields of the request. `response`: the fields of the
-    response after the throttle time. `flexible`: True if the version has tagged fields (KIP-482).
+    """Returns the class of one version of a request. `request`: the fields of the request. `response`: the fields of
+    the response after the throttle time. `flexible`: True if the version has tagged fields (KIP-482).
     """
     common = {"API_KEY": key, "API_VERSION": version}
     tags = (_TAGS,) if flexible else ()
@@ -198,7 +203,7 @@ ListGroups5 = _version(
     (("states", CompactArray(CompactString("utf-8"))), ("types", CompactArray(CompactString("utf-8")))),
     (_ERROR, ("groups", CompactArray(*_compact("group", "protocol_type", "state", "type"), _TAGS))),
 )
-"""Requests all groups of one broker with their types (KIP-848); brokers before Kafka 3.8 do not know this version of
+"""Requests all groups of one broker with their types (KIP-848). Brokers before Kafka 3.8 do not know this version of
 ListGroups.
 """
 _CHANGES = Array(*_text("name"), ("config_operation", Int8), *_text("value"))

@@ -1,10 +1,10 @@
-"""An application as an operator describes it: a file with the topology, the application's properties, and facts from
-options.
+"""Reads an operator's description of an application: a file with the topology, the application's properties, and facts
+from options.
 
-The file is the text of the application's `Topology#describe`, or JSON: `input.topology` of rebalance/1, or a whole
-definition (`input` of rebalance/1, as the coordinator accepts it, or a line of a recording). The members and the
-cluster in a definition are ignored. An application has many properties; only the properties that Kafka's leader reads
-are used.
+The file is the text of the application's `Topology#describe`, or JSON. The JSON is `input.topology` of rebalance/1, a
+whole definition (`input` of rebalance/1, as the coordinator accepts it), or a line of a recording. If a definition has
+members and a cluster, these are ignored. Of the application's properties, only those that Kafka's leader reads are
+used.
 
 Options add facts that the text of `Topology#describe` lacks:
 
@@ -20,7 +20,7 @@ windowstore.changelog.additional.retention.ms longer |
 | `--not-copartitioned A,B` | Kafka does not require equal numbers of partitions: records of these topics meet only in
 the user's own processor |
 
-The application's `topology.optimization` says whether the tables of the DSL are restored from their source topics.
+The application's `topology.optimization` determines if the tables of the DSL are restored from their source topics.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,7 +60,9 @@ class ApplicationFile:
 
 
 def read_application_file(path: Path) -> ApplicationFile:
-    """Reads an application file. Raises InputError with a message that names the file and the fault in the file."""
+    """Reads an application file. Raises InputError if the file cannot be used; the message names the file and the
+    fault.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -91,12 +93,12 @@ def read_application_file(path: Path) -> ApplicationFile:
 
 
 def placement_configs(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties of the application that the assignor uses."""
+    """Returns those properties of the application that the assignor uses."""
     return {key: value for key, value in properties.items() if key in KNOWN_KEYS or key.startswith(TOPIC_PREFIX)}
 
 
 def configured_assignor(properties: Mapping[str, str]) -> str | None:
-    """The simple name of the configured task assignor class, None when no class is configured."""
+    """Returns the simple name of the configured task assignor class, or None if no class is configured."""
     for key in (_PUBLIC_KEY, _INTERNAL_KEY):
         name = properties.get(key, "").strip().rpartition(".")[2]
         if name:
@@ -134,8 +136,8 @@ def topology_facts(
     not_copartitioned: Sequence[str] = (),
     optimization: str | None = None,
 ) -> TopologyFacts:
-    """Parses the options that add facts. `optimization`: the application's `topology.optimization`; None if the
-    application's properties are not known. Raises InputError.
+    """Parses the options that add facts about the topology. `optimization`: the application's `topology.optimization`;
+    None if the application's properties are not known. Raises InputError.
     """
     return TopologyFacts(
         _stores(stores, None if optimization is None else _reuses_source_topics(optimization)),

@@ -51,12 +51,12 @@ NotCopartitioned = Annotated[
 
 
 def coordinator_address(url: str | None, token_file: Path | None) -> CoordinatorAddress | None:
-    """The coordinator to report to; None if `url` is None. Raises InputError."""
+    """Returns the coordinator to report to, or None if `url` is None. Raises InputError."""
     return None if url is None else CoordinatorAddress(url, token_file)
 
 
 def client_properties(file: Path | None) -> dict[str, str]:
-    """The properties in `file`; empty if `file` is None. Raises InputError."""
+    """Reads the properties in `file`; the result is empty if `file` is None. Raises InputError."""
     from kafka_client.settings.properties_file import read_properties_file
 
     return {} if file is None else read_properties_file(file)

@@ -1,9 +1,9 @@
-"""Sends the coordinator a report of each rebalance that another leader led; the coordinator shows the reported groups
-like its own groups. The module also makes the line of a generation that never got an assignment.
+"""Reports to a coordinator each rebalance that the coordinator did not lead itself. The coordinator shows the reported
+groups like its own groups. The module also makes the line of a generation that never got an assignment.
 
-A generation can begin and never get an assignment: its leader was gone, or the next rebalance began first. Kafka stores
-no record of a generation without assignments, and its members send their subscriptions again for the next generation.
-So the line of a generation without assignments has the input of the next generation, and no output.
+A generation never gets an assignment if its leader is gone, or if the next rebalance begins first. Kafka stores no
+record of a generation without assignments. The generation's members send their subscriptions again for the next
+generation. So the line of a generation without assignments has the input of the next generation, and no output.
 
 A report is one POST of the rebalance/1 document to the coordinator that owns the group. A caller continues its work
 after a failed report, and shows RebalanceNotReported as a warning.
@@ -29,8 +29,8 @@ _OF_THE_OUTCOME = ("output", "led_by")
 
 
 def interrupted_document(id: str, generation_id: int, why: str, following: Mapping[str, object]) -> dict[str, object]:
-    """The rebalance/1 line of a generation that never got an assignment. `why`: the reason as a clause, such as
-    `OVERTAKEN`. `following`: the line of the next generation.
+    """Returns the rebalance/1 line of a generation that never got an assignment. `why`: the reason why the generation
+    got no assignment, as a clause such as `OVERTAKEN`. `following`: the line of the next generation.
     """
     line = {key: value for key, value in following.items() if key not in _OF_THE_OUTCOME}
     return {
@@ -48,7 +48,7 @@ class RebalanceNotReported(AssignorFault):
 
 
 def report_rebalance(coordinator: CoordinatorAddress, document: Mapping[str, object]) -> None:
-    """Sends `document`, a rebalance/1 line, to the coordinator. Reporting a rebalance twice is no error.
+    """Sends `document`, a rebalance/1 line, to the coordinator. A caller may report the same rebalance twice.
 
     Raises RebalanceNotReported. Raises InputError if the coordinator's token or a TLS file can no longer be read, or if
     the host of an address is not valid.

@@ -1,8 +1,10 @@
-"""The script that Alembic runs for each command. There is no alembic.ini: the attributes of the `Config` replace it.
+"""The script that Alembic runs for each command. There is no file alembic.ini: the attributes of Alembic's `Config`
+replace this file.
 
-The attribute `connection` is an open connection whose transaction the caller ends; without it, the attribute `url`
-names the database, for an asynchronous driver. The attribute `target_metadata` has the tables of the code, with which
-`alembic revision --autogenerate` compares the database. This file does not depend on the program that owns the tables.
+The attribute `connection` is an open connection, whose transaction the caller ends. If `connection` is not set, the
+attribute `url` names the database, for an asynchronous driver. The attribute `target_metadata` has the tables as the
+code defines them. `alembic revision --autogenerate` compares the database with these tables. This file imports nothing
+of the program that owns the tables.
 """
 
 import asyncio

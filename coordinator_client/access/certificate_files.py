@@ -1,6 +1,6 @@
 """Reads the files of TLS: a certificate, its private key, and certificate authorities.
 
-The message of every error names the setting of the file; most messages also name the file and the remedy.
+The message of every error names the setting with the path of the file. Most messages also name the file and the remedy.
 """
 
 import logging
@@ -23,9 +23,9 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A certificate with its chain, and its private key, as PEM files. `keyfile`: None if the key is in `certfile`.
+    """The PEM files of a certificate, its chain and its private key. `keyfile`: None if the key is in `certfile`.
 
-    `names`: the names that errors show for the settings of `certfile`, `keyfile` and `password`.
+    `names`: three names of settings for error messages: those of `certfile`, `keyfile` and `password`.
     """
 
     certfile: Path
@@ -35,8 +35,8 @@ class KeyPair:
 
 
 def show_certificate(context: ssl.SSLContext, pair: KeyPair, *, as_server: bool) -> tuple[float, float]:
-    """Load this certificate into the context, which presents it in handshakes. Returns the begin and the end of the
-    certificate's validity in seconds since 1970. Raises InputError.
+    """Load the certificate of `pair` into the context, which then presents the certificate in handshakes. Returns the
+    times at which the certificate's validity begins and ends, in seconds since 1970. Raises InputError.
     """
     _load_pair(context, pair)
     certificate = _as_the_other_side_sees_it(pair, as_server=as_server)
@@ -62,7 +62,7 @@ def _load_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
     asked: list[bool] = []
 
     def password() -> str:
-        asked.append(True)  # without this function OpenSSL would prompt on the terminal
+        asked.append(True)  # without this function, OpenSSL would ask for a password on the terminal
         return pair.password or ""
 
     try:
@@ -79,8 +79,8 @@ def _load_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
 
 def _as_the_other_side_sees_it(pair: KeyPair, *, as_server: bool) -> Mapping[str, object]:
     """Returns the fields of the certificate of `pair`. The fields come from a handshake in memory, because `ssl` has no
-    public function that reads them from a file. The handshake also detects a certificate that is not made for a server,
-    or for a client. Raises InputError.
+    public function that reads them from a file. The handshake also detects a certificate that is not made for this role
+    (server or client). Raises InputError.
     """
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
@@ -110,8 +110,8 @@ def _as_the_other_side_sees_it(pair: KeyPair, *, as_server: bool) -> Mapping[str
 
 
 def _first_certificate(certfile: Path) -> str:
-    """The first certificate of the file, which is the owner's certificate; the certificates of its chain follow in the
-    file.
+    """Returns the first certificate of the file. The first certificate of a PEM file is that of the owner; the
+    certificates of the chain follow.
     """
     begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
     text = certfile.read_text(encoding="ascii", errors="replace")
@@ -119,8 +119,8 @@ def _first_certificate(certfile: Path) -> str:
 
 
 def trust_authorities(context: ssl.SSLContext, authorities: Path, where: str) -> None:
-    """Have the context trust the authorities in this file. `where`: the name that errors show for the setting of the
-    file. Raises InputError.
+    """Make the context trust the certificate authorities in the file `authorities`. `where`: the name of the file's
+    setting for error messages. Raises InputError.
     """
     text_of(authorities, where)
     try:
@@ -130,7 +130,7 @@ def trust_authorities(context: ssl.SSLContext, authorities: Path, where: str) ->
 
 
 def text_of(path: Path, where: str) -> str:
-    """The text of a PEM file. `where`: the name that errors show for the setting of the file. Raises InputError."""
+    """Returns the text of a PEM file. `where`: the name of the file's setting for error messages. Raises InputError."""
     try:
         return path.read_text(encoding="ascii", errors="replace")
     except OSError as error:

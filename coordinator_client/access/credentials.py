@@ -1,6 +1,6 @@
-"""All tokens that a service knows, from all their sources, and the search for the principal of a given token.
+"""Keeps the tokens that a service knows, from all sources of tokens, and finds the principal of a given token.
 
-Each source has its own set of tokens, which is replaced as a whole when the source has changed, so that tokens can be
+Each source has its own set of tokens. When a source changes, its set of tokens is replaced as a whole, so tokens can be
 rotated without a restart. A token is found by its hash, so the time of the search reveals nothing about the token.
 """
 
@@ -13,7 +13,7 @@ from coordinator_client.access.tokens import TokenEntry, digest_of
 
 
 def wall_clock_ms() -> int:
-    """The machine's time in milliseconds, by which tokens expire."""
+    """Returns the machine's time in milliseconds, by which tokens expire."""
     return time.time_ns() // 1_000_000
 
 
@@ -22,7 +22,7 @@ class Credentials:
     time.
 
     `group_prefixes`: the prefixes of all tokens; a token that sees all groups has the empty prefix. `is_empty`: True if
-    no source has a token, so that calls need no token.
+    no source has a token and there is no issuer of signed tokens, so that calls need no token.
     """
 
     def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
@@ -43,9 +43,7 @@ class Credentials:
             self.is_empty = not self._by_digest and self._find_signed is None
 
     def also_find(self, find_signed: FindPrincipal) -> None:
-        """Use `find_signed` for tokens that no source has. A signed token comes from an issuer, and is checked by its
-        signature.
-        """
+        """Use `find_signed` for tokens that no source has, because an issuer may have signed them."""
         self._find_signed = find_signed
         self.is_empty = False
 
@@ -53,7 +51,7 @@ class Credentials:
         return self._of_source.get(source, ())
 
     def all_entries(self) -> Iterator[tuple[str, TokenEntry]]:
-        """Every token with its source, including expired tokens."""
+        """Yields every token with its source, including expired tokens."""
         for source, entries in self._of_source.items():
             for entry in entries:
                 yield source, entry
@@ -66,8 +64,8 @@ class Credentials:
         return not self.is_empty and self._find_signed is None and not valid
 
     def has_admin(self, but: TokenEntry | None = None) -> bool:
-        """True if a valid token can create tokens for any group. `but`: a token that is treated as revoked. An issuer
-        of signed tokens counts as a valid token with this right.
+        """Returns True if a valid token can create tokens for any group. `but`: a token that is treated as revoked. The
+        result is also True if there is an issuer of signed tokens.
         """
         now_ms = self._now_ms()
         return self._find_signed is not None or any(
@@ -77,7 +75,9 @@ class Credentials:
         )
 
     def find(self, token: bytes) -> Principal | None:
-        """The principal of a token; None for an unknown or expired token. `token`: the bytes that the caller sent."""
+        """Returns the principal of a token, or None for an unknown or expired token. `token`: the bytes that the caller
+        sent.
+        """
         entry = self._by_digest.get(digest_of(token))
         if entry is not None:
             return entry.principal if entry.is_valid_at(self._now_ms()) else None

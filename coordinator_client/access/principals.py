@@ -1,15 +1,15 @@
-"""A caller of one of this project's HTTP services: the caller's name, its right, the groups that it may see, and how a
-service authenticates it.
+"""The callers of this project's HTTP services. A caller has a name, a right, and groups that it may see. This module
+also authenticates callers.
 
-There are four rights, in this order: reader, member, operator, admin. Each right includes the rights before it. A
-prefix limits a right to groups whose ids begin with the prefix, as Kafka's ACLs do with the pattern type PREFIXED.
-Source of the idea: `org.apache.kafka.common.acl`; this module combines Kafka's operations into four rights, because a
-group has few calls.
+A caller has one of four rights, in this order: reader, member, operator, admin. Each of these rights includes the
+rights before it. A prefix limits a right to groups whose ids begin with the prefix, as Kafka's ACLs do with the pattern
+type PREFIXED. Source of the idea: `org.apache.kafka.common.acl`; this module combines Kafka's operations into four
+rights, because a group has few calls.
 
-A service without tokens listens on loopback only. A service without tokens answers only calls that name a loopback host
-and come from no foreign web page, so that a web page in a browser on the machine of the service cannot call it. If a
-service has tokens, every call has to carry a token. Differs from Kafka: clients of Kafka authenticate with SASL, and
-callers of these services send a bearer token, because all Spark executors can send one.
+A service without tokens listens on loopback only. Web pages in a browser on the service's machine must not call a
+service without tokens. So a service without tokens refuses calls from foreign web pages, and calls that do not name a
+loopback host. If a service has tokens, every call has to carry a token. Differs from Kafka: clients of Kafka
+authenticate with SASL. Callers of these services send a bearer token, because every Spark executor can send one.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from urllib.parse import urlsplit
 class Right(StrEnum):
     """The rights of callers.
 
-    reader: read. member: declare a group, join and leave it, report a rebalance. operator: drain, delete and repair
-    groups, and replace a running topology. admin: create and revoke tokens.
+    A reader may make calls that change nothing. A member may also declare, join and leave a group, and report a
+    rebalance. An operator may also drain, delete and repair groups, and replace a running topology. An admin may also
+    create and revoke tokens.
     """
 
     READER = "reader"
@@ -35,7 +36,7 @@ class Right(StrEnum):
     ADMIN = "admin"
 
     def includes(self, other: Right) -> bool:
-        """True if this right includes `other`."""
+        """Returns True if this right includes `other`."""
         return _ORDER[self] >= _ORDER[other]
 
 
@@ -68,14 +69,16 @@ class Principal:
         return not self.group_prefix
 
     def sees(self, group_id: str) -> bool:
-        """True if this principal sees the group."""
+        """Returns True if this principal sees the group."""
         return group_id.startswith(self.group_prefix)
 
     def may(self, right: Right) -> bool:
         return self.right.includes(right)
 
     def refusal(self, need: Need) -> str | None:
-        """The reason why this principal may not make a call that needs `need`; None if it may make the call."""
+        """Returns the reason why this principal may not make a call that needs the permission `need`. The result is
+        None if this principal may make the call.
+        """
         if need.group_id is not None and not self.sees(need.group_id):
             return f"the token of {self.name} is for groups whose ids begin with {self.group_prefix}"
         if need.all_groups and not self.sees_all:
@@ -89,7 +92,7 @@ ANYBODY = Principal("anybody on this machine", Right.ADMIN)
 """The caller of a service without tokens, which listens on loopback only."""
 
 FindPrincipal = Callable[[bytes], Principal | None]
-"""The type of a function that finds the principal of a token; the function returns None for an unknown or expired
+"""The type of a function that finds the principal of a token. A `FindPrincipal` returns None for an unknown or expired
 token.
 """
 
@@ -106,7 +109,7 @@ class AccessRefusal:
 
 def caller(find: FindPrincipal | None, headers: Mapping[str, str]) -> Principal | AccessRefusal:
     """Finds the caller of a request. `find`: the function that finds the principal of a token; None for a service
-    without tokens, on loopback. `headers`: the headers of the request by lower-case name.
+    without tokens. `headers`: the headers of the request by lower-case name.
     """
     if find is None:
         return _foreign_page(headers) or ANYBODY
@@ -122,7 +125,7 @@ def caller(find: FindPrincipal | None, headers: Mapping[str, str]) -> Principal 
 
 
 def is_loopback(host: str) -> bool:
-    """True if `host` can be reached only from this machine."""
+    """Returns True if `host` can be reached only from this machine."""
     if host.lower() == "localhost":
         return True
     try:

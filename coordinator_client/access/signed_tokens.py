@@ -1,13 +1,13 @@
-"""Tokens that an OIDC issuer signs: JSON Web Tokens, checked with the keys that the issuer publishes.
+"""Checks JSON Web Tokens that an OIDC issuer has signed, with the keys that the issuer publishes.
 
 Rules:
 
-- PyJWT checks the signature and the claims; this module names the claims that are needed and fetches the keys.
-- A signature has to be made with the private key of a key pair, and with an algorithm that belongs to the key's type,
-  so that a published key cannot be used as an HMAC secret.
-- The issuer's keys are fetched in the background, never within a call: first before the service listens, then
-  periodically, and soon after a token names an unknown key. While an issuer cannot be reached, its former keys stay in
-  force.
+- PyJWT checks the signature and the claims. This module names the claims that are needed, and fetches the keys.
+- A signature has to be made with the private key of a key pair. The algorithm of a signature has to belong to the key's
+  type, so that a published key cannot be used as an HMAC secret.
+- The issuer's keys are first fetched before the service listens. Later the keys are fetched in the background, never
+  within a call: periodically, and soon after a token names an unknown key. While an issuer cannot be reached, its
+  former keys stay in force.
 - A verified token is cached until it expires or the issuer's keys change.
 - Signed tokens are accepted only if the settings name the address of the issuer's keys, the issuer and the audience.
   Source of the settings' names and defaults: KIP-768.
@@ -44,8 +44,8 @@ ALGORITHMS: Mapping[str, tuple[str, ...]] = {"RSA": ("RS256", "PS256"), "EC": ("
 """The accepted algorithms of signatures by the type of the key (`kty`)."""
 
 UNKNOWN_KEY_EVERY_S = 60.0
-"""The shortest time between two fetches that an unknown key causes. The limit is needed because anybody may send a
-token with an unknown key.
+"""The shortest time between two fetches of keys that are caused by tokens with an unknown key. The limit is needed
+because anybody may send a token with an unknown key.
 """
 
 FETCH_TIMEOUT_S = 5.0
@@ -64,8 +64,8 @@ _SETTING = re.compile(r"sasl\.oauthbearer(?:\.[a-z]+)+")
 
 @dataclass(frozen=True, slots=True)
 class IssuerSettings:
-    """The settings of one issuer. The name of each field is the name of a setting without the prefix
-    `sasl.oauthbearer.`, with `_` for dots. `jwks_endpoint_url`: a URL with the scheme http, https or file.
+    """The settings of one issuer. The name of each field is the name of a setting, without the prefix
+    `sasl.oauthbearer.` and with `_` in place of dots. `jwks_endpoint_url`: a URL with the scheme http, https or file.
     """
 
     jwks_endpoint_url: str | None = None
@@ -77,10 +77,10 @@ class IssuerSettings:
     jwks_endpoint_refresh_ms: int = 3_600_000
 
     def signed_tokens(self, report: Callable[[str], None]) -> SignedTokens | None:
-        """Makes the SignedTokens of these settings, or None if they name no issuer. Keys are not fetched yet. `report`:
-        see SignedTokens.
+        """Makes the SignedTokens of these settings, but does not fetch keys yet. Returns None if the settings name no
+        issuer. `report`: see SignedTokens.
 
-        Raises InputError for settings that do not go together, and if PyJWT is not installed.
+        Raises InputError if settings contradict each other, or if PyJWT is not installed.
         """
         if self.jwks_endpoint_url is None:
             if self.expected_issuer is not None or self.expected_audience:
@@ -109,7 +109,7 @@ def signed_tokens_in(environment: Mapping[str, str], report: Callable[[str], Non
     """Makes the SignedTokens from the environment variables that the coordinator also reads, such as
     ASSIGNOR_SASL_OAUTHBEARER_JWKS_ENDPOINT_URL.
 
-    An empty variable counts as not set. Raises InputError with a message that names the variables.
+    An empty variable counts as not set. Raises InputError if a variable is not valid; the message names the variable.
     """
     try:
         return _settings_in(environment).signed_tokens(report)
@@ -145,9 +145,9 @@ class _Key(NamedTuple):
 
 
 class SignedTokens:
-    """Checks the tokens of one issuer. `find` may be called by another thread than `refresh_if_due`.
+    """Checks the tokens of one issuer. One thread may call `refresh_if_due` while another thread calls `find`.
 
-    `report`: a function that is called with a sentence if keys could not be fetched.
+    `report`: a function that is called with the reason if keys could not be fetched.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class SignedTokens:
 
     def refresh_if_due(self) -> None:
         """Fetch the issuer's keys if a fetch is due. If the issuer cannot be reached, the failure is reported, and a
-        later call tries again. The method never raises.
+        later call of `refresh_if_due` tries again. The method never raises.
         """
         now_s = self._monotonic_s()
         if now_s < self._due_s:
@@ -188,7 +188,7 @@ class SignedTokens:
             self._keys, self._document = keys, document
 
     def find(self, token: bytes) -> Principal | None:
-        """The caller that the token names; None if the token is refused for any reason."""
+        """Returns the caller that the token names, or None if the token is not valid."""
         if len(token) > MOST_TOKEN_BYTES or token.count(b".") != 2:
             return None
         digest = digest_of(token)
@@ -235,7 +235,7 @@ class SignedTokens:
             raise InputError("no name", self._issuer.sub_claim_name)
         granted = claims.get(self._issuer.scope_claim_name, ())
         scopes = granted.split() if isinstance(granted, str) else [each for each in granted if isinstance(each, str)]
-        # unpacking fails on two matching scopes, because they would be ambiguous
+        # two matching scopes would be ambiguous, so unpacking has to fail for them
         (scope,) = [match for match in map(_SCOPE.match, scopes) if match]
         return Principal(name, Right(scope[1]), group_prefix(scope[2], self._issuer.scope_claim_name))
 
@@ -252,8 +252,8 @@ def _fetch(url: str) -> bytes:
     if parts.scheme == "file":
         content = Path(url2pathname(parts.path)).read_bytes()
     else:
-        # Proxies of the environment are for external hosts, so they are not used. SSL_CERT_FILE applies to this fetch
-        # too.
+        # The proxies that environment variables name are for external hosts, so this fetch does not use them.
+        # SSL_CERT_FILE applies to this fetch too.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         # IssuerSettings has checked that the scheme is http or https
         with opener.open(url, timeout=FETCH_TIMEOUT_S) as answer:
@@ -264,7 +264,7 @@ def _fetch(url: str) -> bytes:
 
 
 def _keys_in(document: bytes) -> dict[str, _Key]:
-    """The usable keys of the document, by key id. Raises ValueError if the document has no usable key."""
+    """Returns the usable keys of the document, by key id. Raises ValueError if the document has no usable key."""
     import jwt
 
     read = json.loads(document)
@@ -285,7 +285,7 @@ def _keys_in(document: bytes) -> dict[str, _Key]:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, InvalidURL):
-        return "its URL cannot be used"  # the error's text has a part of the URL, which may contain a password
+        return "its URL cannot be used"  # the error's own text contains a part of the URL, which may contain a password
     if isinstance(error, HTTPException):
         return "its answer is no HTTP"
     if isinstance(error, RecursionError):

@@ -1,12 +1,13 @@
-"""TLS of this project's services and of their callers: certificates from files, which are read again when they change.
+"""TLS for this project's services and for their callers. Certificates come from files, which are read again when they
+change.
 
 A `ReloadedContext` delegates to the newest `ssl.SSLContext` that could be made of its files. Every handshake uses the
-newest context; a change of the files does not affect open connections. If changed files cannot be used, the former
+newest context. A change of the files does not affect open connections. If changed files cannot be used, the former
 context stays in force, and the error is logged once. Each change of the files makes a new context, because an authority
 can be added to a context but never removed. The settings of TLS have uvicorn's names.
 
-A service sends no session tickets: with a ticket, a caller whose authority was removed could resume its session without
-presenting its certificate.
+A service sends no session tickets. With a ticket, a caller could resume its session without presenting its certificate,
+even after the certificate's authority was removed.
 """
 
 import logging
@@ -37,7 +38,7 @@ CLIENT_VARIABLES = (CLIENT_CERTFILE, CLIENT_KEYFILE, CLIENT_PASSWORD)
 TRUST_VARIABLE = "SSL_CERT_FILE"
 
 VERIFY_MODES = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
-"""The values of `ssl.cert.reqs`, which tell if a caller needs a certificate."""
+"""The values of the setting `ssl.cert.reqs`, which determines if a caller needs a certificate."""
 
 CHECK_INTERVAL_S = 1.0
 """The shortest time between two checks of the files for changes."""
@@ -53,7 +54,7 @@ _logger = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class ServerTls:
     """The TLS settings of a service. `ca_certs`: PEM file with the authorities of the callers' certificates.
-    `ca_certs_name`: the name that errors show for the setting of `ca_certs`. `cert_reqs`: a key of `VERIFY_MODES`.
+    `ca_certs_name`: the name of the setting of `ca_certs` for error messages. `cert_reqs`: a key of `VERIFY_MODES`.
     """
 
     pair: KeyPair
@@ -71,8 +72,8 @@ def server_tls(
     prefix: str = "",
 ) -> ServerTls | None:
     """Checks the TLS settings of a service. Returns None if no certificate is set, so that the service uses plain HTTP.
-    `prefix`: the text before the names of the settings (`ssl.certfile` and so on) in errors. Raises InputError for
-    settings that do not go together.
+    `prefix`: the text that precedes a setting's name (such as `ssl.certfile`) in error messages. Raises InputError if
+    settings contradict each other.
     """
     names = (f"{prefix}ssl.certfile", f"{prefix}ssl.keyfile", f"{prefix}ssl.keyfile.password")
     required, authorities = f"{prefix}ssl.cert.reqs", f"{prefix}ssl.ca.certs"
@@ -92,8 +93,8 @@ def server_tls(
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """A context made of the files. `begins_s`, `ends_s`: the begin and end of the validity of the context's
-    certificate, in seconds since 1970; None for a client without a certificate.
+    """A context made of the files. `begins_s`, `ends_s`: the times at which the certificate's validity begins and ends,
+    in seconds since 1970; None for a client without a certificate.
     """
 
     context: ssl.SSLContext
@@ -102,11 +103,11 @@ class _Loaded:
 
 
 class ReloadedContext(ssl.SSLContext):
-    """An SSL context that uses, for each handshake, the newest context made of its files. asyncio, uvloop and blocking
-    sockets accept it like any other context.
+    """An SSL context that, for each handshake, uses the newest context that was made from its files. asyncio, uvloop
+    and blocking sockets accept a `ReloadedContext` like any other context.
 
-    `reload_if_changed` detects changes of the files. A service has to call `reload_if_changed` regularly; for blocking
-    sockets of a client, `wrap_socket` calls it.
+    `reload_if_changed` detects changes of the files. A service has to call `reload_if_changed` regularly. A client with
+    blocking sockets need not call `reload_if_changed`, because `wrap_socket` does.
     """
 
     _alpn: list[str] | None = None
@@ -114,8 +115,8 @@ class ReloadedContext(ssl.SSLContext):
     def __init__(
         self, side: int, files: tuple[Path, ...], load: Callable[[], _Loaded], *, reminds: bool, at_once: bool
     ) -> None:
-        """`reminds`: log a warning before the certificate expires. `at_once`: read the files now, and not at the first
-        handshake. Raises InputError.
+        """`reminds`: True to log a warning before the certificate expires. `at_once`: True to read the files now, and
+        not at the first handshake. Raises InputError.
         """
         self._files = files
         self._load = load
@@ -162,7 +163,8 @@ class ReloadedContext(ssl.SSLContext):
     def _newest(self) -> _Loaded:
         with self._lock:
             if self._loaded is None:
-                # get the files' state before the files are read, so that a change during the reading is detected later
+                # the files' state is taken before the files are read, so that a change during the reading is detected
+                # later
                 self._taken = state_of(*self._files)
                 self._loaded = self._load()
             return self._loaded
@@ -178,8 +180,8 @@ class ReloadedContext(ssl.SSLContext):
         try:
             self._loaded = self._load()
         except InputError as error:
-            # Certificate and key are two files. The two files do not match while only one of them has been replaced, so
-            # the error is logged only if a second check finds unchanged files.
+            # Certificate and key are two files. While only one of the two files has been replaced, the files do not
+            # match. So the error is logged only if a second check finds unchanged files.
             settled = state == self._refused
             self._refused = state
             self._next_try_s = now_s + (_RETRY_S if settled else 0.0)
@@ -205,11 +207,12 @@ class ReloadedContext(ssl.SSLContext):
 
 
 class _RefusalWithAlert(ssl.SSLObject):
-    """The service's side of a handshake, which sends a refused caller the TLS alert before the connection ends.
+    """The service's side of a handshake. If the handshake fails, the caller gets the TLS alert before the connection
+    ends.
 
-    asyncio and uvloop close a connection whose handshake fails without sending the alert. So this class reports a
-    failed handshake to asyncio and uvloop as unfinished: they send the alert, and the caller reads the alert and closes
-    the connection. If the caller does not close the connection, the handshake time-out closes it.
+    If a handshake fails, asyncio and uvloop close the connection without sending the alert. So this class reports a
+    failed handshake to asyncio and uvloop as unfinished. asyncio and uvloop then send the alert, and the caller reads
+    the alert and closes the connection. If the caller does not close the connection, the handshake time-out closes it.
     """
 
     incoming: ssl.MemoryBIO | None = None
@@ -226,12 +229,12 @@ class _RefusalWithAlert(ssl.SSLObject):
             else:
                 return
         if self.incoming is not None:
-            self.incoming.read()  # discard further input, which would otherwise fill memory
+            self.incoming.read()  # discard the caller's further input, which would otherwise fill memory
         raise ssl.SSLWantReadError
 
 
 def server_context(tls: ServerTls) -> ReloadedContext:
-    """The TLS context of a service. Raises InputError for files that cannot be used, and for a certificate that is not
+    """Returns the TLS context of a service. Raises InputError if a file cannot be used, or if the certificate is not
     valid now.
     """
 
@@ -258,11 +261,12 @@ def server_context(tls: ServerTls) -> ReloadedContext:
 def client_context(
     url: str, trusting: Callable[[], ssl.SSLContext], environment: Mapping[str, str] = os.environ
 ) -> ReloadedContext:
-    """The TLS context for calls to `url`. `trusting`: a function that makes a context with the authorities in
-    SSL_CERT_FILE, or else with the authorities that the caller's HTTP client trusts by default. The client's
-    certificate is in the file that ASSIGNOR_CLIENT_CERTFILE names, if this variable is set.
+    """Returns the TLS context for calls to `url`. `trusting`: a function that makes a context which trusts the
+    authorities in SSL_CERT_FILE. If SSL_CERT_FILE is not set, this context trusts the authorities that the HTTP client
+    trusts by default. The client's certificate is in the file that ASSIGNOR_CLIENT_CERTFILE names, if this variable is
+    set.
 
-    Raises InputError for files that cannot be used if the URL is https; for another URL the files are not read yet.
+    Raises InputError if the URL is https and a file cannot be used. For an http URL, the files are not read yet.
     """
     pair = _client_pair(environment)
     trusted = environment.get(TRUST_VARIABLE)
@@ -283,7 +287,9 @@ def client_context(
 
 
 def tls_problem(error: BaseException | str) -> str | None:
-    """The reason why a call over https failed, and the remedy; None if TLS is not the reason."""
+    """Returns a text with the reason why a call over https failed, and the remedy. The result is None if TLS is not the
+    reason.
+    """
     text = str(error)
     return next((f"{meaning} ({text}): {advice}" for sign, meaning, advice in _PROBLEMS if sign in text), None)
 

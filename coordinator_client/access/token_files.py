@@ -1,8 +1,8 @@
 """Files with tokens, which a service reads again when the files have changed.
 
-Rules: a changed file is read once two checks in a row have found no further change, so that no half-written file is
-read. If a file cannot be read, cannot be parsed, or has no token, its former tokens stay in force, so that a mistake in
-the file does not change which callers are accepted. A mistake in a file is reported once, and again after the next
+Rules: when a file has changed, it is read only after a second check has found no further change. So no half-written
+file is read. If a file cannot be read, cannot be parsed, or has no token, its former tokens stay in force. So a mistake
+in the file does not change which callers are accepted. A mistake in a file is reported once, and again after the next
 change of the file.
 """
 
@@ -17,17 +17,17 @@ CHECK_INTERVAL_S = 1.0
 """The interval at which a service checks its token files for changes."""
 
 MOST_BYTES = 1_048_576
-"""The size limit of one token file, in bytes; enough for about ten thousand tokens."""
+"""The size limit of one token file, in bytes. A file of this size has about ten thousand tokens."""
 
 Parse = Callable[[str, str], tuple[TokenEntry, ...]]
-"""The type of a function that parses the tokens of a text. The function's arguments are the text, and the name of the
-text in errors. Raises InputError.
+"""The type of a function that parses a text of tokens. The function's arguments are the text, and the name of the text
+for error messages. Raises InputError.
 """
 
 
 class TokenFiles:
-    """The token files of one service. Only one thread at a time may call `reload_changed`; it need not be the thread
-    that answers calls.
+    """The token files of one service. Only one thread at a time may call `reload_changed`. The thread that calls
+    `reload_changed` need not be the thread that answers calls of the service.
 
     `report`: a function that is called with the name of a setting and a sentence about the setting's file.
     """
@@ -50,7 +50,7 @@ class TokenFiles:
         return not self._files
 
     def reload_changed(self) -> None:
-        """Read the files that have changed, and put their tokens in force."""
+        """Read the files that have changed, and accept their tokens from now on."""
         for file in self._files:
             if not file.is_new():
                 continue
@@ -70,7 +70,7 @@ class _WatchedFile:
         self._waiting: tuple[object, ...] | None = None
 
     def is_new(self) -> bool:
-        """True if the file has changed since it was last read, but not since the last check."""
+        """Returns True if the file has changed since it was last read, but has not changed since the last check."""
         seen = state_of(self.path)
         has_rested = seen == self._waiting
         self._waiting = seen
@@ -85,7 +85,7 @@ class _WatchedFile:
 
 
 def token_in(path: Path, where: str) -> str:
-    """The token of a file that has a single token, for a program that sends it. White space around the token is
+    """Returns the token in the file at `path`, for a program that sends the token. White space around the token is
     removed.
 
     `where`: the option or variable that names the file. Raises InputError; its message shows no part of the token.
@@ -97,7 +97,7 @@ def token_in(path: Path, where: str) -> str:
 
 
 def text_of(path: Path, where: str) -> str:
-    """The text of a file of at most `MOST_BYTES`. Raises InputError; its message shows no part of the text."""
+    """Returns the text of a file of at most `MOST_BYTES`. Raises InputError; its message shows no part of the text."""
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
@@ -113,7 +113,7 @@ def text_of(path: Path, where: str) -> str:
 
 
 def state_of(*files: Path) -> tuple[object, ...]:
-    """A value that changes when one of the files is written or replaced."""
+    """Returns a value that changes when one of the files is written or replaced."""
     return tuple(_state_of_file(each) for each in files)
 
 

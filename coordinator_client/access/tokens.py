@@ -1,14 +1,14 @@
 """The entries that a service keeps for its tokens: the SHA-256 of the token, a name, a right, a group prefix and an
 expiry time.
 
-Rules: a service keeps only the hash of a token, not the token. A generated token has 256 random bits, so that it cannot
-be guessed from its hash, and one round of SHA-256 is enough. A text of tokens has one entry a line:
+Rules: a service keeps only the hash of a token, not the token. A generated token has 256 random bits. Nobody can guess
+256 random bits from their hash, so one round of SHA-256 is enough. A text of tokens has one entry on each line:
 
     # name        right     groups       SHA-256 of the token                      [expires]
     payments-eu   member    payments-*   9f86d081884c7d659a2feaa0c55ad015a3bf4f…   2027-01-31T00:00:00Z
 
-`*` stands for every group. Kafka's SCRAM keeps credentials in a similar way (`ScramCredential`), but with a salt and
-many rounds, because passwords of people can be guessed.
+`*` stands for every group. Kafka's SCRAM keeps credentials in a similar way (`ScramCredential`). SCRAM needs a salt and
+many rounds, because people's passwords can be guessed.
 """
 
 import hashlib
@@ -49,12 +49,12 @@ class TokenEntry:
 
 
 def digest_of(token: bytes) -> str:
-    """The hash under which a token is kept. `token`: the token as the bytes that a caller sends."""
+    """Returns the hash under which a service keeps the token. `token`: the token's bytes as a caller sends them."""
     return hashlib.sha256(token).hexdigest()
 
 
 def new_token() -> str:
-    """A new token: 256 random bits, in characters that need no escaping in headers, URLs or shells."""
+    """Returns a new token: 256 random bits, in characters that need no escaping in headers, URLs or shells."""
     return TOKEN_PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
 
 
@@ -62,8 +62,8 @@ def checked_token(token: str, where: str, which: str = "this one") -> str:
     """Checks a token and returns it. Every token is checked by this function before a program sends it or a service
     accepts it.
 
-    Rule: a token is printable ASCII without spaces around it, which every header carries unchanged. `where`: the
-    option, variable or file of the token. Raises InputError; its message shows no part of the token.
+    Rule: a token is printable ASCII without spaces around it, so that every HTTP header carries the token unchanged.
+    `where`: the option, variable or file of the token. Raises InputError; its message shows no part of the token.
     """
     if not token:
         raise InputError("has no token", where)
@@ -80,8 +80,8 @@ def checked_token(token: str, where: str, which: str = "this one") -> str:
 
 
 def plain_token(source: str, token: str) -> TokenEntry:
-    """The entry of a token that a setting contains; the token has the right admin for all groups. `source`: the name of
-    the setting, which also becomes the name of the principal.
+    """Returns the entry of a token that a setting contains. The token gets the right admin for all groups. `source`:
+    the name of the setting, which also becomes the name of the principal.
 
     Raises InputError.
     """
@@ -89,9 +89,9 @@ def plain_token(source: str, token: str) -> TokenEntry:
 
 
 def parse_plain_token(text: str, where: str) -> tuple[TokenEntry, ...]:
-    """The entry of the token in `text`, the content of a file with a single token; empty if the text has no token.
-    White space around the token is removed. `where`: the name of the file in errors; the name begins with the setting
-    and a colon. Raises InputError.
+    """Returns the entry of the token in `text`, the content of a file with a single token. The result is empty if the
+    file has no token. White space around the token is removed. `where`: the name of the text for error messages, in the
+    form `SETTING: FILE`. Raises InputError.
     """
     token = text.strip()
     return (_entry_of_admin(where.partition(":")[0], checked_token(token, where)),) if token else ()
@@ -109,7 +109,7 @@ def right_of(text: str, where: str) -> Right:
 
 
 def check_name(name: str, where: str) -> str:
-    """Returns the name. Raises InputError for a name that a log or a table could not show unchanged."""
+    """Checks the name and returns it. Raises InputError if a log or a table could not show the name unchanged."""
     if not _NAME.match(name):
         raise InputError(
             "must be 1 to 64 letters, digits, dots, hyphens, underscores or @, and begin with one of the first two",
@@ -131,10 +131,10 @@ def group_pattern(prefix: str) -> str:
 
 
 def parse_entries(text: str, where: str) -> tuple[TokenEntry, ...]:
-    """Parses the entries of a text, and returns them in the order of the text. In a text of one line, semicolons
-    separate the entries.
+    """Parses the entries of a text of tokens, and returns the entries in the order of the text. In a text of one line,
+    semicolons separate the entries.
 
-    `where`: the name of the text in errors. Raises InputError; its message never shows a digest.
+    `where`: the name of the text for error messages. Raises InputError; its message never shows a digest.
     """
     entries: list[TokenEntry] = []
     lines = text.splitlines() if "\n" in text.strip() else text.strip().split(";")
@@ -150,7 +150,7 @@ def parse_entries(text: str, where: str) -> tuple[TokenEntry, ...]:
 
 
 def format_entry(entry: TokenEntry) -> str:
-    """One line in the format that `parse_entries` reads."""
+    """Returns one line in the format that `parse_entries` reads."""
     principal = entry.principal
     fields = [principal.name, principal.right.value, group_pattern(principal.group_prefix), entry.digest]
     if entry.expires_ms is not None:
@@ -174,8 +174,8 @@ def _entry(fields: list[str], where: str) -> TokenEntry:
 
 
 def end_ms(text: str, now_ms: int, where: str) -> int:
-    """Parses an expiry time, given as a time or as a duration from now. Raises InputError for an invalid text and for a
-    past time.
+    """Parses an expiry time, which the text gives as a time or as a duration from now. Raises InputError if the text is
+    invalid or the time is past.
     """
     duration = _DURATION.match(text)
     if duration is not None:

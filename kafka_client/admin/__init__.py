@@ -1,6 +1,6 @@
-"""Reads and changes a Kafka cluster. Call `ClusterAdmin`: each function of the other files makes one try, and
-`ClusterAdmin` retries it.
+"""Reads and changes a Kafka cluster. Call the methods of `ClusterAdmin`. Each function of the other files makes one
+try, and `ClusterAdmin` repeats a failed try.
 
-`topics`: brokers, topics and their configs. `partition_leaders`: offsets of logs, and deleting records. `groups`:
-committed offsets and members.
+`topics`: brokers, topics and their configs. `partition_leaders`: offsets of logs, and the deletion of records.
+`groups`: committed offsets and members.
 """

@@ -1,8 +1,8 @@
 """An admin client for Kafka, with the requests that this project needs.
 
-Rules: every call retries while brokers restart or leaders move, for up to `default.api.timeout.ms`, then raises
-KafkaUnavailable. A failure that no retry can fix raises KafkaRefused at once. An event loop may run several calls of an
-admin client at a time. Source: `Admin` of kafka-clients.
+Rules: while brokers restart or leaders move, every call retries for up to `default.api.timeout.ms`, and then raises
+KafkaUnavailable. A failure that no retry can fix raises KafkaRefused at once. An event loop may run several calls of
+one admin client at the same time. Source: `Admin` of kafka-clients.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _SLOW_S = 3.0
 
 
 class ClusterAdmin:
-    """An admin client, which connects with its first call. `close`, or the end of `async with`, closes the connections;
-    a later call reconnects.
+    """An admin client, which connects with its first call. `close`, or the end of the `async with` block, closes the
+    connections. A later call connects again.
 
-    The class has a public method for each request of Kafka's `Admin` that this project needs, because the requests
-    share connections, retries and known leaders.
+    The class has many public methods, one for each request that this project needs, because the requests share
+    connections, retries and known leaders.
     """
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -61,37 +61,41 @@ class ClusterAdmin:
         await self._connections.close()
 
     async def brokers(self) -> tuple[Broker, ...]:
-        """The running brokers with their racks, sorted by id."""
+        """Returns the running brokers with their racks, sorted by id."""
         return (await self.cluster(())).brokers
 
     async def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
-        """The existing topics among `names`, with their metadata. `names`: None for all topics that the user may see. A
-        partition without a leader has leader -1.
+        """Returns the existing topics among `names`, with their metadata. `names`: None for all topics that the user
+        may see. A partition without a leader has leader -1.
         """
         return dict((await self.cluster(names)).topics)
 
     async def cluster(self, names: Iterable[str] | None = None) -> Cluster:
-        """The cluster's brokers and topics, from one answer of a broker. `names`: see `topics`."""
+        """Returns the cluster's brokers and topics; both come from the same answer of a broker. `names`: see
+        `topics`.
+        """
         asked = None if names is None else sorted(set(names))
         what = "topics" if asked is None else f"topics {_some(asked)}" if asked else "brokers"
         metadata = await self._call(what, fetch_metadata, asked)
         return Cluster(metadata.brokers, metadata.topics)
 
     async def topic_configs(self, names: Iterable[str], *, only_own: bool = False) -> dict[str, dict[str, str]]:
-        """The effective configs of the existing topics among `names`. `only_own`: only configs that are set on the
-        topic itself.
+        """Returns the effective configs of the existing topics among `names`. `only_own`: return only configs that are
+        set on the topic itself.
         """
         asked = sorted(set(names))
         return await self._call(f"configs of topics {_some(asked)}", topic_configs, asked, only_own)
 
     async def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
-        """Create the topics, and return when all exist and all partitions have leaders. Raises TopicHasOtherPartitions
-        before any topic is created.
+        """Create the topics, and return when all topics exist and all their partitions have leaders. Raises
+        TopicHasOtherPartitions before any topic is created.
         """
         await self._call(f"creating topics {_some(topics)}", create_topics, topics, self.settings.request_timeout_s)
 
     async def add_partitions(self, topic: str, count: int) -> None:
-        """Add partitions, and return when the topic has `count` partitions with leaders. Raises UnknownTopic."""
+        """Add partitions, and return when the topic has `count` partitions and each has a leader. Raises
+        UnknownTopic.
+        """
         what = f"adding partitions to topic {topic}"
         await self._call(what, add_partitions, topic, count, self.settings.request_timeout_s)
 
@@ -117,35 +121,35 @@ class ClusterAdmin:
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], read_committed: bool = False
     ) -> dict[TopicPartition, int]:
-        """The high watermark of each partition, or its last stable offset with `read_committed`. Raises
-        UnknownTopic.
+        """Returns the high watermark of each partition, or with `read_committed` the partition's last stable offset.
+        Raises UnknownTopic.
         """
         return await self._offsets("end offsets", partitions, LATEST, read_committed)
 
     async def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of each partition. Raises UnknownTopic."""
+        """Returns the first offset of each partition. Raises UnknownTopic."""
         return await self._offsets("begin offsets", partitions, EARLIEST, False)
 
     async def offsets_for_time(
         self, partitions: Iterable[TopicPartition], timestamp_ms: int
     ) -> dict[TopicPartition, int]:
-        """For each partition, the lowest offset whose record has this timestamp or a later one; -1 if no record has.
-        Raises UnknownTopic.
+        """Returns, for each partition, the lowest offset whose record has this timestamp or a later timestamp. The
+        offset is -1 if there is no such record. Raises UnknownTopic.
         """
         return await self._offsets(f"offsets at {timestamp_ms} ms", partitions, timestamp_ms, False)
 
     async def committed_offsets(
         self, group: str, partitions: Iterable[TopicPartition] | None = None, *, stable: bool = False
     ) -> dict[TopicPartition, CommittedOffset]:
-        """The group's committed offsets. Partitions without a committed offset are left out. `partitions`: None for all
-        partitions. `stable`: wait until no open transaction can change one of these offsets (KIP-447).
+        """Returns the group's committed offsets. Partitions without a committed offset are left out. `partitions`: None
+        for all partitions. `stable`: wait until no open transaction can change one of these offsets (KIP-447).
         """
         asked = None if partitions is None else sorted(set(partitions))
         what = f"committed offsets of group {group}"
         return await self._call(what, committed_offsets, group, asked, stable, self._group_coordinators)
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Delete the records below these offsets; return the new begin offsets. Raises UnknownTopic."""
+        """Delete the records below these offsets, and return the new begin offsets. Raises UnknownTopic."""
         request = LeaderRequest(self._connections, before, self._leaders)
         what = f"deleting records of {_some(map(str, before))}"
         return await call(self.settings, what, lambda: request.delete(before, self.settings.request_timeout_s))
@@ -171,8 +175,8 @@ async def first_contact(
 ) -> bool:
     """Ask the cluster for its brokers before any other request, so that a wrong address is reported within seconds.
 
-    Returns True when the cluster has answered, False if `stopped` was set first. Calls `report` with one line if the
-    answer takes longer than 3 s. Raises KafkaClientError.
+    Returns True when the cluster has answered, or False if `stopped` was set before the answer. Calls `report` with one
+    line if the answer takes longer than 3 s. Raises KafkaClientError.
     """
     notice = asyncio.get_running_loop().call_later(
         _SLOW_S,
@@ -187,6 +191,6 @@ async def first_contact(
 
 
 def _some(names: Iterable[str]) -> str:
-    """The first three names, and the number of the other names, for messages."""
+    """Returns a text for messages: the first three names, and the number of the remaining names."""
     ordered = sorted(names)
     return ", ".join(ordered[:3]) + (f" and {len(ordered) - 3} more" if len(ordered) > 3 else "")

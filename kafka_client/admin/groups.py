@@ -1,9 +1,9 @@
 """Asks a group's coordinator for committed offsets and members.
 
-The first try to read committed offsets uses the coordinator that an earlier call has found. After a failed try the
-coordinator is looked up again, because it moves with the leader of its partition of `__consumer_offsets`. Offsets that
-an open transaction may still change are at first requested again every 5 ms: a transaction that lacks only its markers
-ends within milliseconds.
+The first try to read committed offsets uses the coordinator that an earlier call has found. After a failed try, the
+coordinator is looked up again. A group's coordinator moves when the leader of the group's partition of
+`__consumer_offsets` moves. If an open transaction may still change an offset, the offsets are at first requested again
+every 5 ms. A transaction that lacks only its markers ends within milliseconds.
 Source: `CoordinatorStrategy`, `ListConsumerGroupOffsetsHandler`, `DescribeClassicGroupsHandler`.
 """
 
@@ -75,7 +75,7 @@ async def committed_offsets(
     known: dict[str, int],
 ) -> dict[TopicPartition, CommittedOffset]:
     """Makes one try to read the committed offsets of a group. Partitions without a committed offset are left out.
-    `known`: group to the node id of its coordinator; this function updates it.
+    `known`: group to the node id of its coordinator; this function updates `known`.
 
     Raises NotNow, KafkaRefused.
     """
@@ -136,8 +136,8 @@ async def describe_group(connections: Connections, group: str) -> ConsumerGroupD
 
 
 async def find_coordinator(group: str, connections: Connections, *others: Connections) -> int:
-    """Makes one try to find the node id of the group's coordinator. `others`: connections that also get the
-    coordinator's address. Raises NotNow, KafkaRefused.
+    """Makes one try to find the node id of the group's coordinator. `others`: further `Connections` objects that also
+    get the coordinator's address. Raises NotNow, KafkaRefused.
     """
     answer = await connections.send(FindCoordinatorRequest(group, _GROUP))
     check(answer.error_code, "its coordinator", getattr(answer, "error_message", None))

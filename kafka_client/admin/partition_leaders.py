@@ -1,10 +1,10 @@
-"""Requests that only a partition's leader answers: offsets of its log, and deleting records below an offset.
+"""Requests that only a partition's leader answers: to read offsets of the partition's log, and to delete records.
 
-Rules: the first try of a request uses the leaders that earlier calls have found; each later try looks the leaders up
-again. A try sends requests to all leaders at once, and leaves out the partitions that earlier tries have an answer for.
-If the metadata lacks a partition for a second, UnknownTopic is raised. Source: `PartitionLeaderStrategy`,
-`PartitionLeaderCache`, `ListOffsetsHandler`, `DeleteRecordsHandler`. Differs from Kafka: Kafka's admin client retries
-an unknown partition until the time-out.
+Rules: the first try of a request uses the leaders that earlier calls have found. Each later try looks the leaders up
+again. A try sends requests to all leaders at once. A try leaves out the partitions for which an earlier try got an
+answer. If the metadata lacks a partition for longer than a second, UnknownTopic is raised. Source:
+`PartitionLeaderStrategy`, `PartitionLeaderCache`, `ListOffsetsHandler`, `DeleteRecordsHandler`. Differs from Kafka:
+Kafka's admin client retries an unknown partition until the time-out.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ _ORDINARY_CONSUMER = -1
 _UNKNOWN_FOR_S = 1.0
 
 Answer = Iterable[tuple[TopicPartition, int, int]]
-"""A tuple for each partition: the partition, its error code, its offset."""
+"""A tuple for each partition, with the partition, the error code and the offset."""
 
 
 class LeaderRequest:
-    """One call to the leaders of partitions, with all its tries. A `LeaderRequest` keeps the answers of earlier tries.
-    `known`: the leaders that earlier calls have found; this call adds the leaders that it finds.
+    """One call to the leaders of partitions, including all tries of the call. A `LeaderRequest` keeps the answers of
+    earlier tries. `known`: the leaders that earlier calls have found; this call adds the leaders that it finds.
     """
 
     def __init__(
@@ -111,8 +111,8 @@ class LeaderRequest:
         return self._answers
 
     async def _leaders(self) -> tuple[dict[int, list[TopicPartition]], NotNow | None]:
-        """The leaders, each with its partitions that have no answer yet; and the last reason why a partition has no
-        leader.
+        """Returns the leaders, and the last reason why a partition has no leader. Each leader comes with those of its
+        partitions that have no answer yet.
         """
         is_first_try, self._is_first_try = self._is_first_try, False
         if is_first_try and self._open <= self._known.keys():

@@ -1,13 +1,13 @@
-"""Reads brokers and topics; creates, changes and deletes topics, and checks that the brokers know of the change. Each
-function of this module makes one try.
+"""Reads brokers and topics. Creates, changes and deletes topics, and checks that the brokers have learned of each
+change. Each function of this module makes one try.
 
 Rules:
-- A topic to be created may exist with the requested number of partitions. If one existing topic has another number of
-  partitions, no topic is created. Topics are created together with all of their configs.
-- The creation of a topic is complete when every partition has a leader: a broker learns of a new topic some time after
-  the controller has created it. A broker also learns late of a deletion, so the deletion of a topic is complete when
-  the metadata that a broker sends afterwards lacks the topic. While a topic is being deleted, the creation of a topic
-  of this name fails; the caller retries until its time-out.
+- A topic to be created may already exist with the requested number of partitions. If one topic exists with another
+  number of partitions, no topic is created. Each topic is created together with its configs.
+- The creation of a topic is complete when every partition has a leader, because brokers learn of a new topic some time
+  after its creation. A broker also learns of a topic's deletion some time after the controller has deleted the topic.
+  So the deletion of a topic is complete when the metadata that a broker sends afterwards lacks the topic. While a topic
+  is being deleted, the creation of a topic of this name fails, and the caller retries until its time-out.
 - Configs are changed with IncrementalAlterConfigs (KIP-339), because the older request, AlterConfigs, replaces all
   configs of a topic.
 
@@ -73,7 +73,7 @@ async def fetch_metadata(connections: Connections, topics: Iterable[str] | None)
     for code, topic, _, partitions in answer.topics:
         if code == UNKNOWN_TOPIC_OR_PARTITION:
             continue
-        # a topic that is being created must not fail a request for all topics
+        # a topic that is being created must not make a request for all topics fail
         if names is not None or not is_retriable(code):
             check(code, f"topic {topic}")
         if partitions:
@@ -86,8 +86,8 @@ async def fetch_metadata(connections: Connections, topics: Iterable[str] | None)
 
 
 def _topic(partitions: list[tuple[int, int, int, list[int], list[int], list[int]]]) -> TopicMetadata:
-    """The metadata of one topic. Each partition is a tuple of error code, number, leader, replicas, in-sync replicas,
-    offline replicas.
+    """Returns the metadata of one topic. Each partition is a tuple of error code, number, leader, replicas, in-sync
+    replicas, offline replicas.
     """
     in_order = sorted(partitions, key=lambda partition: partition[1])
     return TopicMetadata(
@@ -153,8 +153,8 @@ def check_leaders(name: str, topic: TopicMetadata | None) -> None:
 
 
 async def add_partitions(connections: Connections, name: str, count: int, request_timeout_s: float) -> None:
-    """Makes one try to add partitions. Raises NotNow until the topic has `count` partitions with leaders. Raises
-    KafkaRefused, UnknownTopic.
+    """Makes one try to add partitions. Raises NotNow until the topic has `count` partitions and each has a leader.
+    Raises KafkaRefused, UnknownTopic.
     """
     metadata = await fetch_metadata(connections, [name])
     if name not in metadata.topics:
@@ -185,7 +185,7 @@ async def alter_configs(connections: Connections, topic: str, changes: Mapping[s
 
 
 async def delete_topics(connections: Connections, names: Sequence[str], request_timeout_s: float) -> None:
-    """Makes one try to delete topics; a missing topic is no error. Raises NotNow until all the topics are deleted.
+    """Makes one try to delete topics. A missing topic is not an error. Raises NotNow until all the topics are deleted.
     Raises KafkaRefused.
     """
     metadata = await fetch_metadata(connections, names)

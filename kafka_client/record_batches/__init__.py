@@ -1,6 +1,6 @@
 """Kafka's record batches of version 2, as bytes and as columns. Callers use `record_batch_v2`.
 
-Another client may have written a header name that is not UTF-8. Invalid bytes of a header name are decoded to
+Another client may have written a header name that is not UTF-8, so invalid bytes of a header name are decoded to
 surrogates (`surrogateescape`).
 """
 

@@ -1,8 +1,9 @@
 """Converts the uncompressed records of a batch of version 2 from bytes to columns and back, with aiokafka's classes.
 
-`setup.py` compiles this file: the compiled loops over the records take half the time. The library aiokafka reads and
-writes names of headers as UTF-8 only. So a header name that is not UTF-8 is replaced by an ASCII text of its length
-before aiokafka reads or writes it, and the name is put back afterwards. Source: `DefaultRecord`.
+`setup.py` compiles this file, because the loops over the records take half the time when compiled. The library aiokafka
+reads and writes names of headers as UTF-8 only. So before aiokafka reads or writes a header name that is not UTF-8,
+this module replaces the name by an ASCII text of equal length. After aiokafka has read or written the name, this module
+restores the name. Source: `DefaultRecord`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,8 +28,8 @@ _LONGEST_VARINT = 10
 
 
 def read_rows(batch: bytes, count: int) -> Columns:
-    """Parses the records of an uncompressed batch. Raises ValueError for damaged bytes; its message names the
-    damage.
+    """Parses the records of an uncompressed batch. Raises ValueError for damaged bytes; the message of the error names
+    the damage.
     """
     records = DefaultRecordBatch(batch)
     offsets: list[int] = []
@@ -38,8 +39,9 @@ def read_rows(batch: bytes, count: int) -> Columns:
     headers: dict[int, Headers] = {}
     last = records.base_offset - 1
     try:
-        # Each record is freed before the next one is made. A list of all records of a batch would start the cyclic
-        # garbage collector for nearly every batch, and these collections would take as long as reading the records.
+        # Each record is freed before the next record is made. A list of all records of a batch would start the cyclic
+        # garbage collector for nearly every batch. These collections of the garbage collector would take as long as
+        # reading the records.
         for record in records:
             named = record.headers
             if named:
@@ -56,7 +58,8 @@ def read_rows(batch: bytes, count: int) -> Columns:
         return _read_with_other_names(batch, count)
     except (CorruptRecordException, OverflowError) as error:
         raise ValueError(str(error)) from error
-    except MemoryError as error:  # aiokafka allocates a length near 2**63, because its check of the bounds overflows
+    # aiokafka's bounds check overflows for a length near 2**63, so aiokafka tries to allocate that much memory
+    except MemoryError as error:
         raise ValueError("a length in it is larger than the memory") from error
     first = offsets[0] if offsets else last + 1
     is_dense = last - first + 1 == len(offsets)
@@ -81,7 +84,7 @@ def _read_with_other_names(batch: bytes, count: int) -> Columns:
 
 
 def _name_places(batch: bytes | bytearray, count: int) -> Iterator[slice]:
-    """Yields the places of the names of headers in a batch. Raises ValueError if a record is cut short."""
+    """Yields the slices of the batch that contain the header names. Raises ValueError if a record is cut short."""
     padded = bytearray(batch) + bytes(_LONGEST_VARINT)  # aiokafka's `decode_varint` may read past the end of the bytes
 
     def number(at: int) -> tuple[int, int]:
@@ -109,11 +112,11 @@ def _name_places(batch: bytes | bytearray, count: int) -> Iterator[slice]:
 
 
 class BatchRowWriter:
-    """Writes records into a batch while they fit. `count`: the number of records in the batch; `size`: the total size
-    of their keys, values and headers in bytes.
+    """Writes records into a batch while they fit. `count`: the number of records in the batch. `size`: the total size
+    of the records' keys, values and headers in bytes.
 
-    `limit`: the size in bytes that the batch with its header stays below. `most`: the largest allowed `size`. The first
-    record may exceed `limit` and `most`.
+    `limit`: the size in bytes below which the batch with its header stays. `most`: the largest allowed `size`. The
+    first record may exceed `limit` and `most`.
     """
 
     def __init__(self, limit: int, most: int) -> None:

@@ -5,7 +5,7 @@ Records are written uncompressed if compression does not make them smaller.
 
 The compression levels are the defaults of Kafka's producer: lz4's fast compressor, level 6 of gzip, level 3 of zstd.
 The codec lz4 is written in independent blocks, because brokers cannot read dependent blocks. The codec snappy is
-written in the format of xerial's library, in blocks of 32 KiB; raw snappy can be read too.
+written in the format of xerial's library, in blocks of 32 KiB. Raw snappy can be read too.
 
 Source: `DefaultRecordBatch`; `Compression`, `Lz4BlockOutputStream`, KIP-57, KIP-390.
 """
@@ -34,9 +34,9 @@ _CRC, _CRC_AT, _CHECKED_FROM = struct.Struct(">I"), 17, 21
 _PRODUCER, _PRODUCER_AT = struct.Struct(">qhi"), 43
 _LENGTH_FROM = 12
 _checksum: Callable[[bytes], int] = google_crc32c.value if google_crc32c.implementation == "c" else calc_crc32c
-"""Computes a CRC-32C. For 16 KiB or more, google_crc32c is ten times as fast as aiokafka's function, because it uses
-instructions of the processor. The pure-Python version of google_crc32c is two hundred times slower, so aiokafka's
-function is used in place of that version.
+"""Computes a CRC-32C. For 16 KiB or more, google_crc32c is ten times as fast as aiokafka's function, because
+google_crc32c uses CRC instructions of the processor. If only the pure-Python version of google_crc32c is installed,
+aiokafka's function is used, because the pure-Python version is two hundred times slower.
 """
 _NO_ID = -1
 
@@ -46,7 +46,7 @@ _GZIP_LEVEL, _LZ4_LEVEL, _ZSTD_LEVEL = 6, 0, 3
 
 _MOST_KEPT_BYTES = 8 << 20
 
-# xerial's version of the format, and the lowest version that can read it
+# the two numbers are xerial's version of the format, and the lowest version that can read the format
 _XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _BLOCK_LENGTH = struct.Struct(">i")
@@ -95,7 +95,7 @@ def check(batch: memoryview, header: BatchHeader) -> None:
 
 
 def decoded(batch: memoryview, header: BatchHeader) -> Columns:
-    """The records of a checked batch. Raises ValueError for a batch that cannot be read."""
+    """Returns the records of a checked batch. Raises ValueError for a batch that cannot be read."""
     codec = header.attributes & _CODEC
     if codec == _UNCOMPRESSED:
         plain = bytes(batch)
@@ -112,7 +112,7 @@ def decoded(batch: memoryview, header: BatchHeader) -> Columns:
 
 def encoded(rows: BatchRowWriter, codec: int, *, is_transactional: bool) -> bytearray:
     """Returns a batch of the rows in `rows`, which must have at least one row. The batch has no sequence numbers and no
-    checksum: call `number` to add them. No row can be added to `rows` after this call.
+    checksum; call `number` to add them. No row can be added to `rows` after the call of `encoded`.
     """
     count = rows.count
     batch = rows.finish()
@@ -131,7 +131,7 @@ def encoded(rows: BatchRowWriter, codec: int, *, is_transactional: bool) -> byte
 
 
 def number(batch: bytearray, producer_id: int, epoch: int, sequence: int) -> None:
-    """Write the producer's id, epoch and sequence number and the checksum into the batch."""
+    """Write the producer id, the producer epoch, the sequence number and the checksum into the batch."""
     _PRODUCER.pack_into(batch, _PRODUCER_AT, producer_id, epoch, sequence)
     _CRC.pack_into(batch, _CRC_AT, _checksum(bytes(memoryview(batch)[_CHECKED_FROM:])))
 
@@ -168,8 +168,8 @@ def decompressed(codec: int, packed: memoryview) -> bytes:
 
 
 class _Lz4Buffer(threading.local):
-    """A thread's buffer for decompression. The buffer is reused, because the kernel needs ten times as long to provide
-    new memory as the decompression takes.
+    """A thread's buffer for decompression. The buffer is reused, because new memory from the kernel takes ten times as
+    long as the decompression.
     """
 
     def __init__(self) -> None:
@@ -185,7 +185,8 @@ def _from_lz4(packed: memoryview) -> bytes:
     try:
         length = cramjam.lz4.decompress_into(packed, buffer)
     except cramjam.DecompressionError:
-        # either the buffer is too small, or the records are corrupt and the next call raises the error again
+        # either the buffer is too small, or the records are corrupt; for corrupt records, the next call raises the
+        # error again
         plain = bytes(cramjam.lz4.decompress(packed))
         if len(buffer) < len(plain) <= _MOST_KEPT_BYTES:
             _lz4_buffer.buffer = bytearray(min(2 * len(plain), _MOST_KEPT_BYTES))

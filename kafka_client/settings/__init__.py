@@ -1,5 +1,5 @@
-"""A client's settings, from a properties file to the arguments of a connection.
+"""Converts a client's settings from a properties file to the arguments of a connection.
 
-`client_settings` checks all settings and parses logins; `properties_file` reads Java's file format; `tls` makes the TLS
+`client_settings` checks all settings and parses logins. `properties_file` reads Java's file format. `tls` makes the TLS
 context.
 """

@@ -1,7 +1,7 @@
 """The settings of a Kafka client, under Kafka's own property names and with Kafka's own defaults.
 
-Rule: a file that works for Kafka's tools with `--command-config` works here too, or an error of one line names the
-property that does not work, and the reason. No property of the file is ignored. Source: `CommonClientConfigs`,
+Rule: a file that works for Kafka's tools with `--command-config` works here too. If a property does not work here, an
+error of one line names the property and the reason. No property of the file is ignored. Source: `CommonClientConfigs`,
 `AdminClientConfig`, `SslConfigs`, `SaslConfigs`.
 Differs from Kafka: key and trust stores must be PEM, and SASL must be PLAIN or SCRAM, because this is a Python client.
 """
@@ -104,15 +104,17 @@ class ClientSettings:
 
     @property
     def request_timeout_s(self) -> float:
-        """The time limit of one request, in seconds: `request.timeout.ms`, at most the limit of a call."""
+        """The time limit of one request, in seconds: `request.timeout.ms`, but at most `api_timeout_s`."""
         return min(self.milliseconds(REQUEST_TIMEOUT_MS) / 1000, self.api_timeout_s)
 
     def milliseconds(self, key: str) -> int:
-        """The value of this property in milliseconds, or Kafka's default."""
+        """Returns the value of this property in milliseconds, or Kafka's default."""
         return _integer(key, self.properties.get(key, str(_DEFAULT_TIMES_MS[key])))
 
     def connection_arguments(self) -> dict[str, Any]:
-        """aiokafka's arguments for one connection. Raises InputError if a key store or trust store is unreadable."""
+        """Returns aiokafka's arguments for one connection. Raises InputError if a key store or trust store is
+        unreadable.
+        """
         login = _sasl_arguments(self.properties) if self.security_protocol.startswith("SASL_") else _NO_LOGIN
         return {
             "client_id": self.client_id,
@@ -123,7 +125,7 @@ class ClientSettings:
         }
 
     def client_arguments(self) -> dict[str, Any]:
-        """The keyword arguments of aiokafka's client, consumer and producer. Raises InputError."""
+        """Returns the keyword arguments of aiokafka's client, consumer and producer. Raises InputError."""
         return {
             "bootstrap_servers": self.bootstrap_servers.split(","),
             "metadata_max_age_ms": self.milliseconds("metadata.max.age.ms"),
@@ -134,8 +136,8 @@ class ClientSettings:
 
 
 def client_settings(bootstrap_servers: str, properties: Mapping[str, str] | None = None) -> ClientSettings:
-    """Check all properties, including key files. Raises InputError with a message that names the property and shows no
-    secret.
+    """Check all properties, including key files. Raises InputError if a property cannot be used; the message names the
+    property and shows no secret.
     """
     servers = ",".join(server.strip() for server in bootstrap_servers.split(","))
     if "@" in servers:
@@ -185,7 +187,7 @@ def _integer(key: str, value: str) -> int:
 
 def _unknown(key: str) -> str:
     if not _NAME.match(key):
-        # the line may be part of a PEM key, so the message does not show it
+        # the line may be part of a PEM key, so the error message does not show the line
         return "a line has no name of a property: end each line of a longer value, but its last, with a backslash"
     if _NOT_HERE.match(key):
         return f"{key!r} is a setting of the Java client that has no counterpart here; leave it out"
@@ -193,10 +195,11 @@ def _unknown(key: str) -> str:
 
 
 def _sasl_arguments(properties: Mapping[str, str]) -> dict[str, str | None]:
-    """aiokafka's arguments for SASL: mechanism, and user and password from `sasl.jaas.config`, which has the form
-    `org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="secret";`, or
-    `...scram.ScramLoginModule` for SCRAM. Source: `JaasConfig`. Raises InputError if a part of the login is missing or
-    not supported. No error message shows the value of `sasl.jaas.config`.
+    """Returns aiokafka's arguments for SASL: the mechanism, the user and the password. User and password come from
+    `sasl.jaas.config`, for example `org.apache.kafka.common.security.plain.PlainLoginModule required username="alice"
+    password="secret";`. For SCRAM, the module is `org.apache.kafka.common.security.scram.ScramLoginModule`. Source:
+    `JaasConfig`. Raises InputError if a part of the login is missing or not supported. No error message shows the value
+    of `sasl.jaas.config`.
     """
     mechanism = properties.get(MECHANISM)
     if mechanism not in _MODULES:

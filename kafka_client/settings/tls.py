@@ -1,10 +1,10 @@
-"""A TLS context from Kafka's `ssl.*` properties.
+"""Makes a TLS context from Kafka's `ssl.*` properties.
 
-Rules: stores must be PEM (`ssl.truststore.type=PEM`). A store is a file (`ssl.truststore.location`;
-`ssl.keystore.location` for key and certificates together), or a property contains the PEM text
-(`ssl.truststore.certificates`; `ssl.keystore.key` with `ssl.keystore.certificate.chain`). Without a trust store, the
-system's certificates are trusted. The broker's host name is verified unless `ssl.endpoint.identification.algorithm` is
-empty. Source: `SslConfigs`, `DefaultSslEngineFactory`.
+Rules: key stores and trust stores must be PEM (`ssl.truststore.type=PEM`). A key store or trust store is either a file
+or the PEM text in a property. Two properties name files: `ssl.truststore.location`, and `ssl.keystore.location` for key
+and certificates together. Three properties have PEM texts: `ssl.truststore.certificates`, `ssl.keystore.key` and
+`ssl.keystore.certificate.chain`. Without a trust store, the system's certificates are trusted. The broker's host name
+is verified unless `ssl.endpoint.identification.algorithm` is empty. Source: `SslConfigs`, `DefaultSslEngineFactory`.
 """
 
 import re
@@ -37,7 +37,8 @@ TLS_KEYS = frozenset(
         ENDPOINT_IDENTIFICATION,
         ENABLED_PROTOCOLS,
         PROTOCOL,
-        "ssl.truststore.password",  # listed, so that the error can give the reason that PEM stores have no password
+        # these passwords are listed so that the error can say that PEM stores have no password
+        "ssl.truststore.password",
         "ssl.keystore.password",
     }
 )
@@ -52,7 +53,9 @@ _CONVERSION = {
 
 
 def ssl_context(properties: Mapping[str, str]) -> ssl.SSLContext:
-    """The TLS context of these properties. Raises InputError with a message that names the property and the fault."""
+    """Returns the TLS context of these properties. Raises InputError if a property cannot be used; the message names
+    the property and the fault.
+    """
     for store in ("ssl.truststore", "ssl.keystore"):
         _check_type(properties, store)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -86,7 +89,7 @@ def _versions(properties: Mapping[str, str]) -> list[ssl.TLSVersion]:
         if name not in _VERSIONS:
             raise InputError(f"must be one or more of {', '.join(_VERSIONS)}, not {name!r}", key)
     if key == PROTOCOL:
-        # `ssl.protocol` is the newest allowed version, and older allowed versions are used too
+        # `ssl.protocol` names the newest allowed version, and TLSv1.2 is allowed too
         names = ["TLSv1.2", *names]
     return sorted(_VERSIONS[name] for name in names)
 
@@ -154,7 +157,9 @@ def _text(location: str, where: str) -> str:
 
 
 def _pem(value: str) -> str:
-    """The PEM blocks of a property, broken into lines: in a properties file, a block is often a single line."""
+    """Returns the PEM blocks of a property, broken into lines, because a block is often a single line in a properties
+    file.
+    """
 
     def block(match: re.Match[str]) -> str:
         body = "".join(match["body"].split())

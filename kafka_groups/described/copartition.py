@@ -1,10 +1,10 @@
 """Decides which sources of a described topology are co-partitioned, if the text of `Topology#describe` leaves this
 open.
 
-If all alternatives lead to equal numbers of partitions, one alternative is chosen, and the choice is reported as an
-assumption. If the alternatives lead to different numbers of partitions, or Kafka would refuse the topics in some
-alternatives, the caller has to choose, unless the topics on the cluster show the right alternative. Source:
-`CopartitionedTopicsEnforcer`, `InternalTopologyBuilder.copartitionGroups`.
+If every alternative gives the repartition topics the same numbers of partitions, one alternative is chosen, and the
+choice is reported as an assumption. If the alternatives give different numbers of partitions, the caller has to choose,
+unless the topics on the cluster show the right alternative.
+Source: `CopartitionedTopicsEnforcer`, `InternalTopologyBuilder.copartitionGroups`.
 """
 
 import itertools
@@ -17,10 +17,10 @@ from kafka_groups.described.shown_joins import Copartitioning, Sources, copartit
 
 COPARTITIONED = "--copartitioned"
 NOT_COPARTITIONED = "--not-copartitioned"
-"""The options with which a user says which topics are co-partitioned."""
+"""The options with which a user names topics that are co-partitioned, or not co-partitioned."""
 
 _MOST_ORDERS = 120
-"""The largest number of orders of DSL calls that are tried: all orders of five calls."""
+"""The number of orders of DSL calls that are tried at most; five calls have this many orders."""
 
 MISSING_TOPICS = "source topics are missing"
 """The outcome if the cluster lacks source topics of the topology."""
@@ -29,8 +29,8 @@ MISSING_TOPICS = "source topics are missing"
 @dataclass(frozen=True, slots=True)
 class CopartitionFacts:
     """The facts about co-partitioned topics that the caller knows. `together`: sets of topics of which Kafka requires
-    equal numbers of partitions; `apart`: sets of topics of which Kafka does not require equal numbers. A topic has its
-    name in `Topology#describe`, or this name with the application id as prefix.
+    equal numbers of partitions; `apart`: sets of topics of which Kafka does not require equal numbers. A topic is named
+    as in `Topology#describe`, with or without the application id before the name.
     """
 
     together: Collection[frozenset[str]] = ()
@@ -42,13 +42,14 @@ class CopartitionFacts:
 
 @dataclass(frozen=True, slots=True)
 class CopartitionChoice:
-    """Chooses which sources are co-partitioned among the alternatives that the text leaves open: by the caller's facts,
-    by the topics on the cluster, or freely if all alternatives have an equal outcome.
+    """Chooses the co-partitioned sources if the text of `Topology#describe` leaves several alternatives open. The
+    choice follows the caller's facts, or the topics on the cluster. If all alternatives have the same outcome, the
+    first alternative is chosen.
 
-    `outcome`: a function that takes groups of co-partitioned sources, and returns the partition counts of all
-    repartition topics, or a text if Kafka would refuse the topics; `outcome` is None if the topics of the cluster are
-    not known. `existing`: full names of the topics of the cluster. `has_run`: True if the group has completed a
-    rebalance, so Kafka did not refuse the topics.
+    `outcome`: a function that takes groups of co-partitioned sources and returns the partition counts of all
+    repartition topics. If Kafka would refuse the topics, the function `outcome` returns a text with the reason.
+    `outcome` is None if the topics of the cluster are not known. `existing`: full names of the topics of the cluster.
+    `has_run`: True if the group has completed a rebalance, which shows that Kafka accepted the topics.
     """
 
     definition: TopologyDefinition
@@ -59,10 +60,10 @@ class CopartitionChoice:
     has_run: bool
 
     def decided(self) -> tuple[tuple[Sources, ...], tuple[str, ...]]:
-        """The groups of co-partitioned source nodes, in the order in which the program added the joins, and the
-        assumptions.
+        """Returns the groups of co-partitioned source nodes, and the assumptions. The groups are in the order in which
+        the program added the joins.
 
-        Raises InputError for facts that do not fit the topology, and if the caller has to choose among alternatives.
+        Raises InputError if facts do not fit the topology, or if the caller has to choose among alternatives.
         """
         shown = copartitionings(self.definition)
         found = [self._by_facts(each) for each in shown]
@@ -92,8 +93,9 @@ class CopartitionChoice:
         return self._in_order(found, chosen), tuple(dict.fromkeys(assumptions))
 
     def _check_answers(self, shown: Sequence[Copartitioning], chosen: Sequence[Sources]) -> None:
-        """Checks answers of the user that fit several joins: an answer names topics, not joins. Raises InputError if an
-        answer has another outcome when it is applied to only some of these joins.
+        """Checks the user's answers about co-partitioning. An answer names topics, so an answer may fit several joins.
+        Raises InputError if an answer fits several joins and the outcome depends on the joins to which the answer is
+        applied.
         """
         if self.outcome is None:
             return
@@ -118,12 +120,13 @@ class CopartitionChoice:
                     )
 
     def _in_order(self, found: Sequence[Copartitioning], chosen: Sequence[Sources]) -> tuple[Sources, ...]:
-        """The groups of co-partitioned sources in the order of the program's calls. The order matters because Kafka's
-        builder merges a group with the first earlier group that shares a topic, and with no other group.
+        """Returns the groups of co-partitioned sources in the order of the program's calls. The order matters because
+        Kafka's builder merges each group of sources only with the first earlier group that shares a topic.
 
-        `chosen`: the sources of each element of `found`, then the groups that the caller named.
-        Raises InputError if the outcome depends on the order, and the order is not known because nodes have names of
-        the user.
+        `chosen`: a list that begins with the chosen sources for each element of `found` and ends with the groups that
+        the caller named.
+        Raises InputError if the outcome depends on the order of the calls, but names that the user gave to nodes hide
+        this order.
         """
         calls = [(each, group) for each, group in zip(found, chosen, strict=False) if group]
         named = tuple(filter(None, chosen[len(found) :]))
@@ -190,8 +193,8 @@ class CopartitionChoice:
         return [self.outcome(tuple(filter(None, (*before, each, *after)))) for each in alternatives]
 
     def _by_running_tasks(self, found: Copartitioning, outcomes: Sequence[Mapping[str, int] | str]) -> Sources | None:
-        """The only alternative that the outcomes and the topics of the cluster allow; None if the caller has to
-        choose.
+        """Returns the only alternative that the outcomes and the topics of the cluster allow, or None if the caller has
+        to choose.
         """
         if all(each == outcomes[0] for each in outcomes) and outcomes[0] != MISSING_TOPICS:
             return found.alternatives[0]
@@ -202,8 +205,8 @@ class CopartitionChoice:
         return accepted[0] if ran and len(accepted) == 1 else None
 
     def _ran(self, sources: Iterable[str]) -> bool:
-        """True if Kafka has accepted the topics of these sources: the group has run, or the repartition topics that
-        these sources read exist.
+        """Returns True if Kafka has accepted the topics of these sources. Kafka has accepted the topics if the group
+        has run, or if the repartition topics that these sources read exist.
         """
         internal = [
             self.definition.full_topic(topic, self.application_id)
@@ -233,7 +236,7 @@ class CopartitionChoice:
         return frozenset(topic for source in sources for topic in self.definition.source_topics(source))
 
     def _short(self, topics: Iterable[str]) -> frozenset[str]:
-        """The topics, with internal topics under their short names (without the application id)."""
+        """Returns the topics, with the application id removed from the names of internal topics."""
         prefix = f"{self.application_id}-"
         return frozenset(
             topic.removeprefix(prefix) if topic.removeprefix(prefix) in self.definition.repartition_topics else topic
@@ -244,7 +247,7 @@ class CopartitionChoice:
 def _possible_orders(calls: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
     """Yields the possible orders of the program's calls; the order of `calls` comes first.
 
-    `calls`: for each call, the smallest and the largest number that the call can have.
+    `calls`: for each call, the smallest and the largest number that the DSL can have given to the call.
     """
 
     begun: list[tuple[tuple[int, ...], int]] = [((), min((earliest for earliest, _ in calls), default=0))]

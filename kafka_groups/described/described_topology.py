@@ -1,10 +1,11 @@
 """Makes a group's topology from the text that Java's `Topology#describe` prints.
 
-The text has the nodes and their edges, stores and topics, without the application id in topic names. The text lacks
-other facts of Kafka's builder: the internal topics, the logged stores and their changelogs, the co-partitioned sources,
-and fixed partition counts. The missing facts are derived from the graph, from the names that the DSL generates, or from
-the topics of the cluster. A repartition topic is assumed to have a fixed partition count if its count on the cluster
-differs from the count that follows from the topics upstream. Each assumption about the topology is reported.
+The text has the nodes and their edges, stores and topics, without the application id in topic names. Kafka's builder
+also has facts that the text lacks: the internal topics, the logged stores and their changelogs, the co-partitioned
+sources, and fixed partition counts. The missing facts are derived from the graph, from the names that the DSL
+generates, or from the topics of the cluster. A repartition topic's partition count normally follows from the topics
+upstream. If the cluster has the repartition topic with another count, the topic is assumed to have a fixed count. Each
+assumption about the topology is reported.
 Source: `InternalTopologyBuilder.subtopologyToTopicsInfo`, `KStreamImpl` and `KTableImpl` for the nodes that the DSL
 adds for a call, `Repartitioned.numberOfPartitions`, `RepartitionTopics`.
 """
@@ -34,9 +35,9 @@ _DEFAULT_CONFIGS = AssignmentConfigs()
 
 @dataclass(frozen=True, slots=True)
 class DescribedTopology:
-    """A topology and the assumptions about it. `assumptions`: one sentence for each fact that the text lacks and that
-    was assumed. `stores_of_unknown_kind`: the stores whose kind (key-value, windowed, versioned) was assumed, each with
-    the kinds that the store can have.
+    """A topology and the assumptions about it. `assumptions`: one sentence for each fact that was assumed because the
+    text lacks it. `stores_of_unknown_kind`: the stores whose kind (key-value, windowed, versioned) was assumed, each
+    with the kinds that the store can have.
     """
 
     topology: GroupTopology
@@ -56,16 +57,16 @@ def topology_from_description(
     has_run: bool = False,
     creates_missing: bool = False,
 ) -> DescribedTopology:
-    """The topology as Kafka's leader has it, with the application id in the names of internal topics.
+    """Returns the topology that Kafka's leader would use; the names of internal topics begin with the application id.
 
     `partition_counts`: each topic of the cluster to its number of partitions; if None, every store counts as logged.
     `stores`, `copartition`: facts that the caller knows about stores and co-partitioned topics. `changelog_configs`:
-    changelog topic to the configs set on the topic itself, for the topics whose configs the caller may read; None if
-    the caller has read no configs. `configs`: the application's configs, with which Kafka Streams created the
-    changelogs. `has_run`: True if the group has completed a rebalance, so that a store without an existing changelog is
-    not logged. `creates_missing`: True if the caller creates missing topics, including a changelog that does not exist.
-    Raises InputError for a text that is no description (with the line), for `stores` and `copartition` that do not fit
-    the topology, and for a missing fact that would change the partitions of a topic.
+    changelog topic to the configs that are set on the topic itself. Topics whose configs the caller may not read are
+    left out; `changelog_configs` is None if the caller has read no configs. `configs`: the application's configs, with
+    which Kafka Streams created the changelogs. `has_run`: True if the group has completed a rebalance. Then all
+    changelogs exist, so a store without a changelog is not logged. `creates_missing`: True if the caller creates
+    missing topics, including a changelog that does not exist. Raises InputError if the text is not a description, if
+    `stores` or `copartition` do not fit the topology, or if a missing fact would change the partitions of a topic.
     """
     definition, graph_assumptions = described_graph(read_description(text), application_id, partition_counts)
     counts = partition_counts or {}
@@ -92,8 +93,8 @@ def topology_from_description(
 
 
 def _as_led(topology: GroupTopology) -> GroupTopology:
-    """The topology as Kafka's leader has it. The result lacks subtopologies whose patterns match no topic, because
-    these have no tasks, and the topics of sinks that choose a topic for each record.
+    """Returns the topology that Kafka's leader would use. Subtopologies whose patterns match no topic are left out,
+    because they have no tasks. A sink that chooses a topic for each record has no topic in the result.
     """
     return replace(
         topology,
@@ -110,9 +111,9 @@ def _check_order_of_changelogs(
 ) -> None:
     """Raises InputError if the partition count of a missing repartition topic depends on assumed facts about stores.
 
-    Kafka's leader iterates over the subtopologies in the order of a hash map, whose hash codes depend on the configs of
-    the changelogs. When the leader reaches a repartition topic, the topic gets the largest partition count that is
-    known at this point.
+    Kafka's leader iterates over the subtopologies in the order of a hash map. The order of this hash map depends on the
+    configs of the changelogs. When the leader reaches a repartition topic, the topic gets the largest partition count
+    that is known at this point.
     """
     missing = {
         topic.name
@@ -169,7 +170,9 @@ def _with_other_changelogs(topology: GroupTopology, stores: Collection[str]) -> 
 def _outcome(
     definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
 ) -> Mapping[str, int] | str:
-    """The partition counts of all repartition topics, or a text if Kafka's leader would refuse the topics."""
+    """Returns the partition counts of all repartition topics. If Kafka's leader would refuse the topics, the result is
+    a text with the reason.
+    """
     fixed, _ = _repartition_counts(definition, application_id, partition_counts)
     try:
         topology = assemble(replace(definition, repartition_topics=fixed), application_id)
@@ -190,9 +193,9 @@ def _counts_or_refusal(topology: GroupTopology, partition_counts: Mapping[str, i
 def _repartition_counts(
     definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
 ) -> tuple[Mapping[str, int | None], tuple[str, ...]]:
-    """The fixed partition count of each repartition topic by short name, and the assumptions. The fixed count is None
-    if the topic's count follows from the topics upstream. `partition_counts`: topics of the cluster by full name; empty
-    if the topics are not known.
+    """Returns the fixed partition counts, and the assumptions. The fixed partition counts are keyed by the repartition
+    topic's name without the application id. The fixed count is None if the partition count of the topic follows from
+    the topics upstream. `partition_counts`: topics of the cluster by full name; empty if the topics are not known.
     """
     fixed = dict(definition.repartition_topics)
     existing = {
@@ -224,8 +227,8 @@ def _repartition_counts(
 def _counted(
     definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
 ) -> Mapping[str, int]:
-    """The partition counts with which Kafka would create the repartition topics on a cluster that lacks these topics;
-    empty if Kafka would refuse the topics.
+    """Returns the partition counts with which Kafka would create the repartition topics if they did not exist. The
+    result is empty if Kafka would refuse the topics.
     """
     internal = {definition.full_topic(topic, application_id) for topic in definition.repartition_topics}
     topics = {name: count for name, count in partition_counts.items() if name not in internal}
@@ -236,6 +239,6 @@ def _counted(
 
 
 def _prepared(topology: GroupTopology, partition_counts: Mapping[str, int]) -> Mapping[str, int]:
-    """The partition counts of all repartition topics. Raises KafkaError."""
+    """Returns the partition counts of all repartition topics. Raises KafkaError."""
     cluster = Cluster((), {name: TopicMetadata(count) for name, count in partition_counts.items()})
     return prepare_repartition_topics(topology, cluster, InternalTopicCatalog(), AssignmentConfigs()).ready

@@ -1,8 +1,10 @@
-"""Makes the node graph of a described topology: the nodes, with parents before children, and the internal topics.
+"""Makes the node graph of a described topology. The graph has the nodes, each after its parents, and the internal
+topics.
 
-The text of `Topology#describe` shows topic names without the application id. A topic is assumed to be internal if
-the topology both writes and reads the topic, and its name has a form that the DSL generates, unless the cluster has a
-topic of exactly this name. A source with a pattern reads the topics of the cluster that match the pattern.
+The text of `Topology#describe` shows topic names without the application id. A topic is assumed to be internal if the
+topology both writes and reads the topic, and the topic's name has a form that the DSL generates. If the cluster has a
+topic of exactly this name without the application id, the topic is assumed to be the user's own. A source with a
+pattern reads the topics of the cluster that match the pattern.
 Source: `InternalTopologyBuilder.addInternalTopic`, `SourceNodeFactory.topics`,
 `KStreamImpl.REPARTITION_TOPIC_SUFFIX`, `KTableImpl.doJoinOnForeignKey`.
 """
@@ -30,8 +32,9 @@ _NAME = re.compile(
 
 
 def is_repartition_name(topic: str) -> bool:
-    """True if the DSL may have generated this name for an internal topic: `...-repartition`, or the name of one of the
-    two topics of a foreign-key join. `topic`: the name without the application id.
+    """Returns True if the DSL may have generated this name for an internal topic. A generated name of an internal topic
+    ends with `-repartition`, or is the name of one of the two topics of a foreign-key join. `topic`: the topic's name
+    without the application id.
     """
     return _NAME.fullmatch(topic) is not None
 
@@ -43,9 +46,9 @@ _NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
 def described_graph(
     read: Sequence[ReadSubtopology], application_id: str, partition_counts: Mapping[str, int] | None
 ) -> tuple[TopologyDefinition, tuple[str, ...]]:
-    """The definition of the topology, without stores and without partition counts of repartition topics; and the
-    assumptions. Raises InputError if subtopologies are not numbered as Kafka numbers them, and for a source with a
-    pattern if the cluster's topics are not known.
+    """Returns the definition of the topology, and the assumptions. The definition lacks stores and the partition counts
+    of repartition topics. Raises InputError if subtopologies are not numbered as Kafka numbers them. Raises InputError
+    too if a source has a pattern but the cluster's topics are not known.
     """
     topics = dict(_source_topics(read, partition_counts))
     nodes = _nodes(read, topics)
@@ -57,8 +60,8 @@ def described_graph(
 
 
 def _nodes(read: Sequence[ReadSubtopology], topics: Mapping[str, tuple[str, ...]]) -> dict[str, Node]:
-    """The nodes, with parents before children. Among nodes whose parents are placed, generated names are ordered by
-    their numbers. A node with a name of the user comes right after its parents.
+    """Returns the nodes, each after its parents. If the parents leave the order open, nodes with generated names are
+    ordered by the numbers in the names. A node that the user has named comes right after its parents.
     """
     nodes: dict[str, Node] = {}
     added: dict[str, int] = {}
@@ -101,7 +104,7 @@ def _source_topics(
     read: Sequence[ReadSubtopology], partition_counts: Mapping[str, int] | None
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     for node in (node for each in read for node in each.nodes if node.kind == "Source"):
-        # topics without brackets are a list that an old release printed, or a pattern that looks like a list
+        # topics without brackets are either a list that an old release printed, or a pattern that looks like a list
         if node.pattern is None or (
             node.items and (partition_counts is None or all(topic in partition_counts for topic in node.items))
         ):
@@ -137,7 +140,7 @@ def _sink_assumptions(read: Sequence[ReadSubtopology]) -> Iterator[str]:
 def _internal_topics(
     nodes: Mapping[str, Node], application_id: str, topics: Mapping[str, int], assumptions: list[str]
 ) -> list[str]:
-    """The short names of the internal topics. The function appends its assumptions to `assumptions`."""
+    """Returns the short names of the internal topics. Appends the assumptions about these topics to `assumptions`."""
     read = {topic for node in nodes.values() if isinstance(node, SourceNode) for topic in node.topics}
     written = dict.fromkeys(node.topic for node in nodes.values() if isinstance(node, SinkNode) and node.topic)
     internal: list[str] = []

@@ -2,9 +2,10 @@
 
 A task's id and its source partitions show which topics a subtopology reads. Internal topics are recognised by Kafka's
 names (`<application id>-...-repartition`, `-changelog`). A changelog is assigned to a subtopology with as many tasks as
-the changelog has partitions, preferably to a subtopology with a topic that the changelog's name mentions. A group's
-tasks and topics do not show its sinks, so repartition topics keep their present partition counts. Source:
-`InternalTopologyBuilder.decorateTopic`, `ProcessorStateManager.storeChangelogTopic`.
+the changelog has partitions. If several subtopologies have this number of tasks, a subtopology with a topic that the
+changelog's name mentions is preferred. A group's tasks and topics do not show its sinks, so repartition topics keep
+their present partition counts.
+Source: `InternalTopologyBuilder.decorateTopic`, `ProcessorStateManager.storeChangelogTopic`.
 """
 
 import re
@@ -51,13 +52,13 @@ def topology_from_cluster(
     stateful: Collection[TaskId] = (),
     changelogs: Mapping[str, int] | None = None,
 ) -> DescribedTopology:
-    """The topology as far as tasks and topics show it; each guess is an assumption in the result.
+    """Infers the topology from the tasks and topics. The result lists each guess as an assumption.
 
     `partition_counts`: each topic of the cluster to its number of partitions. `subscribed`: topics to which members
     subscribe. `assigned`: active and standby tasks of all known generations, with their source partitions. `stateful`:
-    tasks for which members report offset sums. `changelogs`: facts of the caller: each changelog, or source topic that
-    serves as changelog, to the id of its subtopology. Raises InputError if there is no task, or if tasks and partitions
-    contradict each other.
+    tasks for which members report offset sums. `changelogs`: facts that the caller knows, from a topic to the id of its
+    subtopology. The topic is a changelog, or a source topic that serves as changelog. Raises InputError if `assigned`
+    has no task, or if tasks and partitions contradict each other.
     """
     stateful_ids = {task.subtopology for task in stateful}
     subtopologies = []
@@ -92,7 +93,9 @@ def _topics_of(assigned: Mapping[TaskId, Collection[TopicPartition]]) -> dict[in
 
 @dataclass(slots=True)
 class _Inference:
-    """One run of the inference. `known`: the caller's facts, topic to the id of its subtopology."""
+    """One inference of a topology. `known`: topic to the id of its subtopology, for the topics of which the caller
+    knows the subtopology.
+    """
 
     application_id: str
     partition_counts: Mapping[str, int]
@@ -106,7 +109,7 @@ class _Inference:
     )
 
     def topology(self, subscribed: Collection[str]) -> DescribedTopology:
-        """The inferred topology. Raises InputError."""
+        """Returns the inferred topology. Raises InputError."""
         self._note_gaps(subscribed)
         self._check_known()
         self._place_changelogs()
@@ -135,8 +138,8 @@ class _Inference:
                 raise InputError(f"is neither a changelog nor read by subtopology {subtopology}", where)
 
     def _place_changelogs(self) -> None:
-        """Assigns changelogs to subtopologies. Changelogs whose subtopology is certain are assigned first; each other
-        changelog then preferably gets a subtopology that has no changelog yet.
+        """Assigns changelogs to subtopologies. Changelogs whose subtopology is certain are assigned first. Each
+        remaining changelog goes to the likeliest subtopology.
         """
         sums_known = any(each.stateful for each in self.subtopologies)
         unsure: list[tuple[str, str, list[_InferredSubtopology]]] = []
@@ -200,8 +203,9 @@ class _Inference:
         return Subtopology(seen.id, seen.topics, repartition, stores=tuple(seen.stores))
 
     def _unlikely(self, store: str, seen: _InferredSubtopology) -> tuple[int, bool, bool, int]:
-        """A sort key by which likelier subtopologies come first: a subtopology with more words in common with the
-        store, then one without a changelog, then one with a repartition topic (which an aggregate reads).
+        """Returns a sort key by which likelier subtopologies come first. A subtopology is likelier if its topics share
+        more words with the store's name. If the numbers of words are equal, a subtopology without a changelog comes
+        first. Next comes a subtopology with a repartition topic, because an aggregate reads one.
         """
         aggregates = any(map(self._is_repartition, seen.topics))
         return -self._words_in_common(store, seen), bool(seen.stores), not aggregates, seen.id
@@ -211,8 +215,8 @@ class _Inference:
         return len(_words(store) & of_topics)
 
     def _is_named_after(self, store: str, seen: _InferredSubtopology) -> bool:
-        """True if the names show that the store belongs to the subtopology: Kafka names a table's store after its
-        topic, and the repartition topic of an aggregate after the aggregate's store.
+        """Returns True if the names show that the store belongs to the subtopology. Kafka names a table's store after
+        the table's topic, and the repartition topic of an aggregate after the aggregate's store.
         """
         topic_of_table, named_by_kafka, _ = store.rpartition(_STORE_OF_TOPIC)
         return f"{self.application_id}-{store}{_REPARTITION}" in seen.topics or (

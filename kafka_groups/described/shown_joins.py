@@ -1,24 +1,23 @@
-"""Finds the joins and cogroups of a described topology, and the sources that each join or cogroup has co-partitioned.
+"""Finds the joins and cogroups of a described topology, and the sources that each join or cogroup co-partitions.
 
-For each join of streams, of tables, of a stream with a table or by foreign key, and for each cogroup, Kafka's DSL
-passes the sources of both sides to its builder. The text shows a join as a processor that uses a store which another
-processor fills. If the DSL has generated a processor's name, the name shows if the processor is a join. If the user has
-named the call, the DSL adds suffixes to the names of the nodes of a join of streams or of tables, of a join by foreign
-key, and of a cogroup; these suffixes show the join or cogroup too. The text leaves three cases open:
+For each join and cogroup, Kafka's DSL passes the sources of both sides to its builder. Joins are stream-stream,
+table-table, stream-table or by foreign key. In the text, a join is a processor that uses a store which another
+processor fills. A processor's generated name shows if the processor is a join. If the user has named the call, the DSL
+makes the nodes' names from the user's name and suffixes. The suffixes of nodes show a stream-stream join, a table-table
+join, a join by foreign key, or a cogroup. The text of `Topology#describe` leaves three cases open:
 
-- A processor with a name of the user uses the store of another processor. A user-named processor that uses the store of
-  another processor is either a stream-table join that the user has named (`Joined.as`), or the user's own processor,
-  for whose topics Kafka requires nothing.
-- A cogroup reads a repartition topic with a name of the user. If the cogroup created the repartition topic
-  (`Grouped.as`), Kafka co-partitions the topics upstream of this topic; if the user created it (`Repartitioned.as`),
-  Kafka co-partitions the repartition topic itself.
-- A repartition topic with a name of the user has several readers. If one call of the DSL created the repartition topic
-  for the first reader, Kafka's builder records for each later reader a source that becomes no node, so Kafka requires
-  nothing of the topic for the later readers.
+- A processor that the user has named uses the store of another processor. The processor is either a stream-table join
+  (`Joined.as`), or the user's own processor, whose topics Kafka does not co-partition.
+- A cogroup reads a repartition topic with a name that the user gave. If the cogroup created the repartition topic
+  (`Grouped.as`), Kafka co-partitions the topics upstream of this topic. If the user created the repartition topic
+  (`Repartitioned.as`), Kafka co-partitions the repartition topic itself.
+- A repartition topic with a name that the user gave has several readers. If one call of the DSL created the repartition
+  topic for the first reader, Kafka's builder records a further source for each later reader. A source for a later
+  reader does not become a node, so Kafka does not co-partition the topic for the later readers.
 
-`copartition.py` decides the cases that the text leaves open. Source: `AbstractStream.ensureCopartitionWith`,
-`KStreamImpl.repartitionForJoin`, `InternalTopologyBuilder.copartitionSources`, `CogroupedStreamAggregateBuilder`,
-`KTableImpl.doJoinOnForeignKey`.
+`copartition.py` decides the cases that the text of `Topology#describe` leaves open. Source:
+`AbstractStream.ensureCopartitionWith`, `KStreamImpl.repartitionForJoin`, `InternalTopologyBuilder.copartitionSources`,
+`CogroupedStreamAggregateBuilder`, `KTableImpl.doJoinOnForeignKey`.
 """
 
 import itertools
@@ -36,8 +35,8 @@ _JOIN = re.compile(
     re.ASCII,
 )
 _SELF_JOIN = re.compile(rf"KSTREAM-MERGE{_NUMBER}|.+-merge", re.ASCII)
-"""Matches merge nodes, among them the single node that the optimizer makes for a join of a stream with itself. A merge
-node that is no self-join uses no store.
+"""Matches the names of merge nodes. For a join of a stream with itself, the optimizer makes a single merge node. Only
+the merge node of a self-join uses a store.
 """
 _NAMED_JOIN = re.compile(
     r"(?P<name>.+?)-(?:(?P<streams>(?:outer-)?(?:this|other)-join)|(?P<tables>join-(?:this|other))"
@@ -50,11 +49,11 @@ _FILLER = re.compile(
     r"|.+-(?:table-source|this-windowed|other-windowed)",
     re.ASCII | re.DOTALL,
 )
-"""Matches the names of the DSL's processors that fill the store that they use."""
+"""Matches the names of the DSL's processors that fill a store."""
 _WINDOW_FILLER = re.compile(rf"KSTREAM-WINDOWED{_NUMBER}|.+-(?:this|other)-windowed", re.ASCII | re.DOTALL)
 _MOVED_OWNER = re.compile(rf"KSTREAM-TOTABLE{_NUMBER}|.+-STATE-STORE{_NUMBER}", re.ASCII)
-"""Matches the name of a node or store that owns a repartition topic named after it: the owner reads this topic, unless
-the optimizer has moved the topic.
+"""Matches the name of a node or store after which the DSL names a repartition topic. The node, or a node that uses the
+store, reads the repartition topic, unless the optimizer has moved the topic.
 """
 _ENDS_WITH_NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
 _STORE_OF_JOIN = re.compile(r"KSTREAM-(?:JOIN|OUTER)(?:THIS|OTHER|SHARED)-(\d{10})-store", re.ASCII)
@@ -69,20 +68,20 @@ _ONE_SIDE = re.compile(
     r"|.+-(?:this|other)-join|.+-join-(?:this|other)",
     re.ASCII | re.DOTALL,
 )
-"""Matches the names of the two nodes of a join, one for each side; a merge node below the two nodes merges their
+"""Matches the names of the two nodes of a join, one node for each side. A merge node below the two nodes merges their
 results.
 """
 _SUBSCRIPTIONS = re.compile(rf"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE{_NUMBER}|.+-subscription-store", re.ASCII)
-"""Matches the subscription store of a foreign-key join. Both sides of the join use the subscription store; using one
-store requires no co-partitioning.
+"""Matches the subscription store of a foreign-key join. Both sides of a foreign-key join use the subscription store.
+Two sides that use one store need not be co-partitioned.
 """
 _OF_BOTH_SIDES = re.compile(
     rf"KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR{_NUMBER}|.+-subscription-response-resolver"
     rf"|KSTREAM-(?:LEFT)?JOIN{_NUMBER}",
     re.ASCII | re.DOTALL,
 )
-"""Matches the names of joins whose result also depends on the table's sources, although the table is no parent of the
-join's node.
+"""Matches the names of joins with a table that is not a parent of the join's node. The result of a join with a table
+depends on the sources of the table too.
 """
 _COGROUP_AGGREGATE = re.compile(rf"COGROUPKSTREAM-AGGREGATE{_NUMBER}|(?P<name>.+)-cogroup-agg-\d+", re.ASCII)
 _COGROUP_MERGE = re.compile(rf"COGROUPKSTREAM-MERGE{_NUMBER}|.+-cogroup-merge", re.ASCII)
@@ -93,13 +92,13 @@ Sources = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Copartitioning:
-    """The source nodes that one join or cogroup has co-partitioned. An element of `alternatives` is empty for a join or
-    cogroup without co-partitioned sources. If the topology's text does not tell which sources are co-partitioned,
-    `alternatives` has all possibilities, and `reason` names the nodes that leave the question open.
+    """The source nodes that one join or cogroup co-partitions. An empty element of `alternatives` stands for the
+    alternative that no sources are co-partitioned. If the topology's text does not tell which sources are
+    co-partitioned, `alternatives` has every possibility, and `reason` names the nodes that leave the sources open.
 
     `node`: the node that shows the join or cogroup. `call`: an id of the DSL call, equal for all nodes of one join.
-    `earliest`, `latest`: the bounds of the number that the DSL counted for the call. The bounds may differ for a node
-    with a name of the user.
+    `earliest`, `latest`: the smallest and the largest number that the DSL can have given to the call. `earliest` and
+    `latest` differ only if the user has named the node.
     """
 
     node: str
@@ -113,8 +112,8 @@ class Copartitioning:
 @dataclass(frozen=True, slots=True)
 class _UnnotedReaders:
     """For each node, the source nodes among its parents that Kafka's builder does not record as sources of this node.
-    `certain`: the sources that the builder certainly does not record; `possible`: the sources for which the text leaves
-    this open.
+    `certain`: the sources that the builder certainly does not record. `possible`: the sources that the builder may not
+    have recorded.
     """
 
     certain: Mapping[str, frozenset[str]]
@@ -122,12 +121,12 @@ class _UnnotedReaders:
 
 
 def copartitionings(definition: TopologyDefinition) -> tuple[Copartitioning, ...]:
-    """The joins and cogroups that the nodes' names and stores show, each with its co-partitioned sources."""
+    """Returns the joins and cogroups that the nodes' names and stores show, each with its co-partitioned sources."""
     return tuple(_ShownJoins(definition).found())
 
 
 class _ShownJoins:
-    """The joins and cogroups that a text shows, each with the source nodes of its sides."""
+    """Finds the joins and cogroups that a text shows, each with the source nodes of its sides."""
 
     def __init__(self, definition: TopologyDefinition) -> None:
         self._definition = definition
@@ -144,8 +143,8 @@ class _ShownJoins:
                 self._writers.setdefault(node.topic, []).append(name)
 
     def found(self) -> Iterator[Copartitioning]:
-        """Yields the co-partitionings in the order of the program's calls, as far as the numbers in names show this
-        order.
+        """Yields a `Copartitioning` for each join and cogroup, in the order of the program's calls. The numbers in the
+        nodes' names show the order of the calls, but not always completely.
         """
         global_nodes = self._definition.global_nodes()
         seen: set[str] = set()
@@ -198,7 +197,7 @@ class _ShownJoins:
         return name
 
     def _cogroup(self, name: str, store: str) -> Copartitioning:
-        """The co-partitioning of a cogroup: the sources of all aggregates that share the store."""
+        """Returns the co-partitioning of a cogroup: the sources of all aggregates that share the store."""
         names = [user.name for user in self._users[store] if self._is_cogroup_aggregate(user.name)]
         sides = dict.fromkeys(self._cogroup_sources(name, store) for name in names)
         choices = itertools.islice(itertools.product(*sides), _MOST_ALTERNATIVES)
@@ -211,8 +210,8 @@ class _ShownJoins:
         )
 
     def _possible_fillers(self, store: str, user: str, certain: bool) -> tuple[str, ...]:
-        """The processors that may fill the store with which `user` joins. The result is empty if `user` itself fills
-        the store.
+        """Returns the processors that may fill the store with which `user` joins. The result is empty if `user` itself
+        fills the store.
         """
         users = [each.name for each in self._users[store]]
         known = [each for each in users if _FILLER.fullmatch(each) or self._is_cogroup_aggregate(each)]
@@ -226,8 +225,8 @@ class _ShownJoins:
     def _together(
         self, above: Mapping[str, Sources], left_out: Mapping[str, frozenset[str]], name: str, fillers: Sequence[str]
     ) -> Sources:
-        """The sources of the join's own records, without the sources in `left_out`, and the sources of the tables with
-        which the node joins. Kafka records no source for the table of a cogroup.
+        """Returns the sources of the join's own records, without the sources in `left_out`, and the sources of the
+        tables with which the node joins. Kafka records no source for the table of a cogroup.
         """
         own = left_out.get(name, frozenset())
         parents = () if own is _ALL else self._definition.nodes[name].parents
@@ -238,9 +237,9 @@ class _ShownJoins:
         return tuple(dict.fromkeys(source for side in sides for source in side))
 
     def _cogroup_sources(self, aggregate: str, store: str) -> tuple[Sources, ...]:
-        """The possible sources of an aggregate: either the sources upstream of the repartition topic that the aggregate
-        reads, or the sources that the aggregate reads itself. The result has one element if only one of these
-        possibilities remains.
+        """Returns the possible sources of an aggregate. These are the sources upstream of the aggregate's repartition
+        topic, or the sources that the aggregate reads itself. If only one alternative is possible, the result has one
+        element.
         """
         own_topic = f"{store}-repartition"
         # the optimizer moves the topic of a cogroup upstream, but Kafka records the sources before the move
@@ -264,7 +263,9 @@ class _ShownJoins:
         return self._definition.source_topics(source)
 
     def _unnoted_readers(self) -> _UnnotedReaders:
-        """The readers of repartition topics for which Kafka's builder records a source that does not become a node."""
+        """Returns the readers of repartition topics for which Kafka's builder records a source that does not become a
+        node.
+        """
         certain: dict[str, frozenset[str]] = {}
         possible: dict[str, frozenset[str]] = {}
         for source, node in self._definition.nodes.items():
@@ -280,7 +281,7 @@ class _ShownJoins:
                 if not self._owns(owner, readers):
                     possible |= {name: frozenset((source,)) for name in readers}
                     possible |= {name: _ALL for name in self._definition.nodes if self._owns(owner, [name])}
-            # sources that the builder recorded for later readers became no nodes
+            # the sources that the builder recorded for later readers did not become nodes
             elif _GENERATED.fullmatch(owner) and _GENERATED.fullmatch(source):
                 certain |= {name: frozenset((source,)) for name in readers[1:]}
             else:
@@ -291,11 +292,11 @@ class _ShownJoins:
         return _UnnotedReaders(certain, possible)
 
     def _later_joins(self, source: str) -> Iterator[tuple[str, bool]]:
-        """Yields each join of a stream that an earlier call has joined already, with True if the order of the calls is
-        certain. Considers streams from `source` (a repartition topic that the optimizer has moved) down to the first
-        stateful operator. For each call of a join, the builder records a new source for the repartition topic that the
-        stream needs. A later call that is not named reuses the topic of the first call, but the builder still records a
-        source for the later call, and this source is no node of the topology.
+        """Yields each join whose stream an earlier call has already joined, with True if the order of the calls is
+        certain. The streams are those from `source` (a repartition topic that the optimizer has moved) down to the
+        first stateful operator. For each call of a join, the builder records a new source for the repartition topic
+        that the stream needs. A later call without a name from the user reuses the topic of the first call. Kafka's
+        builder still records a source for the later call, but this source does not become a node of the topology.
         """
         streams = [source]
         while streams:
@@ -314,13 +315,13 @@ class _ShownJoins:
             ]
 
     def _owns(self, owner: str, names: Iterable[str]) -> bool:
-        """True if `owner` is one of the nodes in `names`, or a store that one of these nodes uses."""
+        """Returns True if `owner` is one of the nodes in `names`, or a store that one of these nodes uses."""
         users = {user.name for user in self._users.get(owner, ())}
         return any(name == owner or name in users for name in names)
 
     def _is_join(self, name: str) -> bool:
-        """True if the name shows that the node is a join. A merge node below a processor that fills a window store is a
-        self-join.
+        """Returns True if the name shows that the node is a join. A merge node below a processor that fills a window
+        store is a self-join.
         """
         if _JOIN.fullmatch(name):
             return True
@@ -340,7 +341,7 @@ class _ShownJoins:
         return _is_cogroup_aggregate(self._definition, name)
 
     def _may_be_join(self, name: str, node: ProcessorNode) -> bool:
-        """True if the node may be a join of a stream with a table that the user has named."""
+        """Returns True if the node may be a stream-table join to which the user gave a name."""
         known = _GENERATED.fullmatch(name) or _FILLER.fullmatch(name) or self._is_cogroup_aggregate(name)
         return not known and len(node.parents) == 1
 
@@ -348,10 +349,10 @@ class _ShownJoins:
 def _sources_above(
     definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]], unnoted: Mapping[str, frozenset[str]]
 ) -> dict[str, Sources]:
-    """By node, the source nodes of the node's records, as Kafka records them: for a source the source itself, for a
-    cogroup no sources, and for the result of a join with a table also the sources of the table.
+    """Returns, for each node, the source nodes that Kafka records for the node. Kafka records for a source the source
+    itself, for a cogroup no source, and for a join with a table also the sources of the table.
 
-    `unnoted`: by node, the parent sources that Kafka does not record; `_ALL` for all parent sources.
+    `unnoted`: for each node, the parent sources that Kafka does not record; the value `_ALL` means all parent sources.
     """
     above: dict[str, Sources] = {}
 
@@ -385,9 +386,9 @@ def _sources_above(
 
 
 def _order_of_calls(definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]]) -> dict[str, int]:
-    """By node, the number of the DSL call that added the node: the number in the node's name, because the DSL counts
-    its calls. A node with a name of the user gets the largest number of its parents, its stores and the processors that
-    fill its stores.
+    """Returns, for each node, the number of the DSL call that added the node. The DSL counts its calls and writes the
+    number into generated names. A node that the user has named gets the largest of the numbers of its parents, its
+    stores and the processors that fill its stores.
     """
     order: dict[str, int] = {}
     for name, node in definition.nodes.items():
@@ -402,8 +403,9 @@ def _order_of_calls(definition: TopologyDefinition, users: Mapping[str, Sequence
 
 
 def _latest_calls(definition: TopologyDefinition, order: Mapping[str, int]) -> dict[str, int]:
-    """By node, the largest number that the DSL call of the node can have: the number in the node's name; for a node
-    with a name of the user, one less than the smallest number of the node's children.
+    """Returns, for each node, the largest number that the node's DSL call can have. For a node with a generated name,
+    the result is the number in the name. For a node that the user has named, the result is one less than the smallest
+    number of the node's children.
     """
     children: dict[str, list[str]] = {}
     for name, node in definition.nodes.items():
@@ -425,7 +427,7 @@ def _latest_calls(definition: TopologyDefinition, order: Mapping[str, int]) -> d
 
 
 def _equal_in_a_call(numbers: Mapping[str, int], choose: Callable[[Iterable[int]], int]) -> dict[str, int]:
-    """The `numbers` of the nodes, changed so that all nodes of a join that the user has named have one number."""
+    """Returns `numbers`, changed so that all nodes of a join that the user has named have the same number."""
     of_call: dict[str, list[int]] = {}
     joins = {name: match["name"] for name in numbers if (match := _NAMED_JOIN.fullmatch(name)) is not None}
     for name, call in joins.items():

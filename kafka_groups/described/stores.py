@@ -1,27 +1,30 @@
-"""Finds the stores of a described topology: for each store if it is logged, its changelog topic, and its kind.
+"""Finds the stores of a described topology. The module determines if each store is logged, its changelog topic, and its
+kind.
 
 The text of `Topology#describe` does not tell if a store is logged. Kafka names a changelog `<application
 id>-<store>-changelog` and creates all changelogs in the first rebalance. So if some changelogs exist, a store whose
-changelog is missing is not logged; or, if the store is that of a table that is read from one topic, this topic serves
-as changelog. The text of `Topology#describe` does not tell the kind of a store. The configs of the store's changelog
-show the kind; without a changelog, the store's name may show the kind.
+changelog is missing is not logged. As an exception, the store of a table that is read from one topic may use this topic
+as its changelog. The text of `Topology#describe` does not tell the kind of a store. The configs of the store's
+changelog show the kind; without a changelog, the store's name may show the kind.
 
-A leader that creates missing topics cannot conclude that a store without a changelog is not logged: the topology may
-have a new store, or the previous leader may have failed while it was creating the changelogs. An unneeded empty
-changelog does no harm, but a missing changelog stops a task. A store of unknown kind gets a changelog config under
-which no record that the store may need is deleted. Source: `InternalTopologyBuilder`, `TableSourceNode`.
+A leader that creates missing topics cannot conclude that a store without a changelog is not logged. A store may lack
+its changelog because the store is new, or because the previous leader failed while it was creating the changelogs. An
+unneeded empty changelog does no harm, but a missing changelog stops a task. The changelog of a store of unknown kind
+gets configs under which the brokers delete no record that the store may need. Source: `InternalTopologyBuilder`,
+`TableSourceNode`.
 
 A store is key-value, windowed or versioned.
 
-Kinds by names: the DSL generates a name for each store that the user does not name, and the generated name shows the
-DSL call. Only a table can be versioned, and only with a store that the user supplies and names. A store that the user
-has named can have any kind that its processors allow. No name shows the retention of a windowed or versioned store.
+Kinds by names: if the user does not name a store, the DSL generates a name that shows the DSL call. Only a table can be
+versioned, and only with a store that the user supplies and names. A store that the user has named can have any kind
+that its processors allow. No name shows the retention of a windowed or versioned store.
 
-Kinds by the configs of an existing changelog: Kafka Streams sets the configs of a changelog when it creates the topic,
-and the configs differ for each kind of store. The changelog of a windowed store deletes records by time, with the
-store's retention; the changelog of a versioned store delays compaction. Configs that the application sets on every
-internal topic (`topic.` configs) do not show a kind. Configs of a changelog that are not set on every internal topic
-count as the store's own (`withLoggingEnabled`), so a changelog that was deleted is created again with the same configs.
+Kinds by the configs of an existing changelog: Kafka Streams sets a changelog's configs when it creates the topic. The
+configs of a changelog differ for each kind of store. The brokers delete records of a windowed store's changelog by
+time, after the store's retention. The brokers delay the compaction of a versioned store's changelog. Configs that the
+application sets on every internal topic (`topic.` configs) do not show a kind. A config of a changelog that is not set
+on every internal topic counts as the store's own (`withLoggingEnabled`). If the changelog is deleted, it is created
+again with the store's own configs.
 
 Source: `KStreamImplJoin`, `KStreamImpl`, `KTableImpl`, `KGroupedStreamImpl`, `InternalStreamsBuilder.newStoreName`;
 `WindowedChangelogTopicConfig`, `VersionedChangelogTopicConfig`, `UnwindowedUnversionedChangelogTopicConfig`.
@@ -67,9 +70,9 @@ _TABLE_USER = re.compile(rf"(?:KTABLE-[A-Z-]+|KSTREAM-TOTABLE){_NUMBER}", re.ASC
 
 
 def possible_kinds(store: str, users: Sequence[ProcessorNode], repartition_topics: Collection[str]) -> StoreKinds:
-    """The kinds that the store can have, by its name and the names of its processors. `users`: the processors that use
-    the store; the first processor fills the store. `repartition_topics`: the repartition topics of the topology, under
-    their short names.
+    """Returns the kinds that the store can have, judged by the names of the store and its processors. `users`: the
+    processors that use the store; the first processor fills the store. `repartition_topics`: the repartition topics of
+    the topology, under their short names.
     """
     if _AGGREGATE_STORE.fullmatch(store):
         return _AGGREGATE
@@ -90,10 +93,11 @@ _OF_A_REASSIGNMENT = frozenset({"leader.replication.throttled.replicas", "follow
 
 
 def changelog_of_configs(own: Mapping[str, str], configs: AssignmentConfigs) -> ChangelogConfig:
-    """The kind of a changelog, and the configs that do not follow from the kind. `own`: the configs set on the topic
-    itself, without the brokers' defaults. `configs`: the application's configs.
+    """Determines the kind of a changelog, and those of its configs that do not follow from the kind. `own`: the configs
+    set on the topic itself, without the brokers' defaults. `configs`: the application's configs.
 
-    A topic created from the result has the configs in `own`, and Kafka Streams' defaults for configs that `own` lacks.
+    A topic that is created from the result has the configs in `own`. For configs that `own` lacks, the created topic
+    has Kafka Streams' defaults.
     """
     kind = _kind(own, configs)
     expected = InternalTopic("changelog", changelog=kind).configs(configs)
@@ -120,16 +124,16 @@ def _kind(own: Mapping[str, str], configs: AssignmentConfigs) -> ChangelogConfig
 
 
 def _time_ms(key: str, own: Mapping[str, str], for_all: Mapping[str, str]) -> int | None:
-    """The topic's value of this config in milliseconds; None if the topic does not set it, or has the value that the
-    application sets on all internal topics.
+    """Returns the topic's value of this config in milliseconds. The result is None if the config is not set on the
+    topic, or if the application sets the same value on all internal topics.
     """
     value = own.get(key)
     return None if value is None or value == for_all.get(key) else int(value)
 
 
 def _same(key: str, one: str, other: str) -> bool:
-    """True if the two values are equal. The order of cleanup policies does not matter, because brokers may return the
-    policies in another order.
+    """Returns True if the two values of the config are equal. The order of cleanup policies does not matter, because
+    brokers may return the policies in any order.
     """
     return _policies(one) == _policies(other) if key == CLEANUP_POLICY else one == other
 
@@ -146,8 +150,8 @@ _KIND_TEXTS = {
 _DSL_TABLE = re.compile(r"KTABLE-SOURCE-\d{10}|.+-table-source", re.ASCII | re.DOTALL)
 _GENERATED_NODE = re.compile(r"(?:COGROUP)?K(?:STREAM|TABLE)-[A-Z-]+-\d{10}", re.ASCII)
 _NEVER_COMPACTED = {CLEANUP_POLICY: "delete"}
-"""The cleanup policy of the window stores of a join, which keep several records of one key. Source:
-`StreamJoinedStoreFactory`.
+"""The config that sets the cleanup policy for the changelog of a join's window store. The changelog of a join's window
+store must not be compacted, because the store keeps several records of one key. Source: `StreamJoinedStoreFactory`.
 """
 _KEPT_FOR_EVER = ChangelogConfig(ChangelogType.WINDOWED, {**_NEVER_COMPACTED, RETENTION_MS: "-1"})
 _FIELDS_BY_STORE = ("not_logged", "source_changelogs", "retention_ms", "history_retention_ms", "key_value")
@@ -155,13 +159,13 @@ _FIELDS_BY_STORE = ("not_logged", "source_changelogs", "retention_ms", "history_
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """The facts about stores, by store name, that the caller knows and the text lacks.
+    """The facts that the caller knows and the text of `Topology#describe` lacks, by store name.
 
     `not_logged`: stores without a changelog. `source_changelogs`: store to the source topic that serves as changelog.
     `retention_ms`: each windowed store or session store to its retention. `history_retention_ms`: each versioned store
     to its history retention. `key_value`: stores that are neither windowed nor versioned. `reuses_source_topics`: True
-    if the application's `topology.optimization` restores the tables of the DSL from their source topics; None if the
-    optimization is not known.
+    if the DSL's tables are restored from their source topics (`topology.optimization`); None if the application's
+    setting is not known.
     """
 
     not_logged: Collection[str] = frozenset()
@@ -172,11 +176,11 @@ class StoreFacts:
     reuses_source_topics: bool | None = None
 
     def stores(self) -> frozenset[str]:
-        """The stores that a fact names."""
+        """Returns the stores that a fact names."""
         return frozenset(store for each in _FIELDS_BY_STORE for store in getattr(self, each))
 
     def __bool__(self) -> bool:
-        """True if a fact names a store."""
+        """Returns True if a fact names a store."""
         return bool(self.stores())
 
 
@@ -214,11 +218,12 @@ def described_stores(
     has_run: bool = False,
     creates_missing: bool = False,
 ) -> DescribedStores:
-    """The definitions of all stores that processors use. `has_run`, `creates_missing`: see `topology_from_description`.
+    """Returns the definitions of all stores that processors use. `has_run`, `creates_missing`: see
+    `topology_from_description`.
 
-    Raises InputError for facts about an unknown store, for facts that exclude each other, for a topic that the store's
-    subtopology does not read, and for a store whose changelog would be created although the text does not tell if the
-    store has a changelog.
+    Raises InputError if the facts name an unknown store, contradict each other, or name a topic that the store's
+    subtopology does not read. Raises InputError too if a changelog would be created for a store of which the text does
+    not tell if it has a changelog.
     """
     users = users_of_stores(definition)
     named = facts.stores()
@@ -270,11 +275,12 @@ def described_stores(
 
 
 def _reusable_topic(definition: TopologyDefinition, users: Sequence[ProcessorNode]) -> tuple[str, bool] | None:
-    """The source topic that may serve as the changelog of a store, and True if this topic certainly does so in an
-    optimized topology; None if no source topic may serve as its changelog.
+    """Returns the source topic that may serve as the changelog of a store, and True if the topic certainly serves as
+    changelog in an optimized topology. The result is None if no source topic may serve as the changelog.
 
-    The source topic certainly serves as changelog for a table of the DSL. The source topic may serve as changelog for a
-    store that may be read-only: the store's processor has a name of the user, reads one topic and forwards no records.
+    The source topic certainly serves as changelog for a table of the DSL. The source topic may also serve as changelog
+    for a store that may be read-only. The processor of a store that may be read-only was named by the user, reads one
+    topic and forwards no records.
     """
     for user in users:
         read = definition.source_topics(user.parents[0]) if len(user.parents) == 1 else ()
@@ -309,8 +315,8 @@ def _known(store: str, facts: StoreFacts) -> StoreDefinition | None:
 def _changelog(
     store: str, topic: str, seen: SeenChangelogs, facts: StoreFacts, kinds: StoreKinds
 ) -> ChangelogConfig | None:
-    """The changelog's configs: from the caller's facts, otherwise from the cluster, otherwise from the store's name.
-    The result is None if neither the facts, the cluster nor the name show the configs.
+    """Returns the changelog's configs. The configs come from the caller's facts, otherwise from the cluster, otherwise
+    from the store's name. The result is None if the facts, the cluster and the name do not show the configs.
     """
     if store in facts.retention_ms:
         own_policy = _NEVER_COMPACTED if kinds == JOIN_WINDOW else {}
@@ -333,7 +339,7 @@ def _kinds_text(kinds: StoreKinds) -> str:
 
 
 def users_of_stores(definition: TopologyDefinition) -> dict[str, list[ProcessorNode]]:
-    """Store to the processors that use it, in the order in which the processors were added."""
+    """Maps each store to the processors that use it, in the order in which the processors were added."""
     global_nodes = definition.global_nodes()
     users: dict[str, list[ProcessorNode]] = {}
     for name, node in definition.nodes.items():
@@ -344,11 +350,12 @@ def users_of_stores(definition: TopologyDefinition) -> dict[str, list[ProcessorN
 
 
 def _table_topic(definition: TopologyDefinition, store: str, users: Sequence[ProcessorNode]) -> str | None:
-    """The topic, not an internal topic, from which a table's store is filled; None if the store is not filled from a
-    single topic.
+    """Returns the single topic from which a table's store is filled. The result is None if there are several topics, or
+    if the topic is internal.
 
     The processor that fills the store is recognised by its generated name, or by the store's name, which contains the
-    topic; otherwise the only processor of the store that reads a single topic is taken to fill it.
+    topic. If the names do not show the filling processor, it is assumed to be the only processor of the store that
+    reads a single topic.
     """
     topics: dict[str, str] = {}
     for user in users:

@@ -1,9 +1,9 @@
 """Parses the text of `Topology#describe`: subtopologies, nodes and edges, each with its line number.
 
 The text may be part of a log. The parser ignores the log's prefix of each line, lines before and after the description,
-CR and tabs, and accepts `\\n` as two characters, as a JSON log writes it. A foreign line inside the description is an
-error, and so is an edge to a node that is missing: a text that was cut off would describe another topology. Source:
-`TopologyDescription`, `InternalTopologyBuilder`.
+CR and tabs. A line may also end in the two characters `\\n`, as in a JSON log. A foreign line inside the description is
+an error. An edge to a missing node is an error too, because a text that was cut off would describe another topology.
+Source: `TopologyDescription`, `InternalTopologyBuilder`.
 """
 
 import re
@@ -30,8 +30,9 @@ _LONGEST_EXCERPT = 80
 
 @dataclass(slots=True)
 class ReadNode:
-    """One node. `items`: the topics of a source, the stores of a processor, or the topic of a sink. `pattern`: the
-    pattern of a source that reads topics by pattern. `by_record`: True for a sink that chooses a topic for each record.
+    """One node of the description. `items`: the topics of a source, the stores of a processor, or the topic of a sink.
+    `pattern`: the pattern of a source that reads topics by pattern. `by_record`: True for a sink that chooses a topic
+    for each record.
     """
 
     kind: str
@@ -45,15 +46,17 @@ class ReadNode:
 
     @property
     def parents(self) -> tuple[str, ...]:
-        """The parents without duplicates. Kafka may print a neighbour twice, because it keeps the neighbours in a set
-        that is sorted by sizes that change.
+        """The parents without duplicates. Kafka may print a neighbour twice: it keeps the neighbours in a sorted set
+        whose sort key changes afterwards.
         """
         return tuple(dict.fromkeys(self.predecessors or ()))
 
 
 @dataclass(slots=True)
 class ReadSubtopology:
-    """One subtopology. `of_global_store`: True for the subtopology of a global store, whose two nodes have no tasks."""
+    """One subtopology of the description. `of_global_store`: True for the subtopology of a global store, whose two
+    nodes have no tasks.
+    """
 
     id: int
     line: int
@@ -75,11 +78,11 @@ class _Block:
 
 
 def read_description(text: str) -> tuple[ReadSubtopology, ...]:
-    """All subtopologies of the description, in the order of their ids. Raises InputError with the number of the invalid
-    line.
+    """Returns all subtopologies of the description, in the order of their ids. Raises InputError for an invalid line;
+    the error names the line's number.
 
-    The text may contain one description several times, as the log of a restarted application does; different
-    descriptions are an error.
+    The text may contain the same description several times, as the log of a restarted application does. A text with
+    different descriptions is an error.
     """
     if "\n" not in text.strip() and "\\n" in text:
         text = text.replace("\\r", "").replace("\\n", "\n").replace("\\t", "\t")
@@ -117,7 +120,7 @@ def _blocks(text: str) -> list[_Block]:
 
 
 def _read_line(block: _Block, number: int, found: re.Match[str], rest: str) -> None:
-    """Parse a line that contains the beginning of a description's line. `rest`: the text after this beginning."""
+    """Parse a line in which `_WORDS` has matched. `rest`: the text after the match."""
     kind, arrow = found["kind"], found["arrow"]
     subtopology = _SUBTOPOLOGY.match(rest) if kind == "Sub-topology" else None
     node = _node(kind, number, rest) if kind in _MARKS else None
@@ -141,8 +144,8 @@ def _read_line(block: _Block, number: int, found: re.Match[str], rest: str) -> N
 
 
 def _leave_out(block: _Block, number: int, line: str) -> None:
-    """Ignore a line outside the description, or mark it as foreign. A line with only the log's prefix counts as empty;
-    digits in the prefix may differ.
+    """Ignore a line outside the description, or mark it as foreign. A line with only the log's prefix counts as empty.
+    The digits of the prefix, as in a timestamp, may differ from line to line.
     """
     rest = line.strip()
     if rest and block.subtopologies and _shape_of_prefix(rest) != _shape_of_prefix(block.before):
@@ -154,7 +157,7 @@ def _shape_of_prefix(text: str) -> str:
 
 
 def _node(kind: str, number: int, rest: str) -> ReadNode | None:
-    """The node that a line describes; None if the line describes no node."""
+    """Returns the node that a line describes, or None if the line describes no node."""
     for mark in _MARKS[kind]:
         name, found, items = rest.partition(mark)
         if not found or not items.endswith(_ENDS[kind]):

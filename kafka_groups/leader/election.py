@@ -3,12 +3,13 @@ leading process in a second, small group of their own, the election group.
 
 All `assignor lead` processes share one group.instance.id in the application's group, so only one process may be a
 member of that group at a time. The leader of the election group, a classic group, is the elected process. When the
-elected process fails, the next elected process replaces it in the application's group before the failed process's
-session in that group expires. A standby learns of the failure when the failed process's session in the election group
-expires. A process that starts does not have to wait until the failed process's session expires: the join of the new
-process begins a rebalance of the election group, and a failed candidate does not join in time. If the elected process
-was away longer than its session and another candidate has been elected meanwhile, the process that was away ends. If
-two processes ever act as leader at one time, the brokers fence the older member of the application's group (KIP-345).
+elected process fails, another process is elected. The newly elected process replaces the failed process in the
+application's group before the failed process's session in that group expires. A standby learns of the failure when the
+failed process's session in the election group expires. A process that starts does not have to wait until the failed
+process's session expires. The join of the new process begins a rebalance of the election group, and the failed process
+does not join this rebalance in time. A process that loses the election because its session expired ends when it learns
+of the new elected process. If two processes are ever elected at one time, the brokers fence the process that joined the
+application's group first (KIP-345).
 Source: `GroupMetadataManager.completeClassicGroupJoin`.
 """
 
@@ -35,19 +36,19 @@ PROTOCOL = "leader"
 _HEARTBEATS_PER_SESSION = 4
 _LONGEST_HEARTBEAT_INTERVAL_S = 0.5
 _REJOIN_TIMEOUT_MS = 2_000
-"""The rebalance time-out of the election group. The election group's time-out is short because a process that is
-restarted at once has to be elected and to join the application's group before the shortest possible session in that
-group (6 s) expires.
+"""The rebalance time-out of the election group. The rebalance time-out is short, because a process that is restarted
+immediately has little time for its election. A restarted process has to be elected, and to join the application's
+group, within the shortest possible session time-out of that group (6 s).
 """
 _CANDIDATE = b"1"
 
 
 class LeadTaken(AssignorFault):
-    """Another process of this project leads the group. The error's message names the remedy."""
+    """Another `assignor lead` process leads the group. The error's message names the remedy."""
 
 
 class Election:
-    """One candidate of the election. Use an `Election` as `async with`, on one event loop."""
+    """One candidate of the election. Use an `Election` in an `async with` block, on one event loop."""
 
     def __init__(
         self, settings: ClientSettings, group: str, session: OwnSession, report: Callable[[str], None]
@@ -90,8 +91,8 @@ class Election:
             joined = await self._next()
 
     async def keep(self) -> None:
-        """Stay a candidate while this process is elected. Raises LeadTaken once another process is elected. Raises
-        KafkaRefused.
+        """Stay a candidate for as long as this process is the elected process. Raises LeadTaken once another process is
+        elected. Raises KafkaRefused.
         """
         while (await self._next()).is_leader:
             pass

@@ -1,10 +1,11 @@
 """Checks that a process outside the application can lead a group now, and joins the group as its leader.
 
 The first member to join an empty group leads the group. A member that joins a group with a running leader gets tasks
-like any other member, and this project does not process tasks, so the assigned tasks would be idle. The brokers do not
-tell which member leads a group. So a group with members is taken to have another leader, unless this project's static
-member is among them. `assess_group` decides before a join if the group can be led, from the brokers' description of the
-group; the function does no I/O. `GroupEntry` joins the group, and tries again if another member became the leader.
+like any other member. This project does not process tasks, so tasks that are assigned to this project would be idle.
+The brokers do not tell which member leads a group. So a group with members is assumed to have another leader, unless
+this project's static member is among the members. `assess_group` decides from the brokers' description of the group,
+before a join, if this project can lead the group. The function `assess_group` does no I/O. `GroupEntry` joins the
+group, and tries again if another member became the leader.
 
 Source: `ClassicGroup.add`, `maybeElectNewJoinedLeader`; KIP-345.
 """
@@ -44,8 +45,8 @@ class LeadState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeadAssessment:
-    """The result of `assess_group`. `obstacle`: one line with the reason why the group cannot be led and the remedy;
-    empty if the group can be led. `is_placing`: True if a generation waits for its leader's assignments.
+    """The result of `assess_group`. `obstacle`: one line with the reason why this project cannot lead the group, and
+    the remedy; empty if it can lead the group. `is_placing`: True if a generation waits for its leader's assignments.
     """
 
     state: LeadState
@@ -94,7 +95,7 @@ def _newer_protocol(group: str, group_type: str) -> str:
 
 
 class LeadRefused(AssignorFault):
-    """The group cannot be led now. The error's message has the reason and the remedy."""
+    """This project cannot lead the group now. The error's message has the reason and the remedy."""
 
 
 @dataclass(slots=True)
@@ -110,8 +111,8 @@ class GroupEntry:
     took_over_a_rebalance: bool = False
 
     async def join(self, subscription: Callable[[], bytes], reason: str) -> JoinedGeneration:
-        """Join the group as its leader, or with --join-anyway also as a follower. Raises LeadRefused, KafkaRefused,
-        KafkaUnavailable.
+        """Join the group as its leader. With --join-anyway, join the group as a follower if another member leads it.
+        Raises LeadRefused, KafkaRefused, KafkaUnavailable.
         """
         has_reported = False
         while True:
@@ -133,8 +134,8 @@ class GroupEntry:
             await asyncio.sleep(_POLL_INTERVAL_S)
 
     async def stay_or_leave(self, joined: JoinedGeneration) -> JoinedGeneration | None:
-        """Returns `joined` if this member leads or `join_anyway` is set; otherwise leaves the group and returns
-        None.
+        """Returns `joined` if this member leads or `join_anyway` is set. If this member does not lead and `join_anyway`
+        is not set, leaves the group and returns None.
         """
         if joined.is_leader or self.settings.join_anyway:
             return joined
@@ -142,7 +143,9 @@ class GroupEntry:
         return None
 
     async def _joined(self, subscription: bytes, reason: str) -> JoinedGeneration | None:
-        """Joins the group; returns None if another member leads, so that this member has left the group again."""
+        """Joins the group. If another member leads and `join_anyway` is not set, this member leaves the group again,
+        and the result is None.
+        """
         while True:
             try:
                 return await self.stay_or_leave(await self.membership.join(subscription, reason))

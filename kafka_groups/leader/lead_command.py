@@ -97,8 +97,8 @@ class LeadOptions:
         return client_settings(self.bootstrap_server, properties)
 
     def settings(self) -> LeadSettings:
-        """The leader's settings. Call `client` before `settings`, because `client` checks the client's properties.
-        Raises InputError.
+        """Returns the leader's settings. Call `client` before `settings`, because `client` checks the client's
+        properties. Raises InputError.
         """
         from kafka_groups.leader.lead_settings import DEFAULT_METADATA_MAX_AGE_MS, LeadSettings
         from kafka_groups.leader.led_rebalance import leader_name
@@ -116,7 +116,7 @@ class LeadOptions:
         )
 
     def application(self) -> LedApplication:
-        """The application to lead. Command-line options override the application's files. Raises InputError."""
+        """Returns the application to lead. Command-line options override the application's files. Raises InputError."""
         from kafka_groups.application import (
             TOPOLOGY_OPTIMIZATION,
             configured_assignor,
@@ -142,8 +142,9 @@ def lead(options: LeadOptions) -> None:
 
     Joins the group as its first member, and leads it until SIGTERM or Ctrl-C.
 
-    Start it before the application. Progress goes to stderr, one line for each rebalance. Exit 0: the lead was handed
-    over or back; 1: this program cannot lead the group, or can no longer lead it.
+    Start this command before the application. Progress goes to stderr, one line for each rebalance. Exit code 0: a
+    standby or a member of the application leads from now on. Exit code 1: this program cannot lead the group, or can no
+    longer lead it.
     """
     from kafka_groups.leader.leading import lead_until_stopped
 

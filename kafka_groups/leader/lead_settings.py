@@ -6,8 +6,8 @@ Times are milliseconds; most defaults are those of Kafka's consumer. Rules of th
 - While a standby waits, the leader's session in the application's group is 1.5 times as long. The standby learns of a
   failed leader when the leader's session in the election group expires. The standby then has to join the application's
   group before the leader's session in that group expires.
-- A session time-out that the user gives is used unchanged in the application's group; the session time-out in the
-  election group is derived from it and shorter.
+- A session time-out that the user gives is used unchanged in the application's group. In the election group, two thirds
+  of the user's session time-out are used, but at most 6 s.
 - Kafka shows the brokers' bounds for session time-outs only to users that may read the brokers' configs. So when the
   brokers refuse a session time-out, the leader tries the next time-out of a fixed list.
 
@@ -30,13 +30,13 @@ DEFAULT_METADATA_MAX_AGE_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class LeadSettings:
-    """The settings of the leader. `session_timeout_ms`: the user's session time-out; None for the shortest that the
-    brokers allow (`OwnSession`). `rebalance_timeout_ms`: the time that the brokers wait for members to join a rebalance
-    (max.poll.interval.ms). `retry_timeout_ms`: the time for which the leader retries a failing rebalance before it
-    leaves the group, so that another member leads; shorter than the rebalance time-out, after which the brokers remove
-    the leader. `metadata_max_age_ms`: the interval at which the leader polls the source topics. `stand_by`: wait while
-    another `assignor lead` process leads. `join_anyway`: stay in the group as a follower when another member leads it.
-    `wait`: wait until the group is empty.
+    """The settings of the leader. `session_timeout_ms`: the user's session time-out; if None, `OwnSession` finds the
+    shortest that the brokers allow. `rebalance_timeout_ms`: the time that the brokers wait for members to join a
+    rebalance (max.poll.interval.ms). `retry_timeout_ms`: the time for which the leader retries a failing rebalance
+    before it leaves the group, so that another member leads. `retry_timeout_ms` must be below the rebalance time-out,
+    after which the brokers remove the leader. `metadata_max_age_ms`: the interval at which the leader polls the source
+    topics. `stand_by`: wait while another `assignor lead` process leads. `join_anyway`: stay in the group as a follower
+    when another member leads it. `wait`: wait until the group is empty.
     """
 
     group: str
@@ -57,8 +57,8 @@ class LeadSettings:
 
 
 class OwnSession:
-    """The leader's session time-outs. `given_ms`: the user's session time-out; None for the shortest that the brokers
-    allow.
+    """The leader's session time-outs. `given_ms`: the user's session time-out; if None, the shortest time-out that the
+    brokers allow is used.
     """
 
     def __init__(self, given_ms: int | None) -> None:
@@ -76,7 +76,7 @@ class OwnSession:
         return min(_LONGEST_CANDIDACY_MS, max(1, self._given_ms * 2 // 3))
 
     def in_group_ms(self, *, has_standby: bool) -> int:
-        """The session time-out in the application's group."""
+        """Returns the session time-out in the application's group."""
         if self._given_ms is not None:
             return self._given_ms
         return self._least_ms * 3 // 2 if has_standby else self._least_ms

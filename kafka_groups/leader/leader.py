@@ -3,17 +3,18 @@ its leader, and leave it.
 
 Rules:
 
-- Every member of the group either gets an assignment that it can read, or waits. The leader retries a rebalance that
-  cannot be computed until `retry_timeout_ms`, while the members keep processing the tasks they own. After
-  `retry_timeout_ms` this leader leaves the group, and a JVM member leads the rebalance. In place of a retry, Kafka's
-  own leader would throw at once, and its stream thread would end. In the cases in which Kafka's leader sends an error
-  assignment, this leader sends the error assignment too.
+- Every member of the group either gets an assignment that it can read, or waits. If a rebalance cannot be computed, the
+  leader retries for `retry_timeout_ms`. During the leader's retries, the members keep processing the tasks that they
+  own. After `retry_timeout_ms` this leader leaves the group, and a JVM member leads the rebalance. Kafka's own leader
+  does not retry a rebalance that cannot be computed: it throws at once, and its stream thread ends. If Kafka's leader
+  would send an error assignment, this leader sends the error assignment too.
 - A process that does not become the group's leader leaves the group at once, unless `join_anyway` is set.
-- The leader itself starts a rebalance only when source topics change, at a probing deadline that no member can carry,
-  or if it resumes leading a group in which topics of the topology are missing or source partitions have no owner.
-- When a standby starts or ends, the leader joins again as the same static member with another session time-out; this
-  join starts no rebalance. A member that has to rejoin at once, and the member that carries the probing deadline, start
-  rebalances themselves.
+- The leader itself starts a rebalance when source topics change, or at a probing deadline that no member can carry. A
+  leader that resumes leading also starts a rebalance if topics of the topology are missing or source partitions have no
+  owner.
+- When a standby starts or ends, the leader joins again as the same static member with another session time-out. A join
+  of a static member for another session time-out starts no rebalance. A member that has to rejoin at once starts a
+  rebalance itself, and so does the member that carries the probing deadline.
 
 Source: `StreamsPartitionAssignor`, `ConsumerCoordinator`, `AbstractCoordinator`.
 """
@@ -53,11 +54,11 @@ _NEW_SESSION = "another session time-out"
 
 
 class _Watched(NamedTuple):
-    """Conditions that the leader watches until the next rebalance.
+    """The conditions under which the leader starts the next rebalance.
 
-    `partitions`: the numbers of partitions of the source topics in the last rebalance; None to watch no topics.
-    `probing_at_ms`: a probing deadline that no member can carry. `reason`: the reason to start the next rebalance at
-    once; empty if no rebalance is needed now.
+    `partitions`: the numbers of partitions of the source topics in the last rebalance; if None, no topics are watched.
+    `probing_at_ms`: a probing deadline that no member can carry. `reason`: the reason for starting the next rebalance
+    now; empty if no rebalance is needed now.
     """
 
     partitions: PartitionCounts | None = None
@@ -92,7 +93,9 @@ class Leader:
         self._reason = ""
         self._mismatch = ""
         self._unassigned: dict[int, str] = {}
-        """The generations that never got an assignment and are not recorded yet: generation id to the reason."""
+        """Generation id to the reason why the generation never got an assignment, for generations that are not recorded
+        yet.
+        """
 
     async def lead(self) -> None:
         """Lead the group until cancelled. Raises LeadRefused, FencedInstance, LedRebalanceFailed and KafkaRefused.
@@ -138,7 +141,7 @@ class Leader:
 
     async def _generation(self, joined: JoinedGeneration) -> JoinedGeneration | None:
         """Runs one generation, from its join until the leader has a reason to join again. Returns the next generation
-        if this member has already joined the next generation, otherwise None.
+        if this member has already joined it, otherwise None.
 
         Raises MembershipError, LedRebalanceFailed, KafkaUnavailable.
         """
@@ -159,7 +162,8 @@ class Leader:
                 continue
             again = await self._with_new_session()
             if not again.skip_assignment:
-                return again  # the group did not keep its assignments: another rebalance had begun before this join
+                # the group did not keep its assignments, because another rebalance had begun before this join
+                return again
             await self._membership.sync({})
             await self._membership.heartbeat()  # brokers apply a new session time-out from the next heartbeat on
             timeout_ms = self._membership.session_timeout_ms
@@ -212,7 +216,9 @@ class Leader:
         )
 
     def _report_mismatch(self, generation_id: int, members: GroupMembers) -> None:
-        """Report a mismatch of topology and subscriptions once, not in every rebalance of a roll-out."""
+        """Report a mismatch of topology and subscriptions only when the mismatch changes, not in every rebalance of a
+        roll-out.
+        """
         mismatch, before = mismatch_text(self._work.topics, members.topics), self._mismatch
         self._mismatch = mismatch
         if mismatch and mismatch != before:
@@ -258,7 +264,8 @@ class Leader:
         group = await self._admin.describe_group(self._settings.group)
         others = [member for member in group.members if member.member_id != joined.member_id]
         missing = sorted(set(wanted) - topics.keys())
-        # the topology is newer than the last rebalance, or a leader failed before it created the topics
+        # topics are missing if the topology is newer than the last rebalance, or if a leader failed before it created
+        # them
         if others and missing:
             return _Watched(reason=f"topics of the topology are missing, {missing[0]} among them")
         if others and partitions_without_owner(partitions, [member.assignment for member in others]):
@@ -278,8 +285,8 @@ class Leader:
         return own_subscription(settings.group, settings.group_instance_id, self._work.topics, self._version)
 
     async def _send_heartbeats(self, needs_another_session: Callable[[], bool] | None = None) -> Any:
-        """Send heartbeats until the answer to a heartbeat is a MembershipError, which is raised. The method returns if
-        `needs_another_session` returns True after a heartbeat.
+        """Send heartbeats until `needs_another_session` returns True after a heartbeat. Raises MembershipError if the
+        coordinator answers a heartbeat with this error.
         """
         while True:
             await asyncio.sleep(self._heartbeat_interval_s)
@@ -293,7 +300,7 @@ class Leader:
 
     @property
     def _heartbeat_interval_s(self) -> float:
-        """The interval is at most 1 s, because a leader that notices a rebalance late delays the rebalance for all
+        """A quarter of the session time-out, but at most 1 s, because a leader that notices a rebalance late delays all
         members.
         """
         return min(_LONGEST_HEARTBEAT_INTERVAL_S, self._membership.session_timeout_ms / 1000 / _HEARTBEATS_PER_SESSION)
@@ -308,8 +315,8 @@ class Leader:
         return "the probing deadline"
 
     async def _topics_change(self, before: PartitionCounts | None) -> str:
-        """Returns once two polls in a row show the same change: while metadata spreads, the brokers' answers differ for
-        a moment.
+        """Returns the change of the topics once two polls in a row show the same change. While new metadata spreads,
+        the brokers' answers differ for a moment.
         """
         if before is None:
             return await _never()

@@ -1,13 +1,13 @@
 """One run of `assignor lead`: define the group, connect to Kafka, win the election, lead the group, and leave it.
 
 The group's definition comes from the application's file, the command line and the topics of the cluster. The command
-line overrides the application's file. The text of `Topology#describe` lacks some facts. The configs of an existing
-changelog show the kind of its store. `TopologyFacts` from the command line add facts that the cluster does not show,
-and override the facts that the cluster shows.
+line overrides the application's file. The text of `Topology#describe` lacks some facts, such as the kind of a store.
+The configs of an existing changelog show the kind of the changelog's store. `TopologyFacts` from the command line add
+facts that the cluster does not show, and override the facts that the cluster shows.
 
-On a signal while a standby waits, the process only resigns from the election, and the standby replaces it in the
-application's group without a rebalance. On a signal without a standby, the process leaves the application's group, so
-that a JVM member leads at once.
+If a standby waits when a signal arrives, this process only resigns from the election. The standby then replaces this
+process in the application's group without a rebalance. If no standby waits when a signal arrives, this process leaves
+the application's group, so that a JVM member leads at once.
 """
 
 import asyncio
@@ -62,8 +62,8 @@ class LedApplication:
     def definition(
         self, group: str, partition_counts: Mapping[str, int], changelog_configs: ChangelogConfigs
     ) -> tuple[RebalanceSnapshot, tuple[str, ...]]:
-        """The group without members and cluster, and sentences for the user: the assumptions that were made, and the
-        options that replace these assumptions.
+        """Returns the group without members and cluster, and sentences for the user. The sentences name the assumptions
+        about the topology, and the options that replace these assumptions.
 
         `partition_counts`: each topic of the cluster to its number of partitions. Raises InputError.
         """
@@ -174,7 +174,8 @@ async def _definition(
         changelogs = [name for name in counts if name.startswith(f"{settings.group}-") and name.endswith("-changelog")]
         try:
             configs = await admin.topic_configs(changelogs, only_own=True)
-        except KafkaRefused as error:  # without configs, the stores are treated as if they had no changelog yet
+        # if the configs of changelogs cannot be read, each store is treated as if its changelog did not exist yet
+        except KafkaRefused as error:
             report(f"topology: the configs of the changelogs cannot be read, grant DESCRIBE_CONFIGS: {error}")
     definition, assumptions = application.definition(settings.group, counts, configs)
     for assumption in assumptions:
@@ -222,7 +223,7 @@ class _Run:
         reporting = asyncio.ensure_future(self.records.send_reports())
         try:
             await first_of(self.leader.lead(), self.election.keep())
-        finally:  # the reports are sent in a task of their own, so that an error in this task does not stop the leader
+        finally:  # a separate task sends the reports, so that an error in the sending does not stop the leader
             reporting.cancel()
             await asyncio.gather(reporting, return_exceptions=True)
 
@@ -234,8 +235,8 @@ class _Run:
         await self._try(self.election.resign())
 
     async def _try(self, leaving: Coroutine[Any, Any, None]) -> None:
-        """Run one step of leaving, for at most 10 s. A failed step is only reported, because the brokers remove the
-        member when its session expires.
+        """Run `leaving`, one step of leaving a group, for at most 10 s. The step's failure is only reported, because
+        the brokers remove the member anyway when its session expires.
         """
         try:
             async with asyncio.timeout(_LONGEST_WAY_OUT_S):

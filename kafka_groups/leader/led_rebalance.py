@@ -1,25 +1,25 @@
-"""Computes one rebalance that is led from outside the application: from the members' subscriptions to an assignment for
-every member. The module does no I/O, and uses no clock and no randomness.
+"""Computes one rebalance that is led from outside the application. The input has the members' subscriptions, and the
+result has an assignment for every member. The module does no I/O, and uses no clock and no randomness.
 
 Rules:
 
 - A member of this project gets an AssignmentInfo without tasks. A member whose subscription cannot be read gets an
-  AssignmentInfo without tasks too. An unreadable subscription would end Kafka's own leader, then the next leader, and
-  so on through the group.
-- The probing deadline is sent to the process with the lowest id that can carry it, so that this process triggers the
-  next rebalance even when this leader is gone. The rebalance is computed as if the process with the probing deadline
-  led, so running the recorded line again gives the same bytes. If no process can carry the probing deadline, this
-  leader keeps the deadline.
-- Every member is sent an assignment: if the result lacks a member, `all_assignments` raises before any assignment is
-  sent.
+  AssignmentInfo without tasks too. With a JVM leader, an unreadable subscription would end the leader, then the next
+  leader, and so on.
+- The probing deadline is sent to the process with the lowest id that can carry the deadline. So this process triggers
+  the next rebalance even when the leader is gone. The rebalance is computed as if the process with the probing deadline
+  were the leader. So running the recorded line of a rebalance again gives the same bytes. If no process can carry the
+  probing deadline, this leader keeps the deadline.
+- Every member gets an assignment. If the result lacks a member, `all_assignments` raises IllegalStateError before any
+  assignment is sent.
 
 Source: `StreamsPartitionAssignor.assign`, `addClientAssignments`.
 
-The leader is itself a member of the group, with a subscription that it sends and an assignment that it gets. The
-leader's subscription and assignment have no tasks. Any reader of the leader's own subscription and assignment,
-including a JVM leader after this leader has left, finds a SubscriptionInfo and an AssignmentInfo in a version that the
-group uses. The leader's subscription and assignment do not change with a restart, so the brokers see no change when the
-static member returns.
+The leader is itself a member of the group: it sends a subscription and gets an assignment, both without tasks. The
+leader's subscription has a SubscriptionInfo, and its assignment an AssignmentInfo, in a version that the group uses. So
+every member can read the leader's subscription and assignment, including a JVM leader after this leader has left. The
+leader's subscription and assignment do not change with a restart, so the brokers see no change when the static member
+returns.
 """
 
 import uuid
@@ -55,8 +55,9 @@ _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "assignor lead")
 
 
 def leader_name(group: str) -> str:
-    """The name that all `assignor lead` processes of a group share. The name is the client id of these processes, the
-    id of the election group, and the default group.instance.id, so that one process can replace another process.
+    """Returns the name that all `assignor lead` processes of a group share. The name is the client id of these
+    processes, the id of the election group, and the default group.instance.id. One group.instance.id lets one process
+    replace another process.
     """
     return f"{group}-{LEADER_TAG}"
 
@@ -66,12 +67,12 @@ def own_process_id(group: str, group_instance_id: str) -> ProcessId:
 
 
 def source_topics(topology: GroupTopology) -> tuple[str, ...]:
-    """All topics that the application reads, including repartition topics, as its members subscribe to them."""
+    """Returns all topics to which the application's members subscribe, including repartition topics."""
     return tuple(sorted({topic for each in topology.subtopologies for topic in each.source_topics}))
 
 
 def own_subscription(group: str, group_instance_id: str, topics: Iterable[str], version: int) -> bytes:
-    """The leader's own ConsumerProtocolSubscription. `version`: the version of the SubscriptionInfo in the
+    """Returns the leader's own ConsumerProtocolSubscription. `version`: the version of the SubscriptionInfo in the
     subscription.
     """
     info = SubscriptionInfo(
@@ -84,7 +85,7 @@ def own_subscription(group: str, group_instance_id: str, topics: Iterable[str], 
 
 
 def own_assignment(version: int) -> bytes:
-    """A ConsumerProtocolAssignment without partitions. `version`: the version of the AssignmentInfo in the
+    """Returns a ConsumerProtocolAssignment without partitions. `version`: the version of the AssignmentInfo in the
     assignment.
     """
     encoder = AssignmentInfoEncoder(version, LATEST_SUPPORTED_VERSION if version > 2 else -1, {}, {})
@@ -92,8 +93,8 @@ def own_assignment(version: int) -> bytes:
 
 
 def is_leader_of_ours(group: str, group_instance_id: str | None, subscription: bytes) -> bool:
-    """True if the member is a leader of this project, which gets no tasks. Subscriptions below version 11 have no
-    client tags, so a leader with an older subscription is recognized by its process id.
+    """Returns True if the member is a leader of this project. Leaders of this project get no tasks. Subscriptions below
+    version 11 have no client tags, so a leader with an older subscription is recognized by its process id.
     """
     info = _subscription_info(subscription)
     if info is None or info.is_future:
@@ -103,16 +104,16 @@ def is_leader_of_ours(group: str, group_instance_id: str | None, subscription: b
 
 
 def spoken_version(subscriptions: Iterable[bytes]) -> int:
-    """The lowest SubscriptionInfo version in these subscriptions; the latest known version if `subscriptions` is
-    empty.
+    """Returns the lowest SubscriptionInfo version in these subscriptions, or the latest known version if
+    `subscriptions` is empty.
     """
     infos = [_subscription_info(each) for each in subscriptions]
     return min([LATEST_SUPPORTED_VERSION, *(info.version for info in infos if info is not None)])
 
 
 def _subscription_info(subscription: bytes) -> SubscriptionInfo | None:
-    """The decoded SubscriptionInfo; None if the subscription cannot be decoded, an error that `group_members`
-    records.
+    """Returns the decoded SubscriptionInfo, or None if the subscription cannot be decoded; `group_members` records the
+    error.
     """
     try:
         return decode_member(subscription).info
@@ -128,9 +129,9 @@ class GroupMembers:
     """The members of a generation. `streams`: the application's members, in the order in which the leader received
     them. `ours`: the member ids of this project's leaders.
 
-    `unreadable`: the members whose subscription cannot be read, member id to the error. `sizes`: member id to the size
-    of the member's subscription in bytes, for all members. `topics`: each member id of `streams` to the topics that the
-    member subscribes to.
+    `unreadable`: member id to the error, for members whose subscription cannot be read. `sizes`: member id to the size
+    of the member's subscription in bytes, for all members. `topics`: each member id of `streams` to the topics to which
+    the member subscribes.
     """
 
     streams: Mapping[str, Member]
@@ -156,8 +157,9 @@ class LedRebalance:
 
 
 def group_members(group: str, members: Iterable[tuple[str, str | None, bytes]], own_member_id: str) -> GroupMembers:
-    """Sorts the members of a generation by kind. `members`: member id, group.instance.id and subscription of every
-    member, in the order in which the leader received them.
+    """Separates the members of a generation into the application's members, this project's leaders and unreadable
+    members. `members`: member id, group.instance.id and subscription of every member, in the order in which the leader
+    received them.
     """
     streams: dict[str, Member] = {}
     ours: list[str] = []
@@ -206,10 +208,11 @@ def all_assignments(members: GroupMembers, result: RebalanceResult | None) -> di
 
 
 def _carrier(snapshot: RebalanceSnapshot, result: RebalanceResult) -> ProcessId | None:
-    """The process with the lowest id whose first consumer can carry the probing deadline; None if no process can.
+    """Returns the process with the lowest id whose first consumer can carry the probing deadline, or None if no process
+    can.
 
-    A consumer that has to rejoin at once cannot carry the probing deadline. The dummy client of future members cannot
-    carry the deadline, because future members rejoin at once with a lower version.
+    A consumer that has to rejoin at once cannot carry the probing deadline. The dummy client of members with a future
+    protocol version cannot carry the deadline, because these members rejoin at once with a lower version.
     """
     assert result.problem is not None, "a rebalance with a deadline has a placement"
     future = snapshot.future_process_id or DEFAULT_FUTURE_PROCESS_ID

@@ -1,14 +1,14 @@
-"""The I/O of one led rebalance: reads the cluster, computes the assignments, creates topics, and retries while time is
-left.
+"""Does the I/O of one led rebalance: reads the cluster, has the assignments computed, creates topics, and retries while
+time is left.
 
 A rebalance that fails is retried with growing pauses. The members wait during the retries, because the leader sends
-nothing until it has assignments. A rebalance fails if Kafka's leader would have thrown an exception; an error
-assignment is no failure. A new generation does not reset the time-out of the retries, because JVM members that wait
-longer than their session time-out start a new generation each time.
+nothing until it has assignments. A rebalance fails if Kafka's leader would have thrown an exception. An error
+assignment is not a failure. A new generation does not reset the time-out of the retries. JVM members that wait longer
+than their session time-out start a new generation each time, so the retries would never end.
 
 The leader also checks that the brokers can store the generation. The brokers store a generation as one record of
-`__consumer_offsets`, which has every member's subscription and assignment. The brokers answer an oversized record with
-an unknown error, which ends JVM members.
+`__consumer_offsets`, which has every member's subscription and assignment. If the record is too large, the brokers
+answer with an unknown error, which ends JVM members.
 Source: `GroupMetadataManager.classicGroupSync`, `GroupCoordinatorRecordHelpers.newGroupMetadataRecord`.
 """
 
@@ -36,12 +36,12 @@ _SHORTEST_TRY_S = 10.0
 _RECORD_LIMIT = "max.message.bytes"
 _DEFAULT_RECORD_LIMIT = 1_048_588
 _ALWAYS_ACCEPTED_BYTES = 500_000
-"""The largest size of the group's record for which the leader does not ask the brokers for their limit."""
+"""The leader asks the brokers for their limit only if the group's record is larger than this number of bytes."""
 
 
 class LedRebalanceFailed(AssignorFault):
-    """A rebalance failed until its time-out. `last`: the last try, if it failed because Kafka's leader would have
-    thrown an exception; otherwise None.
+    """All tries of a rebalance failed until the time-out. `last`: the last try if Kafka's leader would have thrown an
+    exception in it, otherwise None.
     """
 
     def __init__(self, message: str, last: DecidedRebalance | None) -> None:
@@ -76,9 +76,9 @@ class _LeaderWouldThrow(AssignorFault):
 
 @dataclass(slots=True)
 class RebalanceDecider:
-    """Reads the cluster and decides rebalances. `definition`: the group without members and cluster. `redefine`: a
-    function that builds `definition` again from the cluster's present topics, because a source with a pattern may match
-    other topics by now; None if the application's file has the complete topology.
+    """Reads the cluster and decides the assignments of rebalances. `definition`: the group without members and cluster.
+    `redefine`: a function that builds `definition` again from the cluster's present topics, because a pattern may match
+    other topics by now. `redefine` is None if the application's file has the complete topology.
     """
 
     admin: ClusterAdmin
@@ -101,8 +101,8 @@ class RebalanceDecider:
         return tuple(store.changelog_topic for store in stores if store.changelog_topic is not None)
 
     async def decide(self, generation_id: int, members: GroupMembers) -> DecidedRebalance:
-        """Returns the assignments of a generation; retries after failures. Raises LedRebalanceFailed if tries fail for
-        `timeout_s`, counted from the first try after the last success.
+        """Decides the assignments of a generation, and retries after failures. Raises LedRebalanceFailed if tries have
+        failed for `timeout_s` since the first try after the last success.
         """
         clock = asyncio.get_running_loop().time
         if self._failing_since is None:
@@ -122,7 +122,7 @@ class RebalanceDecider:
                 last, reason = error.rebalance, str(error)
             except AssignorFault as error:
                 reason = str(error)
-            except Exception as error:  # a user's own assignor may raise any exception
+            except Exception as error:  # an assignor that the user wrote may raise any exception
                 reason = f"{type(error).__name__}: {error}"
             if clock() + pause_s >= give_up_at:
                 raise LedRebalanceFailed(f"generation {generation_id}: the rebalance failed: {reason}", last)
@@ -187,8 +187,8 @@ async def _check_record_size(admin: ClusterAdmin, sizes: Mapping[str, int], assi
 
 
 async def _record_limit(admin: ClusterAdmin) -> int:
-    """The brokers' limit for the size of the group's record, in bytes; Kafka's default if the user may not read the
-    configs of `__consumer_offsets`.
+    """Returns the brokers' limit for the size of the group's record, in bytes. The result is Kafka's default if the
+    user may not read the configs of `__consumer_offsets`.
     """
     try:
         configs = await admin.topic_configs([OFFSETS_TOPIC])

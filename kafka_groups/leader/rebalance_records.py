@@ -1,10 +1,10 @@
-"""Writes led rebalances to a file as rebalance/1 lines, reports them to the coordinator that shows the group, and makes
-a progress line for each.
+"""Writes led rebalances to a file as rebalance/1 lines, and reports them to a coordinator, which shows the group. The
+module also makes a progress line for each rebalance.
 
 Rules: the line of a rebalance is on disk before the next rebalance begins. If a crash leaves half a line at the end of
-the file, only that half line is lost. Only the leading process changes the file, so the leader and its standbys may be
-given one file. An error of the file or the coordinator never fails a rebalance; the error is reported as a progress
-line.
+the file, only that half line is lost. Only the leading process changes the file, so the leader and its standbys may
+share one file. If the file cannot be written or the coordinator fails, the rebalance continues, and the error is
+reported as a progress line.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _BLOCK = 1 << 16
 
 class RebalanceRecords:
     """Writes and reports led rebalances. `output`: a file, `-` for stdout, or None to write no rebalances.
-    `coordinator`: the service that shows the group, or None to report no rebalances.
+    `coordinator`: the address of the service that shows the group, or None to report no rebalances.
     """
 
     def __init__(
@@ -48,8 +48,9 @@ class RebalanceRecords:
             prepare(output)
 
     async def add(self, document: Mapping[str, object], interrupted: Sequence[Mapping[str, object]] = ()) -> None:
-        """Writes a rebalance, and queues its report. `interrupted`: lines of earlier generations that never got an
-        assignment; these lines are written but not reported, because a coordinator does not accept them.
+        """Writes a rebalance, and queues the report of the rebalance to the coordinator. `interrupted`: lines of
+        earlier generations that never got an assignment; these lines are written but not reported, because a
+        coordinator does not accept them.
         """
         if self._output is not None:
             try:
@@ -138,8 +139,8 @@ def seen_rebalance(
 
 
 def trigger_text(now: SeenRebalance, before: SeenRebalance | None, own_reason: str) -> str:
-    """The trigger of the rebalance, as far as it is known. `own_reason`: the reason why this leader rejoined; empty if
-    it did not rejoin.
+    """Returns the trigger of the rebalance, as far as it is known. `own_reason`: the reason why this leader itself
+    started the rebalance; empty if it did not.
     """
     triggers = now.facts.triggers
     is_from_members = any(trigger.kind not in (TriggerKind.FIRST, TriggerKind.REJOINED) for trigger in triggers)
@@ -152,8 +153,8 @@ def trigger_text(now: SeenRebalance, before: SeenRebalance | None, own_reason: s
 
 
 def progress_text(generation_id: int, led: LedRebalance, why: str, took_ms: int) -> str:
-    """The progress line of a rebalance. `took_ms`: the time from receiving the members' subscriptions until the brokers
-    have the assignments.
+    """Returns the progress line of a rebalance. `took_ms`: the time from receiving the members' subscriptions until the
+    brokers have the assignments.
     """
     result, members = led.result, len(led.snapshot.members)
     head = f"generation {generation_id}: {counted(members, 'member')}"

@@ -1,8 +1,8 @@
 """Compares the source topics of the topology with the members' subscriptions, and with the topics of the last
 rebalance. No I/O.
 
-The leader's topology decides which topics are assigned. Kafka's leader also uses the topology of its own version of the
-application. A topic outside the leader's topology is assigned to no member, and a member that is assigned a topic to
+The leader's topology decides which topics are assigned. Kafka's leader likewise uses the topology of its own version of
+the application. A topic outside the leader's topology is assigned to no member. A member that is assigned a topic to
 which it does not subscribe joins again and again. So the leader reports a warning if members run another version of the
 application.
 
@@ -26,8 +26,8 @@ _NAMES_SHOWN = 3
 
 
 def partitions_after(snapshot: RebalanceSnapshot, result: RebalanceResult, topics: Iterable[str]) -> PartitionCounts:
-    """The numbers of partitions of `topics` after the rebalance, including topics that the rebalance created. A topic
-    that does not exist is left out.
+    """Returns the numbers of partitions of `topics` after the rebalance, including topics that the rebalance created. A
+    topic that does not exist is left out.
     """
     counts = {name: topic.partitions for name, topic in snapshot.existing_internal_topics.items()}
     counts |= {name: topic.partitions for name, topic in snapshot.cluster.topics.items()}
@@ -36,7 +36,7 @@ def partitions_after(snapshot: RebalanceSnapshot, result: RebalanceResult, topic
 
 
 def change_text(before: PartitionCounts, after: PartitionCounts) -> str | None:
-    """The first three changes of partition counts as text; None if no count changed."""
+    """Returns the first three changes of partition counts as text, or None if no count changed."""
     changes = [
         f"source topic {topic} appeared"
         if topic not in before
@@ -53,8 +53,8 @@ def change_text(before: PartitionCounts, after: PartitionCounts) -> str | None:
 
 
 def partitions_without_owner(counts: PartitionCounts, assignments: Iterable[bytes]) -> int:
-    """The number of partitions that no member is assigned. `assignments`: the bytes of ConsumerProtocolAssignments; an
-    unreadable assignment counts as empty.
+    """Returns the number of partitions that no member is assigned. `assignments`: the bytes of
+    ConsumerProtocolAssignments; an unreadable assignment counts as empty.
     """
     wanted = {TopicPartition(topic, number) for topic, partitions in counts.items() for number in range(partitions)}
     for assignment in assignments:
@@ -66,7 +66,8 @@ def partitions_without_owner(counts: PartitionCounts, assignments: Iterable[byte
 
 
 def mismatch_text(topics: Collection[str], subscribed: Mapping[str, Collection[str]]) -> str:
-    """A message for the operator if the members' subscriptions differ from the topology; empty if they do not differ.
+    """Returns a message for the operator if the members' subscriptions differ from the topology, otherwise an empty
+    text.
 
     `topics`: all topics that the topology reads. `subscribed`: member id to the topics of its subscription.
     """

@@ -3,7 +3,7 @@
 | files | what they do |
 |---|---|
 | `record_command` | the command line; it also writes the logs of JVM assignors as `placement/1` lines |
-| `choices` | the options and files of each group, and the source of its topology |
+| `choices` | the options and files of each group, and the source of the group's topology |
 | `following` | the loop: reads records of `__consumer_offsets` and writes lines |
 | `generations` | decides which records are a new generation |
 | `group_recorder` | one group: polls the cluster before and after each rebalance, and makes the line |

@@ -1,14 +1,16 @@
 """The choices of the command line for each group: its assignor, its configs, and the source of its topology.
 
-The options `--topology` and `--config-file` take `GROUP=FILE`, or only a file for all groups. The option `--config`
-takes `key=value`, or `GROUP:key=value` for one group. Keys that the assignor does not use are ignored in a file of an
-application's properties, but an unknown key in `--config` is an error. `--config` overrides `--config-file`.
+The options `--topology` and `--config-file` take `GROUP=FILE` for one group, or `FILE` for all groups. The option
+`--config` takes `GROUP:key=value` for one group, or `key=value` for all groups. In a file of an application's
+properties, keys that the assignor does not use are ignored. In `--config`, an unknown key is an error. `--config`
+overrides `--config-file`.
 
 The source of a topology is a definition, the text of `Topology#describe`, or the members' subscriptions and
-assignments. Only a definition or the text gives the leader's complete view, because members reveal no sinks and no
-fixed partition counts. Members reveal the topics that they read, their tasks with partitions, and the tasks that are
-stateful. The n-th partition of an assignment belongs to the n-th active task of its AssignmentInfo; standby tasks list
-their partitions themselves. Facts from earlier generations stay valid until the members subscribe to other topics.
+assignments. Only a definition or the text of `Topology#describe` gives the leader's complete topology. The members'
+subscriptions and assignments reveal neither sinks nor fixed partition counts. Members reveal the topics that they read,
+their tasks with partitions, and the tasks that are stateful. The n-th partition of an assignment belongs to the n-th
+active task of the assignment's AssignmentInfo. An AssignmentInfo lists each standby task with the task's partitions.
+Facts that earlier generations have revealed stay valid until the members subscribe to other topics.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,8 +44,8 @@ _NO_FACTS = TopologyFacts()
 
 
 class ShownTasks:
-    """The tasks that members have revealed in all generations so far. `subscribed`: the topics to which the members of
-    the last generation subscribe.
+    """The tasks that the subscriptions and assignments of all generations so far have revealed. `subscribed`: the
+    topics to which the members of the last generation subscribe.
     """
 
     def __init__(self) -> None:
@@ -85,8 +87,8 @@ class ShownTasks:
 
 @dataclass(frozen=True, slots=True)
 class TopologySource:
-    """The source of a group's topology. `file`: a definition, or the text of `Topology#describe`, which `facts` and the
-    topics of the cluster complete; None to infer the topology from the members' tasks.
+    """The source of a group's topology. `file`: a definition, or the text of `Topology#describe`; None to infer the
+    topology from the members' tasks. `facts`: facts that complete the text of `Topology#describe`.
     """
 
     file: ApplicationFile | None = None
@@ -103,7 +105,7 @@ class TopologySource:
     def topology(
         self, application_id: str, shown: ShownTasks, partition_counts: Mapping[str, int]
     ) -> DescribedTopology:
-        """The topology, as far as it is known now. Raises InputError."""
+        """Returns the topology, as far as it is known now. Raises InputError."""
         if self.file is not None and self.file.topology is not None:
             return DescribedTopology(self.file.topology)
         if self.file is not None and self.file.description is not None:
@@ -163,8 +165,8 @@ def group_choices(
     assignor: str | None,
     facts: TopologyFacts = _NO_FACTS,
 ) -> list[GroupChoices]:
-    """The choices for each group, in the order of `groups`. `facts`: facts that complete every topology given as text.
-    Raises InputError.
+    """Returns the choices for each group, in the order of `groups`. `facts`: facts that complete every topology given
+    as text. Raises InputError.
     """
     if not groups:
         raise InputError("name at least one group; a Kafka Streams group has the application.id as its name", "--group")
@@ -199,8 +201,8 @@ def _per_group(groups: Sequence[str], values: Sequence[str], option: str) -> dic
 
 
 def explicit_configs(groups: Sequence[str], configs: Sequence[str], group: str = "") -> dict[str, str]:
-    """The configs of the `--config` options for all groups, overridden by the configs for this group. `group`: empty
-    for an imported log, which has no groups. Raises InputError.
+    """Returns the configs of the `--config` options that apply to this group. Configs for only this group override
+    configs for all groups. `group`: the group's id; empty for an imported log, which has no groups. Raises InputError.
     """
     for_all: dict[str, str] = {}
     for_group: dict[str, str] = {}

@@ -1,11 +1,11 @@
 """The recorder's loop: it reads the brokers' records about the groups, and writes a line for every new generation.
 
 Rules: records are read and lines are written in order, and a position is saved after the lines that it covers. The
-recorder polls the cluster as soon as it learns of a rebalance; a thread determines the leader's view while the recorder
-continues to read records. A new group is read from its first record, because only its past records show its last
-generation and its tasks. Rebalances from before the recorder's start are recorded only with `--from-start`. If the
-cluster does not answer, the recorder reports the problem once and retries until the cluster answers, so that no
-rebalance is lost.
+recorder polls the cluster as soon as it learns of a rebalance. A thread then determines the leader's view of the
+cluster, while the recorder continues to read records. The recorder reads a new group from the group's first record,
+because only past records show the group's last generation and tasks. Rebalances from before the recorder's start are
+recorded only with `--from-start`. If the cluster does not answer, the recorder reports the problem once and retries
+until the cluster answers, so that no rebalance is lost.
 """
 
 import asyncio
@@ -37,8 +37,8 @@ TopicNames = tuple[float, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class RecordingLimits:
-    """The limits at which a run stops: a number of lines, a number of seconds, or the end of the existing records. A
-    limit of None does not stop the run.
+    """The limits at which a run of the recorder stops. `lines`, `seconds`: the numbers after which the run stops; None
+    for no limit. `at_end`: True if the run stops at the end of the existing records.
     """
 
     lines: int | None = None
@@ -48,9 +48,9 @@ class RecordingLimits:
 
 @dataclass(slots=True)
 class Following:
-    """One run of the recorder. `lines`: the number of lines written so far; `differing`: the number of these lines
-    whose output differs from the result of 4.3.1 on their input; `unusable`: the number of rebalances that could not
-    be recorded.
+    """One run of the recorder. `lines`: the number of lines written so far. `differing`: the number of written lines
+    whose output differs from the output that Kafka Streams 4.3.1 would give for the line's input. `unusable`: the
+    number of rebalances that could not be recorded.
     """
 
     settings: ClientSettings
@@ -69,8 +69,8 @@ class Following:
     async def run(self) -> None:
         """Record until a limit is reached or `stop` is set.
 
-        Raises KafkaUnavailable if the cluster cannot be reached at the start, KafkaRefused, NotStreams if none of the
-        groups can be recorded, and InputError for a topology that cannot be used.
+        Raises KafkaUnavailable if the cluster cannot be reached at the start, and KafkaRefused if the brokers refuse a
+        request. Raises NotStreams if none of the groups can be recorded, and InputError if a topology cannot be used.
         """
         if self.limits.seconds is not None:
             asyncio.get_running_loop().call_later(self.limits.seconds, self.stop.set)
@@ -85,9 +85,10 @@ class Following:
                 await _Reading(self, admin, topic, before).run()
 
     async def _offsets_topic(self, admin: ClusterAdmin) -> tuple[int, TopicNames | None]:
-        """Waits until `__consumer_offsets` exists; the brokers create it with the first group. Returns the number of
-        partitions of `__consumer_offsets` (0 if the run stopped before the topic existed), and the topics that the
-        cluster had before its first group, or None if `__consumer_offsets` already existed.
+        """Waits until `__consumer_offsets` exists; the brokers create this topic with the cluster's first group.
+        Returns the number of partitions of `__consumer_offsets`, and the topics that the cluster had before its first
+        group. The number is 0 if the run stopped before `__consumer_offsets` existed. The topics are None if
+        `__consumer_offsets` already existed.
         """
         before: TopicNames | None = None
         while not self.stop.is_set():
@@ -108,7 +109,7 @@ class Following:
 @dataclass(frozen=True, slots=True)
 class _PendingLine:
     """An element of the queue of lines to write. `line`: the next line to write, or None. `partitions`, `groups`: the
-    position to save after the line.
+    parts of the position to save after the line is written.
     """
 
     line: tuple[GroupRecorder, PolledRebalance] | None
@@ -117,8 +118,8 @@ class _PendingLine:
 
 
 class _Reading:
-    """Reads the partitions of the groups. A separate task computes and writes the lines, so that reading does not wait
-    for the lines.
+    """Reads the partitions of `__consumer_offsets` that have the groups' records. A separate task computes and writes
+    the lines, so that reading does not wait for the writing.
     """
 
     def __init__(
@@ -170,9 +171,10 @@ class _Reading:
             await writing
 
     async def _begin(self) -> None:
-        """Seek each partition of `__consumer_offsets` to the position at which reading continues. Reading continues at
-        the saved position, or earlier at the last record of one of the partition's groups, because the last record of a
-        group shows its tasks. If one of the partition's groups is new, reading begins at the first record.
+        """Seek each partition of `__consumer_offsets` to the offset at which reading continues. Usually reading
+        continues at the saved offset of the partition. If a group's last record has a lower offset, reading continues
+        at this record, because the record shows the group's tasks. If one of the partition's groups is new, reading
+        begins at the partition's first record.
         """
         starts: dict[int, int] = {}
         for group, recorder in self._groups.items():
@@ -222,7 +224,8 @@ class _Reading:
             is_history = record.offset < self._ends[record.partition] and not self._topic_is_new
             polled = await self._poll(recorder, ReadRebalance(decoded, read_at, read_ms, is_history))
             if polled is None:
-                recorder.generations.seen = before  # stopped before the poll: the next run reads the record again
+                # the run stopped before the poll, so the next run has to read the record again
+                recorder.generations.seen = before
                 return False
             self._mark((recorder, polled))
             return True
@@ -236,7 +239,7 @@ class _Reading:
         return False
 
     async def _poll(self, recorder: GroupRecorder, read: ReadRebalance) -> PolledRebalance | None:
-        """Polls the cluster; retries until the cluster answers. Returns None if the run is stopped before the cluster
+        """Polls the cluster, and retries until the cluster answers. Returns None if the run stops before the cluster
         answers.
         """
         has_reported = False
@@ -252,7 +255,9 @@ class _Reading:
                     return None
 
     async def _write_lines(self) -> None:
-        """Write lines in the order of their records, until the queue ends or the limit is reached."""
+        """Write the queued lines in the order of their records, until the queue ends or the limit of lines is
+        reached.
+        """
         while (waiting := await self._waiting.get()) is not None:
             if waiting.line is not None:
                 await self._write(*waiting.line)
@@ -289,7 +294,7 @@ class _Reading:
 
     def _check_refused(self) -> None:
         """Reports the groups that cannot be recorded. Raises NotStreams if no group can be recorded. Only the present
-        kind of a group counts, because a group may have had another kind in the past.
+        kind of a group counts: a group that was, for example, a consumer group in the past can be recorded.
         """
         if self._refused and len(self._refused) == len(self._groups):
             raise next(iter(self._refused.values()))
@@ -313,7 +318,9 @@ class _Reading:
                 self._report(f"{group}: generation {seen.generation}, {seen.members} members; following")
 
     def _mark(self, line: tuple[GroupRecorder, PolledRebalance] | None = None) -> None:
-        """Queue this line for writing, and the present position for saving after the line is written."""
+        """Queue this line for writing, and the present position for saving. The present position is saved after this
+        line is written.
+        """
         seen = {**self._others, **{group: recorder.generations.seen for group, recorder in self._groups.items()}}
         self._waiting.put_nowait(_PendingLine(line, dict(self._positions), seen))
         self._marked_at = time.monotonic()

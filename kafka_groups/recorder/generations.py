@@ -3,13 +3,14 @@
 Rules:
 
 - A record is a rebalance if each of its members has an assignment and the record differs from the last rebalance. When
-  a static member returns, the brokers write its generation again with a new member id. So a record with the generation
-  and the assignments of the last rebalance is no rebalance.
-- A newly created group has generation 0 and no members, and a group that all members left has a generation without
-  members; a generation without members is no rebalance. After a group's tombstone, its generations count from 1 again.
-- The brokers write no record of a rebalance if the next rebalance began first or the leader was gone, so generations
-  may be missing. If records are read while they are written, a missing generation never got an assignment. A generation
-  that is missing among older records may have been removed by compaction.
+  a static member returns, the brokers write the record of the generation again, with a new member id. So a record is
+  not a rebalance if it has the generation and the assignments of the last rebalance.
+- A newly created group has generation 0 and no members. A group that all members have left has a generation without
+  members. A generation without members is not a rebalance. After a group's tombstone, the group's generations count
+  from 1 again.
+- The brokers write no record of a rebalance if the next rebalance began first, or if the leader was gone. So records of
+  generations may be missing. If the recorder reads records as they are written, a missing generation never got an
+  assignment. A generation that is missing among older records may have been removed by compaction.
 
 Source: `GroupMetadataManager.classicGroupSyncToClassicGroup`, `updateStaticMemberThenRebalanceOrCompleteJoin`.
 """
@@ -48,7 +49,7 @@ class CompletedGeneration:
 class ObservedRebalance:
     """A new generation, as the brokers wrote it. `written_ms`: the time at which the broker wrote the record.
 
-    `before`: the last generation that the group had completed before this generation; None if it is not known. The
+    `before`: the group's last completed generation before this generation; None if that generation is not known. The
     generations between `before` and this generation never got an assignment.
     """
 
@@ -61,8 +62,8 @@ class ObservedRebalance:
 
     @property
     def id(self) -> str:
-        """An id made of the position of the record in `__consumer_offsets`: the id is unique, and equal whenever the
-        record is read.
+        """The id of the rebalance, made from the group, the generation, and the record's partition and offset. The id
+        is unique, and every run makes the same id.
         """
         return f"{self.group}.{self.value.generation}@{self.partition}:{self.offset}"
 
@@ -101,8 +102,8 @@ class GroupGenerations:
         self._leader: str | None = None
 
     def take(self, record: GroupRecord) -> ObservedRebalance | None:
-        """Handles the next record; returns its rebalance, or None if the record is no new rebalance. Raises NotStreams,
-        and DecodeError for a record's value that cannot be read.
+        """Handles the next record. Returns the record's rebalance, or None if the record is no new rebalance. Raises
+        NotStreams. Raises DecodeError if the record's value cannot be read.
         """
         if record.offset <= self.seen.offset:
             return None
@@ -131,8 +132,8 @@ class GroupGenerations:
         return ObservedRebalance(self.group, value, record.partition, record.offset, record.timestamp_ms, completed)
 
     def wrote(self, generation: int, offset: int) -> None:
-        """Record that the output already has the line of this rebalance. The assignments of this rebalance are not
-        known here.
+        """Record that the output already has the line of this rebalance. The digest stays empty, because this method
+        does not get the assignments.
         """
         if offset > self.seen.offset:
             self.seen = LastSeen(offset, generation, self.seen.members, "")
@@ -148,6 +149,6 @@ def _check_is_streams(group: str, value: GroupMetadataValue) -> None:
 
 
 def _digest(value: GroupMetadataValue) -> str:
-    """A hash of the assignments without member ids, because a static member returns with a new member id."""
+    """Returns a hash of the assignments without member ids, because a static member returns with a new member id."""
     sums = sorted(hashlib.sha256(member.assignment).digest() for member in value.members)
     return hashlib.sha256(b"".join(sums)).hexdigest()[:16]

@@ -1,12 +1,13 @@
 """Records one group: makes a line from a generation and from polls of the cluster.
 
-The topology is determined again for each generation, because internal topics appear with the first generation, and each
-generation shows more tasks. The recorder prints its assumptions about the topology again only when they change.
+The topology is determined again for each generation. The topology changes between generations, because internal topics
+appear with the first generation, and each generation shows more tasks. The recorder prints its assumptions about the
+topology again only when they change.
 
-`ClusterPolls` polls the cluster periodically, because the recorder needs a view from just before each rebalance and
-learns of a rebalance only afterwards. The leader's view lies between the last poll before all members had joined and
-the first poll after the record was read. While the topology is unknown, a poll lists only the topics. A failed poll is
-skipped, so that the last view before the rebalance is older.
+`ClusterPolls` polls the cluster periodically. The recorder needs a view of the cluster from just before each rebalance,
+but learns of a rebalance only after the rebalance. The leader's view lies between the last poll before all members had
+joined and the first poll after the record was read. While the topology is unknown, a poll lists only the topics. A
+failed poll is skipped; the last view before the rebalance is then older.
 """
 
 import asyncio
@@ -43,7 +44,7 @@ _KEPT = 64
 _WHILE_JOINING_S = 0.05
 _JOINING, _PLACING = "PreparingRebalance", "CompletingRebalance"
 _QUICK_POLLS_WHILE_PLACING = 10
-_STATE_TIMEOUT_S = 1.0  # this time-out may be short: without the group's state, polls are only less frequent
+_STATE_TIMEOUT_S = 1.0  # a short time-out does no harm: without the group's state, polls are only less frequent
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +106,8 @@ class ClusterPolls:
         return view
 
     def before(self, at: float, definition: RebalanceSnapshot, after: ClusterView) -> ClusterView | None:
-        """The view of the last poll that ended before `at`; None if no poll did. `after`: a later view that supplies
-        the details if the last poll listed only topic names.
+        """Returns the view of the last poll that ended before `at`, or None if no poll ended before `at`. `after`: a
+        later view, from which the details of topics come if the last poll listed only topic names.
         """
         earlier = [poll for poll in self._usable(definition) if poll.at <= at]
         if not earlier:
@@ -118,7 +119,7 @@ class ClusterPolls:
         return ClusterView(after.cluster, existing)
 
     def since(self, at: float, definition: RebalanceSnapshot) -> tuple[ClusterView, ...]:
-        """The views of polls that ended after `at`, in order."""
+        """Returns the views of polls that ended after `at`, in order."""
         return tuple(poll.view for poll in self._usable(definition) if poll.at > at and poll.view is not None)
 
     def _usable(self, definition: RebalanceSnapshot) -> list[_Poll]:
@@ -136,7 +137,8 @@ _CLOCK_MARGIN_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ReadRebalance:
-    """A generation, and the time at which its record was read: `read_at` by `time.monotonic`, `read_ms` since 1970.
+    """A generation whose record was read. `read_at`: the time of the reading by `time.monotonic`. `read_ms`: the time
+    of the reading in milliseconds since 1970.
 
     `is_history`: True if the record was written before the recorder started.
     """
@@ -149,8 +151,8 @@ class ReadRebalance:
 
 @dataclass(frozen=True, slots=True)
 class PolledRebalance:
-    """A generation, with the views of the cluster from polls before and after it. `polled_ms`: the time at which the
-    poll after the generation ended.
+    """A generation, with the views of the cluster from polls before and after the generation. `polled_ms`: the time at
+    which the poll after the generation ended.
     """
 
     read: ReadRebalance
@@ -172,8 +174,8 @@ class RecordedLine:
 
 
 class GroupRecorder:
-    """Records one group. `write_from`: the offset of the first record that is written; rebalances with a lower offset
-    are used only to learn the tasks.
+    """Records one group. `write_from`: the lowest offset of a record whose line is written. Records with lower offsets
+    serve only to learn the tasks.
     """
 
     def __init__(
@@ -193,20 +195,20 @@ class GroupRecorder:
         self.polls = ClusterPolls(admin, choices.group, self._definition, poll_interval_s)
 
     def show(self, decoded: DecodedRebalance) -> None:
-        """Learn the topology from a generation that is not written. Raises DecodeError."""
+        """Learn tasks from a generation whose line is not written. Raises DecodeError."""
         self._shown.add(decoded.members)
 
     def show_again(self, record: GroupRecord) -> None:
-        """Learn the topology from a record that an earlier run has written. Raises DecodeError."""
+        """Learn tasks from a record whose line an earlier run has written. Raises DecodeError."""
         with contextlib.suppress(NotStreams):
             rebalance = GroupGenerations(self.group).take(record)
             if rebalance is not None:
                 self.show(decoded_rebalance(rebalance))
 
     async def poll(self, read: ReadRebalance) -> PolledRebalance:
-        """Read the cluster for this rebalance. Call `poll` as soon as the rebalance is known. Raises DecodeError for
-        members that cannot be read, InputError for a topology that does not fit the group, KafkaClientError if the
-        cluster does not answer.
+        """Read the cluster for this rebalance. Call `poll` as soon as the rebalance is known. Raises DecodeError if a
+        member cannot be read, InputError if the topology does not fit the group, and KafkaClientError if the cluster
+        does not answer.
         """
         decoded = read.decoded
         is_first = not self._shown.assigned
@@ -233,7 +235,7 @@ class GroupRecorder:
             output = recorded_output(decoded, internal, None)
             time_is_left = _seconds(self._longest_search_s)
             chosen = leader_view(snapshot, now_ms, output, views, time_is_left, self._choices.task_assignor)
-            # when no view explains a result, the given configs are probably not the application's
+            # if no view explains the result, the given configs are probably wrong, and the next search would fail too
             self._longest_search_s = _LONGEST_SEARCH_AFTER_NONE_S if chosen.differences else _LONGEST_SEARCH_S
         created = created_topics_of(chosen.view, views.after) if views.before is not None else None
         view = chosen.view
@@ -253,7 +255,7 @@ class GroupRecorder:
         return RecordedLine(document, interrupted, chosen.differences, summary.text())
 
     async def _definition(self) -> RebalanceSnapshot | None:
-        """The group's definition; None while the topology is unknown."""
+        """Returns the group's definition, or None while the topology is unknown."""
         if self._topology is None and (self._shown.assigned or self._choices.topology.file is not None):
             with contextlib.suppress(InputError):
                 self._topology = self._determined(await self._partition_counts())
@@ -310,13 +312,14 @@ class GroupRecorder:
 
 
 def _joined_at(read: ReadRebalance) -> float:
-    """The time, by `time.monotonic`, at which all members had joined and the leader began to compute the
+    """Returns the time, by `time.monotonic`, at which all members had joined and the leader began to compute the
     assignments.
     """
     rebalance = read.decoded.rebalance
     began_ms = rebalance.value.state_timestamp_ms
     took_ms = 0 if began_ms is None else max(rebalance.written_ms - began_ms, 0)
-    late_ms = max(read.read_ms - rebalance.written_ms, 0)  # 0 if the broker's clock is ahead of the recorder's clock
+    # `late_ms` is 0 if the broker's clock is ahead of the recorder's clock
+    late_ms = max(read.read_ms - rebalance.written_ms, 0)
     return read.read_at - (took_ms + late_ms) / 1000 - _CLOCK_MARGIN_S
 
 

@@ -1,12 +1,13 @@
 """Reads placements from the INFO lines of JVM members' logs, for groups whose records in `__consumer_offsets` cannot be
 read.
 
-HighAvailabilityTaskAssignor logs its whole input and output in one line. For the sticky assignors, the leader's own
-lines have clients, tasks, previous owners and the result. The leader's own lines have no lags, but the sticky assignors
-do not use lags. The sticky assignors iterate over clients and tasks in the order of Java's maps; this order is computed
-from the names of clients and tasks (the log shows the order only at level DEBUG). A rebalance is left out if its lines
-are cut off or mixed with other lines, and the reason is reported. Source: `HighAvailabilityTaskAssignor.assign`,
-`StreamsPartitionAssignor.assignTasksToClients`, `computeNewAssignment`.
+HighAvailabilityTaskAssignor logs its whole input and output in one line. For the sticky assignors, the leader's log
+lines show the clients, the tasks, the previous owners of tasks, and the result. The leader's lines have no lags, but
+the sticky assignors do not use lags. The sticky assignors iterate over clients and tasks in the order of Java's maps.
+This module computes the order of Java's maps from the names of clients and tasks, because the log shows the order only
+at level DEBUG. If a rebalance's lines are cut off or mixed with other lines, the rebalance is left out, and the reason
+is reported. Source: `HighAvailabilityTaskAssignor.assign`, `StreamsPartitionAssignor.assignTasksToClients`,
+`computeNewAssignment`.
 """
 
 import re
@@ -60,14 +61,12 @@ def placements_from_log(
     assignor: str | None = None,
     on_skipped: Callable[[str], None] | None = None,
 ) -> Iterator[Document]:
-    """Yields placement/1 documents with their output, in the order of the log, each as soon as the document is
-    complete.
+    """Yields a placement/1 document with its output for each rebalance, as soon as the document is complete.
 
     `configs`: the leader's configs under Kafka's dotted names (the log does not show them). `assignor`: the assignor of
     rebalances whose lines name no assignor, for example LegacyStickyTaskAssignor; if None, these rebalances are left
-    out. `on_skipped`: a function that is called with the line and the reason for each rebalance that is left out.
-    Raises InputError for
-    unknown configs and assignors.
+    out. `on_skipped`: a function that is called for each rebalance that is left out, with a text that has the line
+    number and the reason. Raises InputError for an unknown config or assignor.
     """
     as_configs(dict(configs or {}), "configs")
     if assignor is not None and as_assignor(assignor, "assignor") == HIGH_AVAILABILITY:
@@ -108,8 +107,8 @@ class _LogRecord:
 
 @dataclass(slots=True)
 class _LogReader:
-    """Collects rebalances by the thread that leads them. A line that begins no message may continue the last
-    message.
+    """Collects the rebalances, keyed by the thread that leads each of them. A line that does not begin a message may
+    continue the previous message.
     """
 
     configs: Document
@@ -150,7 +149,7 @@ class _LogReader:
             self._skip(record.line, str(error))
 
     def _add(self, rebalance: LoggedRebalance, record: _LogRecord) -> None:
-        """Parse the first line of a message; more lines may follow. Raises UnreadableLogLine."""
+        """Parse the first line of a message, which may have more lines. Raises UnreadableLogLine."""
         found = record.found
         match record.kind:
             case "clients":
@@ -171,8 +170,8 @@ class _LogReader:
         self._go_on(record.line, record.rest)
 
     def _go_on(self, line: int, text: str) -> None:
-        """Parse the rest of the first line of a message, or a line that may continue the message; other lines are
-        ignored.
+        """Parse the rest of a message's first line, or a line that may continue the message. A line that does not
+        continue the message is ignored.
         """
         if self.begun is None:
             return
@@ -194,8 +193,8 @@ class _LogReader:
             self._skip(line, str(error))
 
     def _decide(self, record: _LogRecord) -> Iterator[Document]:
-        """Yields the document of a line of HighAvailabilityTaskAssignor. A line of HighAvailabilityTaskAssignor has a
-        complete rebalance except for the consumers, which come from earlier lines.
+        """Yields the document of the rebalance in a line of HighAvailabilityTaskAssignor. A line of
+        HighAvailabilityTaskAssignor shows everything except the consumers, which come from earlier lines.
         """
         rebalance = LoggedRebalance(record.line, record.timestamp, record.thread)
         try:
@@ -232,9 +231,9 @@ class _LogReader:
         return rebalance
 
     def _rebalance_of(self, record: _LogRecord) -> LoggedRebalance:
-        """The rebalance of the thread that logs. If the line names no thread, the rebalance that began last is
-        returned. If no rebalance has begun, a new rebalance is returned, because a log may begin in the middle of a
-        rebalance.
+        """Returns the rebalance of the thread that wrote the log line. If the line names no thread, the rebalance that
+        began last is returned. If no rebalance has begun, a new rebalance is returned, because a log may begin in the
+        middle of a rebalance.
         """
         if record.thread in self.rebalances:
             return self.rebalances[record.thread]
@@ -243,7 +242,7 @@ class _LogReader:
         return self._open(record)
 
     def _rebalance_of_clients(self, record: _LogRecord, clients: Iterable[ProcessId]) -> LoggedRebalance | None:
-        """The open rebalance with these clients. The rebalance is not found by thread, because
+        """Returns the open rebalance with these clients. The rebalance is not found by thread, because
         HighAvailabilityTaskAssignor's logger does not always log the full name of its thread.
         """
         wanted = set(clients)

@@ -1,8 +1,8 @@
-"""One rebalance in the log of a JVM leader: parses the values in its INFO lines, and makes its placement/1 document.
+"""Parses the values in a JVM leader's INFO lines about one rebalance, and makes the rebalance's placement/1 document.
 
 The values in the lines are the `toString` output of client states, tasks, and maps of them. The values are parsed by
-field name, so that the formats of older releases can be read too: `clientTags` came with 3.2, and 2.6 had
-`prevOwnedPartitionsByConsumerId`.
+field name, so that the formats of older releases can be read too. For example, `clientTags` came with Kafka 3.2, and
+Kafka 2.6 had `prevOwnedPartitionsByConsumerId`.
 Source: `StreamsPartitionAssignor.assignTasksToClients`, `ClientState.toString`, `AbstractCollection.toString`,
 `AbstractMap.toString`.
 """
@@ -46,7 +46,7 @@ class LoggedClient:
 
 
 def read_client_states(text: str) -> dict[ProcessId, LoggedClient]:
-    """Parses client states, `{process=[activeTasks: ...], ...}`; keeps the order of the map. Raises
+    """Parses client states, `{process=[activeTasks: ...], ...}`, and keeps their order. Raises
     UnreadableLogLine.
     """
     starts = list(_CLIENT.finditer(text))
@@ -97,8 +97,8 @@ def _lags(text: str) -> dict[TaskId, int]:
 
 
 def _tags(text: str) -> dict[str, str]:
-    """Parses client tags, `a=b, c=d`. A part without `=` belongs to the value before the part, because values may
-    contain commas.
+    """Parses client tags, `a=b, c=d`. A part without `=` is the rest of the previous value, because values may contain
+    commas.
     """
     tags: dict[str, str] = {}
     last = None
@@ -175,8 +175,8 @@ class LoggedRebalance:
     previous: dict[ProcessId, dict[str, Tasks]] = field(default_factory=dict)
 
     def assignor(self, otherwise: str | None) -> str:
-        """The assignor that placed the rebalance. `otherwise`: the assignor that the caller names. Raises
-        UnreadableLogLine if neither the log nor the caller names an assignor.
+        """Returns the assignor that placed the tasks. `otherwise`: the assignor that the caller names, for a log that
+        names none. Raises UnreadableLogLine if neither the log nor the caller names an assignor.
         """
         if self.fell_back:
             return FALLBACK_PRIOR
@@ -208,8 +208,8 @@ class LoggedRebalance:
 
 
 def problem_of_decision(rebalance: LoggedRebalance, states: Mapping[ProcessId, LoggedClient]) -> dict[str, object]:
-    """The placement's input from HighAvailabilityTaskAssignor's line alone. The function also sets `rebalance.placed`.
-    Raises UnreadableLogLine.
+    """Returns the placement's input from HighAvailabilityTaskAssignor's line alone. The function sets
+    `rebalance.placed` too. Raises UnreadableLogLine.
     """
     tasks = sorted(task for client in states.values() for task in client.active)
     if len(set(tasks)) != len(tasks):
@@ -225,7 +225,9 @@ def problem_of_decision(rebalance: LoggedRebalance, states: Mapping[ProcessId, L
 
 
 def problem_of_rebalance(rebalance: LoggedRebalance) -> dict[str, object]:
-    """The placement's input from the leader's own lines, for assignors that use no lags. Raises UnreadableLogLine."""
+    """Returns the placement's input from the leader's own lines, for assignors that use no lags. Raises
+    UnreadableLogLine.
+    """
     if rebalance.stateful is None or rebalance.tasks is None:
         raise UnreadableLogLine("has no line with its tasks")
     if rebalance.nodes is not None and len(rebalance.consumers) != rebalance.nodes:
@@ -239,7 +241,7 @@ def problem_of_rebalance(rebalance: LoggedRebalance) -> dict[str, object]:
 
 
 def walk_of_tasks(tasks: Iterable[TaskId]) -> Tasks:
-    """The tasks in the order of the leader's `HashMap<TaskId, ..>`."""
+    """Returns the tasks in the order of the leader's `HashMap<TaskId, ..>`."""
     return tuple(hash_set_order(sorted(tasks), task_hash))
 
 
@@ -259,8 +261,8 @@ def _states(rebalance: LoggedRebalance) -> dict[ProcessId, LoggedClient]:
 
 
 def _walk_of_processes(consumers: Mapping[ProcessId, Sequence[str]]) -> list[ProcessId]:
-    """The processes in the order of a HashMap of processes; the leader fills this map in the order of a HashMap of
-    their members.
+    """Returns the processes in the order of the leader's HashMap of processes. The leader fills its HashMap of
+    processes in the order of another HashMap, whose keys are the processes' members.
     """
     process_of = {member: process for process, members in consumers.items() for member in members}
     members = hash_set_order(sorted(process_of), string_hash)

@@ -1,16 +1,18 @@
-"""Infers the leader's view of the cluster in a rebalance from polls before and after the rebalance and from its result.
+"""Infers the leader's view of the cluster in a rebalance, from polls before and after the rebalance and from the
+rebalance's result.
 
 Rules: the leader's view lies between the poll before the rebalance and the poll after it. Internal topics that the poll
-before the rebalance lacks were created in the rebalance, and offsets only grow between the polls. The earliest poll
-after all members had joined is tried first as the leader's view. If this project's own assignor decides differently on
-the view of the earliest poll, other views between the polls are tried. The recorder uses the first view on which its
-own result equals the leader's result, and the recorded line names the view. If no view gives the leader's result, the
-recorded line has the view of the earliest poll after all members had joined, and tells how the results differ. The
-module does no I/O except reading the clock.
+before the rebalance lacks were created in the rebalance. Offsets only grow between the polls. The earliest poll after
+all members had joined is tried first as the leader's view. If this project's assignor gives another result on the view
+of the earliest poll, other views between the polls are tried. The recorder uses the first view on which this project's
+result equals the leader's result. The recorded line names the view. If no view gives the leader's result, the recorded
+line has the view of the earliest poll after all members had joined. If no view gives the leader's result, the recorded
+line also names the first difference between the results. The module does no I/O except reading the clock.
 
-A leader uses only the sum of a task's offsets: it compares the sum with each member's sum, and the difference with
-`acceptable.recovery.lag`. So only a few offset sums per task are worth trying: the lowest and the highest possible sum,
-and the sums at which a member crosses `acceptable.recovery.lag` or is exactly caught up.
+A leader uses only the sum of a task's end offsets. The leader subtracts the offset sum that a member reports, and
+compares the difference with `acceptable.recovery.lag`. So only a few offset sums per task are worth trying. These are
+the lowest and the highest possible sum, the sums at which a member crosses `acceptable.recovery.lag`, and the sums at
+which a member is exactly caught up.
 """
 
 from __future__ import annotations
@@ -42,9 +44,9 @@ _SHARE_OF_TURNING_POINTS = 0.6
 @dataclass(frozen=True, slots=True)
 class PolledViews:
     """The views of the cluster before and after a rebalance. `since`: the views of polls after all members had joined;
-    never empty, and the last view is from after the rebalance. `before`: the view of the last poll before all members
-    had joined; None if no poll was earlier. `may_create`: True if no fact shows that internal topics existed before the
-    rebalance, so that the rebalance may have created all internal topics.
+    the last view is from after the rebalance, so `since` is never empty. `before`: the view of the last poll before all
+    members had joined; None if no poll was earlier. `may_create`: True if the rebalance may have created all internal
+    topics, because no fact shows that these topics existed before.
     """
 
     since: tuple[ClusterView, ...]
@@ -58,9 +60,9 @@ class PolledViews:
 
 @dataclass(frozen=True, slots=True)
 class LeaderView:
-    """A view, and the result of trying it as the leader's view. `description`: the name of the view; empty for the
-    first poll. `differences`: the differences between this project's result on this view and the leader's result; empty
-    if the results are equal.
+    """A view that was tried as the leader's view, and the outcome of the try. `description`: the name of the view;
+    empty for the first poll. `differences`: the differences between this project's result on this view and the leader's
+    result; empty if the results are equal.
     """
 
     view: ClusterView
@@ -118,7 +120,7 @@ def leader_view(
 
 
 def created_topics_of(view: ClusterView, after: ClusterView) -> frozenset[str]:
-    """The internal topics that the rebalance created if `view` was its leader's view."""
+    """Returns the internal topics that the rebalance created if `view` was its leader's view."""
     return frozenset(after.existing_internal_topics.keys() - view.existing_internal_topics.keys())
 
 
@@ -135,8 +137,8 @@ def _polled_views(views: PolledViews) -> Iterator[tuple[ClusterView, str]]:
 
 
 def _topic_variants(polled: ClusterView, views: PolledViews) -> Iterator[tuple[ClusterView, str]]:
-    """Yields `polled` with the internal topics that existed before the rebalance. If the topics before the rebalance
-    are not known, the function yields variants of `polled`.
+    """Yields variants of `polled`. In the first variant, the internal topics that the rebalance may have created are
+    missing. If the rebalance may have created topics, the second variant is `polled` itself.
     """
     if views.before is not None:
         created = views.after.existing_internal_topics.keys() - views.before.existing_internal_topics.keys()
@@ -157,9 +159,9 @@ def _walked(
     draw: random.Random,
     time_is_left: Callable[[], bool],
 ) -> LeaderView | None:
-    """Searches views between the polls. The function tries views at points in time, then varies the offset sums of some
-    tasks at a time, starting from the points with the fewest differences. Returns the first view without differences,
-    or None.
+    """Searches views between the polls. Returns the first view without differences, or None. The function first tries
+    the views at several points in time. The function then repeatedly changes the offset sums of a few tasks, beginning
+    at the points with the fewest differences.
     """
     if not between.is_open:
         return None
@@ -225,7 +227,7 @@ def _joined(*description: str) -> str:
 @dataclass(frozen=True, slots=True)
 class _TaskRange:
     """The range of a task's offset sum. `partitions`: the task's changelog partitions, each with its lowest and highest
-    offset; `turning_points`: the offset sums worth trying, sorted.
+    offset. `turning_points`: the sorted offset sums that are worth trying.
     """
 
     partitions: tuple[tuple[TopicPartition, int, int], ...]
@@ -234,8 +236,8 @@ class _TaskRange:
     turning_points: tuple[int, ...]
 
     def sum_in(self, view: ClusterView) -> int:
-        """The task's offset sum in this view, limited to the range. The offsets of a topic that the view lacks count as
-        0.
+        """Returns the task's offset sum in this view, clamped to the range. If the view lacks a topic, the topic's
+        offsets count as 0.
         """
         known = {**view.committed_offsets, **(view.changelog_end_offsets or {})}
         offsets = (_offset(known, partition.topic, partition.partition) for partition, _, _ in self.partitions)
@@ -257,12 +259,12 @@ class _TaskRange:
 
 
 class OffsetRange:
-    """The range of offsets that a leader can have read: for each task, an offset sum between the last poll before the
-    rebalance and a poll after it. The range has only the tasks whose offsets differ between the polls; offset sums are
-    keyed by the index of the task.
+    """The range of offsets that a leader can have read. A task's offset sum lies between the last poll before the
+    rebalance and a poll after the rebalance. The range has only the tasks whose offsets differ between the polls.
+    Offset sums are keyed by the index of the task in this range.
 
-    `before`: the view of the last poll before the rebalance; None for a range from 0. `since`: the views of the polls
-    after `before`, oldest first. The internal topics are taken from the last view of `since`.
+    `before`: the view of the last poll before the rebalance; if None, the range begins at offset 0. `since`: the views
+    of the polls after `before`, oldest first. The internal topics are taken from the last view of `since`.
     """
 
     def __init__(self, snapshot: RebalanceSnapshot, before: ClusterView | None, since: Sequence[ClusterView]) -> None:
@@ -287,16 +289,16 @@ class OffsetRange:
         return bool(self._tasks)
 
     def instants(self) -> Iterator[dict[int, int]]:
-        """Yields the offset sums of all tasks at points in time that are spread evenly between polls, because the
-        leader read all offsets at one time.
+        """Yields the offset sums of all tasks at points in time that are spread evenly between polls. The offset sums
+        of all tasks belong to one point in time, because the leader read all offsets together.
         """
         for earlier, later in pairwise(self._polls):
             for step in range(_STEPS):
                 yield {index: total + round((later[index] - total) * step / _STEPS) for index, total in earlier.items()}
 
     def changed(self, sums: Mapping[int, int], draw: random.Random) -> dict[int, int]:
-        """A copy of `sums` in which a few tasks have another random offset sum, or a sum at which a member's caught-up
-        status changes.
+        """Returns a copy of `sums` in which a few tasks have another offset sum. The new sum is random, or is a sum at
+        which a member's lag crosses a limit.
         """
         changed = dict(sums)
         if draw.random() < _SHARE_OF_SNAPS:
@@ -313,7 +315,7 @@ class OffsetRange:
         return changed
 
     def view(self, sums: Mapping[int, int]) -> ClusterView:
-        """The view of the last poll, changed to these offset sums of the tasks."""
+        """Returns the view of the last poll, changed to these offset sums of the tasks."""
         offsets: dict[TopicPartition, int] = {}
         for index, total in sums.items():
             offsets |= self._tasks[index].offsets(total)
@@ -337,7 +339,7 @@ class OffsetRange:
 
 
 def reported_sums(snapshot: RebalanceSnapshot) -> dict[TaskId, tuple[int, ...]]:
-    """The offset sums that members report for each task, including Kafka's negative sentinel values. Raises
+    """Returns the offset sums that members report for each task, including Kafka's negative sentinel values. Raises
     DecodeError.
     """
     sums: dict[TaskId, tuple[int, ...]] = {}
@@ -350,8 +352,8 @@ def reported_sums(snapshot: RebalanceSnapshot) -> dict[TaskId, tuple[int, ...]]:
 def _open(
     snapshot: RebalanceSnapshot, before: ClusterView | None, after: ClusterView
 ) -> dict[TaskId, list[tuple[TopicPartition, int, int]]]:
-    """The changelog partitions of each task, each with its lowest and highest offset. Source topics that serve as
-    changelog are included.
+    """Returns the changelog partitions of each task, each with its lowest and highest offset. The partitions include
+    those of source topics that serve as changelog.
     """
     low_ends = (before.changelog_end_offsets if before is not None else None) or {}
     low_committed = before.committed_offsets if before is not None else {}

@@ -2,16 +2,16 @@
 
 Rules:
 - A line is synced to disk before the position that covers the line is saved. After a kill, the output file may end in
-  half a line. The next run cuts the half line off and reads its record again, because no position covers that record
-  yet.
-- The position is stored in the file `<output>.position`. The position file is replaced as a whole, so a kill leaves the
-  old or the new position. The position may cover less than the output, but never more. The position's `size` is the
-  number of bytes of the output that the position covers. The next run finds lines after the position by reading the
-  output; the id of each line names the line's record.
+  half a line. The next run cuts the half line off. The next run reads the half line's record again, because no saved
+  position covers that record.
+- The position is stored in the file `<output>.position`. The position file is replaced as a whole, so after a kill it
+  has either the old or the new position. The position may cover less than the output, but never more. The position's
+  `size` is the number of bytes of the output that the position covers. The next run reads the output to find lines
+  after the position. The id of each line names the record from which the line was made.
 - The line of an interrupted generation stands before the line of the next generation. If the line of the next
-  generation is missing, the next run cuts off the line of the interrupted generation too. So a kill at any moment loses
-  no line and duplicates no line.
-- A lock on the output file keeps two recorders from writing to one file.
+  generation is missing after a kill, the next run cuts off the line of the interrupted generation too. So a kill at any
+  moment loses no line and duplicates no line.
+- A lock on the output file prevents two recorders from writing to one file.
 """
 
 import fcntl
@@ -47,7 +47,9 @@ class Position:
 
 
 def read_position(path: Path) -> Position | None:
-    """Reads a position; None if the file does not exist. Raises InputError for a file that is no position."""
+    """Reads a position file. Returns None if the file does not exist. Raises InputError if the file is not a position
+    file.
+    """
     try:
         document = json.loads(path.read_bytes())
         if document["format"] != POSITION_FORMAT:
@@ -106,8 +108,8 @@ class StandardOutput:
 
 
 class OutputFile:
-    """Writes lines to a file. `position`: the position at which the previous run stopped, including lines after its
-    last saved position; None in a first run.
+    """Writes lines to a file. `position`: the position at which the previous run stopped. `position` also covers lines
+    that the previous run wrote after it last saved a position. `position` is None in a first run.
 
     Raises InputError if the file cannot be written, or if another recorder writes to it.
     """
@@ -120,7 +122,7 @@ class OutputFile:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, FILE_MODE)
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror}", str(path)) from None
-        self._position_path = path.with_name(path.name + SUFFIX)  # `name` is not empty, because the path was opened
+        self._position_path = path.with_name(path.name + SUFFIX)  # the path was opened, so `name` is not empty
         warn_if_readable_by_others(path)
         try:
             self._lock()
@@ -140,7 +142,7 @@ class OutputFile:
             raise InputError(f"cannot be written: {error.strerror}", str(self._path)) from None
 
     def last_lines(self) -> Mapping[str, Mapping[str, object]]:
-        """The last line of each group, which the previous run may not have reported."""
+        """Returns the last line of each group. The previous run may have ended before it reported this line."""
         lines: dict[str, Mapping[str, object]] = {}
         with self._path.open("rb") as stream:
             for line in stream:
@@ -164,9 +166,7 @@ class OutputFile:
             raise InputError("another `assignor record` writes to it", str(self._path)) from None
 
     def _recovered(self) -> Position | None:
-        """The position that covers all complete lines of the file. The method cuts off an incomplete end of the
-        file.
-        """
+        """Cuts off an incomplete end of the file, and returns the position that covers all remaining lines."""
         saved = read_position(self._position_path)
         size = os.fstat(self._file).st_size
         whole = saved.size if saved is not None and saved.size <= size else 0
@@ -199,7 +199,7 @@ Output = StandardOutput | OutputFile
 
 
 def _document(line: bytes) -> Mapping[str, object]:
-    """The document of a line; an empty mapping for a line that is no valid document."""
+    """Returns the document of a line, or an empty mapping if the line is not a valid document."""
     try:
         return document_of_line(line)
     except InputError:

@@ -1,11 +1,13 @@
-"""Makes one `rebalance/1` line of one generation: its members as the leader received them, and their assignments. No
-I/O.
+"""Makes the `rebalance/1` line of one generation. The line has the generation's members as the leader received them,
+and their assignments. No I/O.
 
 Rules: members keep the order in which the broker stored them, which is the order in which the leader received them. The
-generation's record names the leader by member id. A leader of this project runs outside the application: the leader and
-its standbys are left out of the members, and the line has `led_by`. If a member carries a probing deadline, the time of
-the rebalance is the deadline minus the interval, because the leader computed the deadline as now + interval. If no
-member carries a probing deadline, the time of the rebalance is the time at which the broker wrote the record.
+leader of a generation is the member whose id the generation's record names. A leader of this project runs outside the
+application. So a leader of this project and its standbys are left out of the line's members, and the line has the field
+`led_by`. If a member carries a probing deadline, the time of the rebalance is the deadline minus
+`probing.rebalance.interval.ms`. The leader computed the deadline by adding `probing.rebalance.interval.ms` to the time
+of the rebalance. If no member carries a probing deadline, the time of the rebalance is the time at which the broker
+wrote the record.
 Source: `GroupMetadataValue`, `StreamsPartitionAssignor.assign`.
 """
 
@@ -46,7 +48,7 @@ class DecodedRebalance:
     rebalance, `members` lacks this leader and its standbys. `leader_process_id`: None if the leader is not among
     `members`.
 
-    `led_by`: the field of rebalance/1 that names another leader than Kafka Streams 4.3.1; None for a leader that may be
+    `led_by`: the leader's name in the field `led_by` of rebalance/1; None if the leader may have been Kafka Streams
     4.3.1. `probing_rebalance_at_ms`: the earliest probing deadline that a member carries; None if no member carries a
     deadline.
     """
@@ -61,7 +63,7 @@ class DecodedRebalance:
     has_future_members: bool
 
     def now_ms(self, configs: AssignmentConfigs) -> int:
-        """The time at which the leader placed the tasks, in ms since the epoch."""
+        """Returns the time at which the leader placed the tasks, in ms since the epoch."""
         if self.probing_rebalance_at_ms is None:
             return self.rebalance.written_ms
         return max(self.probing_rebalance_at_ms - configs.probing_rebalance_interval_ms, 0)
@@ -98,7 +100,7 @@ def decoded_rebalance(rebalance: ObservedRebalance) -> DecodedRebalance:
 
 
 def snapshot_of(decoded: DecodedRebalance, definition: RebalanceSnapshot) -> RebalanceSnapshot:
-    """Returns `definition` with the members of the rebalance, without a view of the cluster."""
+    """Returns `definition` with the members of the rebalance added, but without a view of the cluster."""
     members = {
         member.member_id: Member(member.subscription, member.client_id, member.group_instance_id)
         for member in decoded.members
@@ -109,8 +111,8 @@ def snapshot_of(decoded: DecodedRebalance, definition: RebalanceSnapshot) -> Reb
 def recorded_output(
     decoded: DecodedRebalance, internal_topics: Mapping[str, int], created: Iterable[str] | None
 ) -> RecordedOutput:
-    """The leader's output. `internal_topics`: each internal topic that exists after the rebalance, to its number of
-    partitions. `created`: the topics that the rebalance created; None if these topics are not known.
+    """Returns the leader's output. `internal_topics`: each internal topic that exists after the rebalance, to its
+    number of partitions. `created`: the topics that the rebalance created; None if these topics are not known.
     """
     made_ready = decoded.error_code == AssignorErrorCode.NONE
     created_topics = None
@@ -128,7 +130,9 @@ def recorded_output(
 def recorded_document(
     decoded: DecodedRebalance, snapshot: RebalanceSnapshot, output: RecordedOutput, now_ms: int, note: str
 ) -> dict[str, object]:
-    """The rebalance/1 line as a document. `snapshot`: the input of the rebalance, including the view of the cluster."""
+    """Returns the rebalance/1 line as a document. `snapshot`: the input of the rebalance, including the view of the
+    cluster.
+    """
     document = rebalance_document(
         id=decoded.rebalance.id,
         group_id=decoded.rebalance.group,
@@ -189,10 +193,11 @@ def _assigned(member: MemberMetadata) -> AssignmentInfo:
 
 
 class RebalanceSummary(NamedTuple):
-    """A summary of the moves and of the cause of the rebalance, for the progress line and for the note of the line.
+    """A summary of the rebalance's moves and cause. The progress line and the field `note` of the recorded line show
+    the summary.
 
     `moved`: the moves, for example `6 tasks move`. `why`: the cause, for example `a joined with 2 threads`. A field of
-    the summary is empty if it is not known.
+    the summary is empty if its content is not known.
     """
 
     moved: str = ""
@@ -210,7 +215,9 @@ class LineComparison:
         self._before: SeenRebalance | None = None
 
     def compare_with_last(self, document: Mapping[str, Any]) -> RebalanceSummary:
-        """Compare this line with the group's previous line. The summary is empty if this line cannot be run again."""
+        """Compare this line with the group's previous line. The summary is empty if the assignor cannot be run again on
+        this line's input.
+        """
         try:
             ran = run(document, self._load)
             now = see(PastRebalance(document["generation_id"], ran), self._before)

@@ -76,7 +76,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """The options of `assignor record`. Raises InputError for options that do not go together."""
+    """The options of `assignor record`. Raises InputError if options contradict each other."""
 
     bootstrap_server: Annotated[
         str | None, typer.Option("--bootstrap-server", metavar="HOST:PORT,...", help=_BOOTSTRAP_HELP)
@@ -115,8 +115,8 @@ class RecordOptions:
             raise InputError("is missing: where a broker of the cluster listens, as host:port", "--bootstrap-server")
 
     def following(self) -> Following:
-        """Makes the recorder. The method reads the files of the options, and opens the output, which the caller has to
-        close. Raises InputError.
+        """Makes the recorder: reads the files of the options, and opens the output. The caller has to close the output.
+        Raises InputError.
         """
         from kafka_client.settings.client_settings import client_settings
         from kafka_groups.application import topology_facts
@@ -148,7 +148,8 @@ def record(options: RecordOptions) -> None:
 
     Follows the groups and writes each rebalance as one rebalance/1 line.
 
-    Needs READ and DESCRIBE on __consumer_offsets and DESCRIBE on the application's topics; joins no group.
+    Needs READ and DESCRIBE on __consumer_offsets, and DESCRIBE on the application's topics. The recorder joins no
+    group.
     """
     if options.from_log is not None:
         _import_log(options.from_log, options)
@@ -166,8 +167,8 @@ def record(options: RecordOptions) -> None:
 
 
 async def _run(following: Following) -> None:
-    """Runs the recorder. SIGINT and SIGTERM stop the recorder after the line that is being written."""
-    # log lines of the client library would repeat the errors that this program reports itself
+    """Runs the recorder. On SIGINT or SIGTERM, the recorder finishes the line that it is writing and stops."""
+    # aiokafka's log lines would repeat the errors that this program reports itself
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     logging.getLogger("kafka_client").setLevel(logging.ERROR)
     loop = asyncio.get_running_loop()
@@ -177,8 +178,8 @@ async def _run(following: Following) -> None:
 
 
 def _import_log(log: str, options: RecordOptions) -> None:
-    """Converts a log to placement/1 lines. `log`: a file, plain or gzip, or `-` for stdin. A log has no positions to
-    continue from, so each run reads the whole log and writes the whole output.
+    """Converts a log to placement/1 lines. `log`: a file, plain or gzip, or `-` for stdin. A run cannot continue where
+    the previous run of a log stopped, so each run reads the whole log and writes the whole output.
     """
     from kafka_groups.recorder.choices import explicit_configs
     from kafka_groups.recorder.jvm_log import placements_from_log
@@ -214,7 +215,7 @@ def _lines(log: str) -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def _written(output: Path | None) -> Iterator[TextIO]:
-    """A context manager that returns a stream to the output. An output file appears only when the file is complete."""
+    """Returns a context manager for a stream to the output. An output file becomes visible only when it is complete."""
     if output is None:
         yield sys.stdout
         return
