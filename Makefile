@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
 # Tests of all kinds, on all cores; what takes longest is named at the end.
 PYTEST := $(BIN)/python -m pytest --durations=25 --durations-min=1
-# One worker more than there are cores: many tests wait for processes.
-PARALLEL := -n $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else os.cpu_count() + 1)') --dist loadfile
+# As many workers as tests/conftest.py says.
+PARALLEL := -n auto --dist loadfile
 NO_KAFKA := not kafka and not java
 BROWSERS := chromium chromium-browser google-chrome
 BROWSER_PACKAGES := chromium fonts-dejavu-core
@@ -17,6 +17,8 @@ COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
+# Parts of the setup that do not need each other run at the same time.
+MAKEFLAGS += --jobs=2
 
 .PHONY: help setup demo browser prometheus nginx screenshots test test-quick test-all simulate soak test-browser test-kafka history test-cluster lint audit format docs bench lock clean
 
@@ -26,7 +28,7 @@ help: ## this list
 # What setup.py names, anew when it has changed: a compiled module stands in for its source. Without a C compiler, pure.
 COMPILED := assignor/*/*.py assignor/*/*.pxd kafka_client/record_batches/batch_rows.p* streams_runtime/logs/partitioner.p* streams_runtime/state_stores/thread_cache.p*
 
-setup: $(VENV)/.compiled ## build .venv from the lock files (and a Java from PyPI where there is none)
+setup: $(VENV)/.compiled $(VENV)/.test-modules ## build .venv from the lock files (and a Java from PyPI where there is none)
 
 $(VENV)/.ready: requirements.lock requirements-java.lock pyproject.toml Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Python 3.11 or newer is needed; $(PYTHON) is {sys.version.split()[0]}. Name another one: make PYTHON=python3.12 …")'
@@ -43,6 +45,12 @@ $(VENV)/.ready: requirements.lock requirements-java.lock pyproject.toml Makefile
 
 $(VENV)/.compiled: $(VENV)/.ready setup.py $(wildcard $(COMPILED))
 	ASSIGNOR_COMPILE=1 $(BIN)/python setup.py --quiet build_ext --inplace --build-temp build/compiled
+	@touch $@
+
+# Compiles the test modules to bytecode, while the C compiler has another core. Otherwise each worker compiles all of them
+# in its first run. Errors in test modules are reported by the tests.
+$(VENV)/.test-modules: $(VENV)/.ready
+	-@$(BIN)/python -m pytest --collect-only --quiet > /dev/null
 	@touch $@
 
 # The tests also start Spark on the Java from PyPI, whatever Java the machine has.
