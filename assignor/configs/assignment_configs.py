@@ -1,8 +1,8 @@
 """Assignment configs under Kafka's dotted names, with Kafka's defaults and bounds.
 
 Whole numbers and lists are parsed as Kafka parses the text of a properties file. The error for an unknown key names the
-nearest known key. The error for a value out of bounds names the bounds. The keys that begin with `minimal.movement.`
-are this project's own; only MinimalMovementTaskAssignor uses these keys.
+nearest known key. The error for a value out of bounds names the bounds. `kafka.version` and the keys that begin with
+`minimal.movement.` are this project's own; only MinimalMovementTaskAssignor uses the latter.
 
 Source: `StreamsConfig` and `AssignmentConfigs` of Kafka Streams 4.3.1; `ConfigDef.parseType`, whose values are trimmed
 as `String.trim` does, `Integer.parseInt`, `Long.parseLong`.
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from assignor.configs.pins import Pin, TaskWeights, pins_document, pins_from, weights_document, weights_from
 from assignor.errors import InputError
+from assignor.kafka_versions import VERSION_WITHOUT_A_NAME, KafkaVersion, kafka_version_named
 from assignor.names.near_names import did_you_mean
 from assignor.types import JAVA_INT_MAX, JAVA_INT_MIN, JAVA_LONG_MAX, JAVA_LONG_MIN, utf16_order
 
@@ -59,6 +60,7 @@ RACK_AWARE_ASSIGNMENT_TRAFFIC_COST = "rack.aware.assignment.traffic_cost"
 RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST = "rack.aware.assignment.non_overlap_cost"
 REPLICATION_FACTOR = "replication.factor"
 WINDOW_STORE_ADDITIONAL_RETENTION_MS = "windowstore.changelog.additional.retention.ms"
+KAFKA_VERSION = "kafka.version"
 MINIMAL_MOVEMENT_TASK_WEIGHTS = "minimal.movement.task.weights"
 MINIMAL_MOVEMENT_PINS = "minimal.movement.pins"
 TOPIC_PREFIX = "topic."
@@ -84,6 +86,7 @@ KNOWN_KEYS = (
     *INTEGER_BOUNDS,
     RACK_AWARE_ASSIGNMENT_TAGS,
     RACK_AWARE_ASSIGNMENT_STRATEGY,
+    KAFKA_VERSION,
     MINIMAL_MOVEMENT_TASK_WEIGHTS,
     MINIMAL_MOVEMENT_PINS,
 )
@@ -109,6 +112,8 @@ class AssignmentConfigs:
     """The configs of all internal topics that a rebalance creates: the keys that begin with `topic.`, without this
     prefix.
     """
+    kafka_version: KafkaVersion = VERSION_WITHOUT_A_NAME
+    """The version of Kafka whose rules decide. Source: none, this project's own setting `kafka.version`."""
     minimal_movement_task_weights: TaskWeights | None = None
     minimal_movement_pins: tuple[Pin, ...] = ()
 
@@ -137,6 +142,7 @@ class AssignmentConfigs:
             replication_factor=integer(REPLICATION_FACTOR, -1) or 0,
             window_store_additional_retention_ms=integer(WINDOW_STORE_ADDITIONAL_RETENTION_MS, 86_400_000) or 0,
             topic_configs=topic_configs,
+            kafka_version=_kafka_version(values.get(KAFKA_VERSION), where),
             minimal_movement_task_weights=weights_from(
                 values.get(MINIMAL_MOVEMENT_TASK_WEIGHTS), f"{where}.{MINIMAL_MOVEMENT_TASK_WEIGHTS}"
             ),
@@ -229,6 +235,12 @@ def _strategy(value: object, where: str) -> str:
             where,
         )
     return str(value)
+
+
+def _kafka_version(value: object, where: str) -> KafkaVersion:
+    if value is None:
+        return VERSION_WITHOUT_A_NAME
+    return kafka_version_named(str(value), f"{where}.{KAFKA_VERSION}")
 
 
 def _as_config_text(key: str, value: object, where: str) -> str:

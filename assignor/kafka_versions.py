@@ -1,0 +1,81 @@
+"""The Kafka versions whose results this project equals, and all rules that differ between them.
+
+The setting `kafka.version` of a group names one of them. Everything that is not in `KafkaRules` is the same in all of
+these versions. A new version is one line in `_RULES`, with vectors of its release in `tests/vectors`.
+"""
+
+import re
+from enum import StrEnum
+from typing import NamedTuple
+
+from assignor.errors import InputError
+
+
+class KafkaRules(NamedTuple):
+    """The rules of one version.
+
+    `release`: the release whose classes computed the vectors. `rounds_active_share_up`: for StickyTaskAssignor
+    (KIP-924), whether a client has room for an active task while it has fewer active tasks than its share of all tasks,
+    rounded up; otherwise the share of each thread is rounded down, and multiplied by the client's threads.
+    `sorts_candidates_by_offset`: for streams groups (KIP-1071), whether members that report an offset for a task are
+    candidates for the task, in the order of their offsets, and candidates whose process has the task are passed over.
+    `computes_processes_if_absent`: for streams groups, whether the map of processes is filled by `computeIfAbsent`,
+    otherwise by `putIfAbsent`. `names_app_server`: whether messages name `application.server` behind the thread.
+    `upgrade_from`: the values of `upgrade.from`, oldest first.
+    """
+
+    release: str
+    rounds_active_share_up: bool
+    sorts_candidates_by_offset: bool
+    computes_processes_if_absent: bool
+    names_app_server: bool
+    upgrade_from: tuple[str, ...]
+
+
+class KafkaVersion(StrEnum):
+    """A value of the setting `kafka.version`."""
+
+    V4_3 = "4.3"
+    V4_4 = "4.4"
+
+    @property
+    def rules(self) -> KafkaRules:
+        return _RULES[self]
+
+
+_UPGRADE_FROM_4_3 = (
+    *("2.4", "2.5", "2.6", "2.7", "2.8"),
+    *("3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9"),
+    *("4.0", "4.1", "4.2"),
+)
+
+_RULES = {
+    KafkaVersion.V4_3: KafkaRules("4.3.1", False, False, False, False, _UPGRADE_FROM_4_3),
+    KafkaVersion.V4_4: KafkaRules("4.4.0", True, True, True, True, (*_UPGRADE_FROM_4_3, "4.3")),
+}
+
+VERSION_WITHOUT_A_NAME = KafkaVersion.V4_3
+"""The version of recordings and stored groups that name no version: they were made before there was a choice."""
+
+VERSION_OF_NEW_GROUPS = KafkaVersion.V4_4
+
+_RELEASE = re.compile(r"(\d+\.\d+)\.\d+\Z", re.ASCII)
+
+
+def kafka_version_named(name: str, where: str = "kafka.version") -> KafkaVersion:
+    """Returns the version of a setting such as `4.4`. Raises InputError for a version that is not known."""
+    try:
+        return KafkaVersion(name)
+    except ValueError:
+        raise InputError(f"must be one of {', '.join(KafkaVersion)}, not {name[:40]!r}", where) from None
+
+
+def version_of_release(release: str, where: str = "kafka_version") -> KafkaVersion:
+    """Returns the version of a release such as `4.4.0`: the results of all releases of a version are equal. Raises
+    InputError if the text is not a release of a known version.
+    """
+    match = _RELEASE.match(release)
+    if match is None or match[1] not in list(KafkaVersion):
+        known = " or ".join(f"{version}.x" for version in KafkaVersion)
+        raise InputError(f"must be a release {known}, not {release[:40]!r}", where)
+    return KafkaVersion(match[1])
