@@ -42,6 +42,13 @@ class JavaHashMap(MutableMapping[K, V]):
         self._keys.add(key)
         self._values[key] = value
 
+    def compute_if_absent(self, key: K, value: V) -> None:
+        """Adds the entry as `computeIfAbsent` does, unless the map has the key. The order then differs from that after
+        `put`: see `JavaHashSet.compute_if_absent`.
+        """
+        self._keys.compute_if_absent(key)
+        self._values.setdefault(key, value)
+
     def __delitem__(self, key: K) -> None:
         del self._values[key]
         self._keys.discard(key)

@@ -3,16 +3,19 @@ thread.
 
 1. An active task stays with the member that had it, up to the member's quota: the number of active tasks divided by the
    number of members, rounded up.
-2. An active task that is not placed yet goes to the least loaded member that had a standby of the task, up to this
-   member's quota.
+2. An active task that is not placed yet goes to the least loaded candidate, up to this member's quota. The candidates of
+   a task are the members that had a standby of the task. In 4.4, a member that reports an offset for the task is a
+   candidate, too, behind all members that had a standby. In 4.4, the candidates are in the order of their offsets,
+   highest first; in 4.3, they are in the order of the group's members.
 3. The remaining active tasks go to the process with the fewest tasks per member, and to the member of this process with
    the fewest tasks.
-4. Standbys go to the member that had the task active, or else to a member that had a standby of the task, up to the
-   member's quota of all copies. A standby that is still not placed goes to the process with the fewest tasks per member
-   among the processes without the task.
+4. Standbys go to the member that had the task active, or else to the least loaded candidate, up to the member's quota of
+   all copies. In 4.4, candidates whose process has the task are passed over; in 4.3, no candidate gets the standby if the
+   process of the first candidate has the task. A standby that is still not placed goes to the process with the fewest
+   tasks per member among the processes without the task.
 
-A quota is computed again whenever a member reaches the quota. The assignor ignores lags, racks and tags, and makes no
-warm-ups. The order of Java's maps and heaps is reproduced where it decides between equal members or processes. For this
+A quota is computed again whenever a member reaches the quota. The assignor ignores racks and tags, and makes no
+warm-ups. `assignor.kafka_versions` says which version has which rule. The order of Java's maps and heaps is reproduced where it decides between equal members or processes. For this
 purpose, members and processes are iterated in the order of the hashes of their ids. Differs from Kafka: if the ids of
 several members share a bucket, these members are in the order of the input. On a broker, members whose ids share a
 bucket are in the order of the broker's own map.
@@ -20,11 +23,13 @@ Source: `StickyTaskAssignor` of `org.apache.kafka.coordinator.group.streams.assi
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from assignor.errors import IllegalStateError
 from assignor.java.hash_map import JavaHashMap
 from assignor.java.priority_queue import JavaPriorityQueue
+from assignor.kafka_versions import KafkaRules
 from assignor.task_assignors.decisions import Decision, DecisionKind
 from assignor.types import Role, TaskId
 
@@ -83,12 +88,15 @@ class ProcessState:
 @dataclass(frozen=True, slots=True)
 class MemberSpec:
     """A member before the rebalance. `process_id`: a text, because the hash of the text determines the iteration order.
-    `active`, `standby`: the member's previous tasks. Source: `AssignmentMemberSpec`.
+    `active`, `standby`: the member's previous tasks. `task_offsets`: the sums of the changelog offsets up to which the
+    state of tasks is on the member's disk, as the member reports them; only 4.4 uses them. Source:
+    `AssignmentMemberSpec`.
     """
 
     process_id: str
     active: frozenset[TaskId] = frozenset()
     standby: frozenset[TaskId] = frozenset()
+    task_offsets: Mapping[TaskId, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +117,17 @@ class _PreviousMember:
     @property
     def tasks(self) -> int:
         return self.process.tasks_of[self.id]
+
+
+class _Candidate(NamedTuple):
+    """A member that may get a task back. `offset`: the offset that the member reports for the task, or 0."""
+
+    member: _PreviousMember
+    had_standby: bool
+    offset: int
+
+    def rank(self) -> tuple[bool, int]:
+        return not self.had_standby, -self.offset
 
 
 class _Quota:
@@ -133,7 +152,7 @@ class _Quota:
 
 class StreamsGroupPlacement:
     """Places all tasks of the group. `members`: the members by member id. `tasks`: the tasks of all subtopologies.
-    `stateful`: the tasks with a changelog.
+    `stateful`: the tasks with a changelog. `rules`: the rules of a version of Kafka.
     """
 
     def __init__(
@@ -142,6 +161,7 @@ class StreamsGroupPlacement:
         tasks: Sequence[TaskId],
         stateful: Sequence[TaskId],
         num_standby_replicas: int,
+        rules: KafkaRules,
     ) -> None:
         self.decisions: list[Decision] = []
         """The decisions about tasks; `consumer` of a decision is the member that gets the task."""
@@ -150,17 +170,25 @@ class StreamsGroupPlacement:
         self._replicas = num_standby_replicas
         self._active_quota = _Quota(len(tasks), len(members))
         self._quota = _Quota(len(tasks) + len(stateful) * num_standby_replicas, len(members))
+        self._passes_over_holders = rules.sorts_candidates_by_offset
         walked = list(JavaHashMap(members.items()))
-        self._processes = _processes(members, walked)
+        self._processes = _processes(members, walked, rules)
         self._had_active: dict[TaskId, _PreviousMember] = {}
-        self._had_standby: dict[TaskId, list[_PreviousMember]] = {}
+        candidates: dict[TaskId, list[_Candidate]] = {}
         for member_id in walked:
             spec = members[member_id]
             member = _PreviousMember(member_id, self._processes[spec.process_id])
             # if several members had the task active, the last of these members counts as its owner
             self._had_active.update(dict.fromkeys(spec.active, member))
             for task in spec.standby:
-                self._had_standby.setdefault(task, []).append(member)
+                candidates.setdefault(task, []).append(_Candidate(member, True, spec.task_offsets.get(task, 0)))
+            if rules.sorts_candidates_by_offset:
+                for task in spec.task_offsets.keys() - spec.standby:
+                    candidates.setdefault(task, []).append(_Candidate(member, False, spec.task_offsets[task]))
+        if rules.sorts_candidates_by_offset:
+            for of_task in candidates.values():
+                of_task.sort(key=_Candidate.rank)
+        self._candidates = {task: [each.member for each in of_task] for task, of_task in candidates.items()}
 
     def solved(self) -> dict[str, MemberAssignment]:
         """Returns the assignment of each member. Raises IllegalStateError if there are tasks and no members."""
@@ -183,7 +211,7 @@ class StreamsGroupPlacement:
                 left.append(task)
         remaining = []
         for task in left:
-            member = _least_loaded(self._had_standby.get(task, ()))
+            member = _least_loaded(self._candidates.get(task, ()))
             if member is None or not self._give_active(member, task, DecisionKind.PREVIOUS_STANDBY):
                 remaining.append(task)
         by_load = self._processes_by_load()
@@ -231,7 +259,10 @@ class StreamsGroupPlacement:
         return self._give_standby(member, task, DecisionKind.PREVIOUS_ACTIVE)
 
     def _give_to_previous_standby(self, task: TaskId) -> bool:
-        member = _least_loaded(self._had_standby.get(task, ()), without=task)
+        candidates: Sequence[_PreviousMember] = self._candidates.get(task, ())
+        if self._passes_over_holders:
+            candidates = [member for member in candidates if not member.process.has_task(task)]
+        member = _least_loaded(candidates, without=task)
         return member is not None and self._give_standby(member, task, DecisionKind.PREVIOUS_STANDBY)
 
     def _give_standby(self, member: _PreviousMember, task: TaskId, kind: DecisionKind) -> bool:
@@ -265,12 +296,20 @@ class StreamsGroupPlacement:
         self.decisions.append(Decision(kind, task, role, consumer=member))
 
 
-def _processes(members: Mapping[str, MemberSpec], walked: Iterable[str]) -> JavaHashMap[str, ProcessState]:
+def _processes(
+    members: Mapping[str, MemberSpec], walked: Sequence[str], rules: KafkaRules
+) -> JavaHashMap[str, ProcessState]:
     of_process: dict[str, list[str]] = {}
     for member in walked:
         of_process.setdefault(members[member].process_id, []).append(member)
-    states = ((process_id, ProcessState(process_id, ids)) for process_id, ids in of_process.items())
-    return JavaHashMap(states, initial_capacity=len(members))
+    states = {process_id: ProcessState(process_id, ids) for process_id, ids in of_process.items()}
+    if not rules.computes_processes_if_absent:
+        return JavaHashMap(states.items(), initial_capacity=len(members))
+    processes: JavaHashMap[str, ProcessState] = JavaHashMap(initial_capacity=len(members))
+    for member in walked:  # one call for each member, because a call may grow the table although the process is in it
+        process_id = members[member].process_id
+        processes.compute_if_absent(process_id, states[process_id])
+    return processes
 
 
 def _least_loaded(members: Sequence[_PreviousMember], without: TaskId | None = None) -> _PreviousMember | None:
