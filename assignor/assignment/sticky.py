@@ -18,8 +18,9 @@ from assignor.assignment.rack_optimization import (
 )
 from assignor.assignment.task_assignment import AssignedTask, KafkaStreamsAssignment, TaskAssignment
 from assignor.assignment.task_assignor import CustomTaskAssignor
-from assignor.java.hash_codes import process_hash, task_hash
+from assignor.java.hash_codes import int32, process_hash, task_hash
 from assignor.java.order import JavaHashSet, hash_set_order
+from assignor.task_assignors.client_queue import Client
 from assignor.task_assignors.legacy_sticky import DEFAULT_COSTS, StickyPlacement
 from assignor.task_assignors.racks.optimization import STATELESS_COSTS
 from assignor.types import Role, TaskId
@@ -41,8 +42,8 @@ class StickyTaskAssignor(CustomTaskAssignor):
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
         placing = _PublicStickyPlacement(application_state.problem, application_state.log)
-        placing.keep_previous_active(None if self._must_preserve else placing.tasks_per_thread)
-        placing.give_to_previous_standby(placing.tasks_per_thread)
+        placing.keep_previous_active(whatever_the_load=self._must_preserve)
+        placing.give_to_previous_standby()
         placing.place_remaining_active()
         if not self._must_preserve:
             placing.save_traffic_of_active_in(application_state)
@@ -66,6 +67,15 @@ class _PublicStickyPlacement(StickyPlacement):
         order = hash_set_order([client.process_id for client in self._clients], process_hash)
         ranks = {process: rank for rank, process in enumerate(order)}
         return [ranks[client.process_id] for client in self._clients]
+
+    def fair_share(self, client: Client) -> int:
+        """Returns the fair share by the rule of the group's Kafka version. In 4.4, it is the client's share of all
+        tasks, rounded up; the product wraps as a Java int.
+        """
+        if not self._problem.configs.kafka_version.rules.rounds_active_share_up:
+            return super().fair_share(client)
+        share = int32(int32(len(self._problem.tasks) * client.capacity) + self._threads - 1)
+        return share // self._threads if share >= 0 else -(-share // self._threads)  # Java rounds towards zero
 
     def _unassigned_in_set_order(self) -> list[TaskId]:
         """Returns the unassigned tasks in Kafka's order. Kafka copies the keys of a map of all tasks and removes the

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from assignor.configs.pins import Pin, TaskWeights, pins_document, pins_from, weights_document, weights_from
-from assignor.errors import InputError
+from assignor.errors import ConfigError, InputError
 from assignor.kafka_versions import VERSION_WITHOUT_A_NAME, KafkaVersion, kafka_version_named
 from assignor.names.near_names import did_you_mean
 from assignor.types import JAVA_INT_MAX, JAVA_INT_MIN, JAVA_LONG_MAX, JAVA_LONG_MIN, utf16_order
@@ -60,6 +60,8 @@ RACK_AWARE_ASSIGNMENT_TRAFFIC_COST = "rack.aware.assignment.traffic_cost"
 RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST = "rack.aware.assignment.non_overlap_cost"
 REPLICATION_FACTOR = "replication.factor"
 WINDOW_STORE_ADDITIONAL_RETENTION_MS = "windowstore.changelog.additional.retention.ms"
+APPLICATION_SERVER = "application.server"
+UPGRADE_FROM = "upgrade.from"
 KAFKA_VERSION = "kafka.version"
 MINIMAL_MOVEMENT_TASK_WEIGHTS = "minimal.movement.task.weights"
 MINIMAL_MOVEMENT_PINS = "minimal.movement.pins"
@@ -86,6 +88,8 @@ KNOWN_KEYS = (
     *INTEGER_BOUNDS,
     RACK_AWARE_ASSIGNMENT_TAGS,
     RACK_AWARE_ASSIGNMENT_STRATEGY,
+    APPLICATION_SERVER,
+    UPGRADE_FROM,
     KAFKA_VERSION,
     MINIMAL_MOVEMENT_TASK_WEIGHTS,
     MINIMAL_MOVEMENT_PINS,
@@ -112,6 +116,9 @@ class AssignmentConfigs:
     """The configs of all internal topics that a rebalance creates: the keys that begin with `topic.`, without this
     prefix.
     """
+    application_server: str = ""
+    upgrade_from: str | None = None
+    """The config of a rolling upgrade as text. `check` refuses a value that the Kafka version does not know."""
     kafka_version: KafkaVersion = VERSION_WITHOUT_A_NAME
     """The version of Kafka whose rules decide. Source: none, this project's own setting `kafka.version`."""
     minimal_movement_task_weights: TaskWeights | None = None
@@ -142,12 +149,31 @@ class AssignmentConfigs:
             replication_factor=integer(REPLICATION_FACTOR, -1) or 0,
             window_store_additional_retention_ms=integer(WINDOW_STORE_ADDITIONAL_RETENTION_MS, 86_400_000) or 0,
             topic_configs=topic_configs,
+            application_server=_text_or_none(APPLICATION_SERVER, values, where) or "",
+            upgrade_from=_text_or_none(UPGRADE_FROM, values, where),
             kafka_version=_kafka_version(values.get(KAFKA_VERSION), where),
             minimal_movement_task_weights=weights_from(
                 values.get(MINIMAL_MOVEMENT_TASK_WEIGHTS), f"{where}.{MINIMAL_MOVEMENT_TASK_WEIGHTS}"
             ),
             minimal_movement_pins=pins_from(values.get(MINIMAL_MOVEMENT_PINS), f"{where}.{MINIMAL_MOVEMENT_PINS}"),
         )
+
+    def check(self) -> None:
+        """Raises ConfigError for a value that Kafka's leader refuses when it is configured."""
+        known = self.kafka_version.rules.upgrade_from
+        if self.upgrade_from is not None and self.upgrade_from not in known:
+            raise ConfigError(
+                f"Invalid value {self.upgrade_from} for configuration {UPGRADE_FROM}: String must be one of: "
+                f"null, {', '.join(known)}"
+            )
+
+    @property
+    def log_prefix(self) -> str:
+        """The prefix of some of Kafka's messages. In Kafka, the prefix contains the leader's `client.id`; a leader of
+        this project has no `client.id`.
+        """
+        names_server = self.application_server and self.kafka_version.rules.names_app_server
+        return "stream-thread [] " + (f"app-server [{self.application_server}] " if names_server else "")
 
     @property
     def rack_aware(self) -> bool:
@@ -173,6 +199,12 @@ def dotted_configs(configs: AssignmentConfigs) -> dict[str, object]:
         dotted[RACK_AWARE_ASSIGNMENT_TRAFFIC_COST] = configs.rack_aware_traffic_cost
     if configs.rack_aware_non_overlap_cost is not None:
         dotted[RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST] = configs.rack_aware_non_overlap_cost
+    if configs.kafka_version is not VERSION_WITHOUT_A_NAME:
+        dotted[KAFKA_VERSION] = str(configs.kafka_version)
+    if configs.application_server:
+        dotted[APPLICATION_SERVER] = configs.application_server
+    if configs.upgrade_from is not None:
+        dotted[UPGRADE_FROM] = configs.upgrade_from
     if configs.minimal_movement_task_weights is not None:
         dotted[MINIMAL_MOVEMENT_TASK_WEIGHTS] = weights_document(configs.minimal_movement_task_weights)
     if configs.minimal_movement_pins:
@@ -235,6 +267,11 @@ def _strategy(value: object, where: str) -> str:
             where,
         )
     return str(value)
+
+
+def _text_or_none(key: str, values: Mapping[str, object], where: str) -> str | None:
+    value = values.get(key)
+    return None if value is None else _as_config_text(key, value, where)
 
 
 def _kafka_version(value: object, where: str) -> KafkaVersion:

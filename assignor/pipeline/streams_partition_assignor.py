@@ -183,6 +183,7 @@ def _collected_afterwards() -> Iterator[None]:
 def _assign(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor | None) -> RebalanceResult:
     effects = _Effects()
     try:
+        snapshot.configs.check()
         group = gather_members(snapshot)
         if group.shutdown_requested:
             return _error_result(snapshot, group, AssignorErrorCode.SHUTDOWN_REQUESTED, effects)

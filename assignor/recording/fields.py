@@ -10,11 +10,13 @@ import binascii
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from assignor.configs import AssignmentConfigs
 from assignor.configs.strict_json import strict_json
 from assignor.errors import InputError
+from assignor.kafka_versions import version_of_release
 from assignor.names.near_names import near_name
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, ProcessId, TaskId
@@ -265,6 +267,24 @@ def as_assignor(value: object, where: str) -> str:
             f"must be one of {', '.join(KNOWN_ASSIGNORS)}, or your own class as module:Class, not {name[:80]!r}", where
         )
     return name
+
+
+RECORDING_FIELDS = ("kafka_version", "same_in")
+"""Optional fields of a line of every format. `kafka_version`: the release of Kafka whose rules the leader followed, for
+example 4.4.0. `same_in`: the releases that have the same output; the field is for people, and is ignored.
+"""
+
+
+def as_release(value: object, where: str) -> str:
+    """Reads `kafka_version`. Raises InputError for a release that no known version has."""
+    release = as_text(value, where)
+    version_of_release(release, where)
+    return release
+
+
+def configs_of_release(configs: AssignmentConfigs, release: str | None) -> AssignmentConfigs:
+    """Returns the configs with the version of `release`. If the line names no release, the configs stay as they are."""
+    return configs if release is None else replace(configs, kafka_version=version_of_release(release))
 
 
 def as_configs(value: object, where: str) -> AssignmentConfigs:

@@ -7,6 +7,7 @@ from assignor.clients.client_state import TaskLags
 from assignor.configs import RACK_AWARE_ASSIGNMENT_STRATEGY
 from assignor.errors import InputError
 from assignor.recording.fields import (
+    RECORDING_FIELDS,
     Fields,
     as_assignor,
     as_boolean,
@@ -16,9 +17,11 @@ from assignor.recording.fields import (
     as_long,
     as_object,
     as_process_id,
+    as_release,
     as_task_id,
     as_text,
     by_name,
+    configs_of_release,
     each_of,
     list_items,
     object_entries,
@@ -34,12 +37,15 @@ _RACK_FIELDS = ("task_partitions", "changelog_partitions", "partition_racks")
 
 @dataclass(frozen=True, slots=True)
 class RecordedPlacement:
-    """A line of placement/1. `output`: the recorded placement; None if the line has no output."""
+    """A line of placement/1. `output`: the recorded placement; None if the line has no output. `kafka_version`: as in
+    `RecordedRebalance`.
+    """
 
     id: str
     assignor: str
     problem: PlacementProblem
     output: Placement | None = None
+    kafka_version: str | None = None
 
 
 def parse_recorded_placement(document: Mapping[str, object]) -> RecordedPlacement:
@@ -50,12 +56,13 @@ def parse_recorded_placement(document: Mapping[str, object]) -> RecordedPlacemen
         document,
         "",
         ("format", "id", "assignor", "configs", "tasks", "stateful", "clients"),
-        (*_RACK_FIELDS, "meta", "output"),
+        (*_RACK_FIELDS, "meta", "output", *RECORDING_FIELDS),
     )
     fields.read("format", lambda value, where: as_choice(value, where, (PLACEMENT_FORMAT,)))
     fields.read_or_none("meta", as_object)
     assignor = fields.read("assignor", as_assignor)
-    configs = fields.read("configs", as_configs)
+    release = fields.read_or_none("kafka_version", as_release)
+    configs = configs_of_release(fields.read("configs", as_configs), release)
     tasks = fields.read("tasks", _as_tasks)
     stateful_tasks = fields.read("stateful", _as_tasks)
     unknown = set(stateful_tasks).difference(tasks)
@@ -65,7 +72,7 @@ def parse_recorded_placement(document: Mapping[str, object]) -> RecordedPlacemen
     _check_one_topology(tasks, clients)
     racks = _rack_information(fields, configs.rack_aware, tasks, stateful_tasks)
     problem = PlacementProblem(configs, tasks, stateful_tasks, clients, racks)
-    return RecordedPlacement(fields.text("id"), assignor, problem, fields.read_or_none("output", _as_output))
+    return RecordedPlacement(fields.text("id"), assignor, problem, fields.read_or_none("output", _as_output), release)
 
 
 def _check_one_topology(tasks: Iterable[TaskId], clients: Mapping[ProcessId, PlacementClient]) -> None:

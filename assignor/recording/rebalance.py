@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from assignor.errors import InputError
 from assignor.pipeline.snapshot import Member, RebalanceSnapshot
 from assignor.recording.fields import (
+    RECORDING_FIELDS,
     Fields,
     as_assignor,
     as_boolean,
@@ -20,8 +21,10 @@ from assignor.recording.fields import (
     as_offsets,
     as_partitions,
     as_process_id,
+    as_release,
     as_text,
     by_name,
+    configs_of_release,
     each_of,
 )
 from assignor.recording.topology_fields import as_topic_configs, as_topology
@@ -58,8 +61,9 @@ class RecordedOutput:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRebalance:
-    """A line of rebalance/1. `led_by`: the software of the leader if it was not Kafka Streams 4.3.1. The `output` of
-    other software can differ from the output of 4.3.1.
+    """A line of rebalance/1. `led_by`: the software of the leader if it was not Kafka Streams. The `output` of other
+    software can differ from the output of Kafka. `kafka_version`: the release of Kafka whose rules the leader followed;
+    None if the line names no release.
 
     `interrupted`: True if the generation began but never got an assignment. An interrupted rebalance has no output, and
     its input is the input of the next generation.
@@ -75,6 +79,7 @@ class RecordedRebalance:
     led_by: str | None = None
     note: str | None = None
     interrupted: bool = False
+    kafka_version: str | None = None
 
 
 def parse_recorded_rebalance(document: Mapping[str, object]) -> RecordedRebalance:
@@ -85,24 +90,28 @@ def parse_recorded_rebalance(document: Mapping[str, object]) -> RecordedRebalanc
         document,
         "",
         ("format", "id", "group_id", "generation_id", "now_ms", "source", "input"),
-        ("output", "led_by", "note", "interrupted"),
+        ("output", "led_by", "note", "interrupted", *RECORDING_FIELDS),
     )
     fields.read("format", lambda value, where: as_choice(value, where, (REBALANCE_FORMAT,)))
     output = fields.read_or_none("output", _as_output)
     interrupted = fields.read_or_none("interrupted", as_boolean) or False
     if interrupted and output is not None:
         raise InputError("is there, although the generation was interrupted before it got one", "output")
+    release = fields.read_or_none("kafka_version", as_release)
+    snapshot = fields.read("input", parse_rebalance_input)
+    snapshot = replace(snapshot, configs=configs_of_release(snapshot.configs, release))
     return RecordedRebalance(
         id=fields.text("id"),
         group_id=fields.text("group_id"),
         generation_id=fields.read("generation_id", as_int32),
         now_ms=fields.read("now_ms", as_offset),
         source=fields.read("source", lambda value, where: as_choice(value, where, SOURCES)),
-        snapshot=_with_refusal(fields.read("input", parse_rebalance_input), output),
+        snapshot=_with_refusal(snapshot, output),
         output=output,
         led_by=fields.text_or_none("led_by"),
         note=fields.text_or_none("note"),
         interrupted=interrupted,
+        kafka_version=release,
     )
 
 

@@ -42,12 +42,15 @@ def rebalance_document(
     snapshot: RebalanceSnapshot,
     result: RebalanceResult | None = None,
     explanations: Sequence[Mapping[str, object]] = (),
+    kafka_version: str | None = None,
 ) -> dict[str, object]:
     """Returns one recorded rebalance as JSON data. `explanations`: the results of `explain.explanation_document`, which
-    become a part of `output`.
+    become a part of `output`. `kafka_version`: the release of the leader; if None, the release with which this project
+    compared the version of the group.
     """
     document: dict[str, object] = {
         "format": REBALANCE_FORMAT,
+        "kafka_version": kafka_version or snapshot.configs.kafka_version.rules.release,
         "id": id,
         "group_id": group_id,
         "generation_id": generation_id,

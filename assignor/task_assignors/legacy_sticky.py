@@ -58,10 +58,8 @@ class StickyPlacement:
             raise IllegalStateError("`totalCapacity` should never be zero.")
         if any(client.capacity <= 0 for client in self._clients):
             raise IllegalStateError("Capacity of this ClientState must be greater than 0.")
-        self.tasks_per_thread = len(problem.tasks) // capacity
-        """The number of tasks per thread, rounded down. A client's fair share is `tasks_per_thread` times its number of
-        threads.
-        """
+        self._threads = capacity
+        self._fair_shares = [self.fair_share(client) for client in self._clients]
         self._pairs = TaskPairs(len(self._clients))
         self._by_room = ClientQueue(self._clients, self._ranks())
         self._standby_candidates = StandbyCandidates(self._clients)
@@ -77,6 +75,15 @@ class StickyPlacement:
         lowest rank is chosen.
         """
         return range(len(self._clients))
+
+    def fair_share(self, client: Client) -> int:
+        """Returns the number of active tasks up to which the client keeps previous tasks: the number of tasks per
+        thread, rounded down, times the client's number of threads.
+        """
+        return client.capacity * (len(self._problem.tasks) // self._threads)
+
+    def _has_room(self, client: Client) -> bool:
+        return len(client.active) < self._fair_shares[client.number]
 
     def _map_previous(self) -> None:
         """Maps tasks to their previous owners and standbys. If two clients claim a task as active, the later client
@@ -94,23 +101,23 @@ class StickyPlacement:
             for task, process_ids in standby.items()
         }
 
-    def keep_previous_active(self, tasks_per_thread: int | None) -> None:
-        """Keeps each task on the client that ran it, as long as the client has fewer than `tasks_per_thread` active
-        tasks per thread. If `tasks_per_thread` is None, every task stays on the client that ran it.
+    def keep_previous_active(self, whatever_the_load: bool = False) -> None:
+        """Keeps each task on the client that ran it, as long as the client has fewer active tasks than its fair share.
+        If `whatever_the_load` is True, every task stays on the client that ran it.
         """
         for task, client in self._previous_active.items():
-            if task in self._unassigned and (tasks_per_thread is None or _has_quota(client, tasks_per_thread)):
+            if task in self._unassigned and (whatever_the_load or self._has_room(client)):
                 self._assign_active(task, client, DecisionKind.PREVIOUS_ACTIVE)
 
-    def give_to_previous_standby(self, tasks_per_thread: int) -> None:
-        """Gives each unassigned task to the first client that had a standby of it and has fewer than `tasks_per_thread`
-        active tasks per thread.
+    def give_to_previous_standby(self) -> None:
+        """Gives each unassigned task to the first client that had a standby of it and has fewer active tasks than its
+        fair share.
         """
         if not self._previous_standby:
             return
         for task in self._unassigned_in_set_order():
             for client in map(self._by_process.__getitem__, self._previous_standby.get(task, ())):
-                if _has_quota(client, tasks_per_thread):
+                if self._has_room(client):
                     self._assign_active(task, client, DecisionKind.PREVIOUS_STANDBY)
                     break
 
@@ -286,10 +293,6 @@ class StickyPlacement:
         return client.room == EMPTY or self._pairs.has_new_pair(task, client.number)
 
 
-def _has_quota(client: Client, tasks_per_thread: int) -> bool:
-    return len(client.active) < client.capacity * tasks_per_thread
-
-
 def _decision(kind: DecisionKind, task: TaskId, role: Role, client: Client, passed_over: Client | None) -> Decision:
     return Decision(kind, task, role, client.process_id, passed_over.process_id if passed_over is not None else None)
 
@@ -311,8 +314,8 @@ class LegacyStickyTaskAssignor:
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
         placement = StickyPlacement(problem, log)
-        placement.keep_previous_active(placement.tasks_per_thread)
-        placement.give_to_previous_standby(placement.tasks_per_thread)
+        placement.keep_previous_active()
+        placement.give_to_previous_standby()
         placement.place_remaining_active()
         placement.save_traffic_of_active()
         placement.assign_standbys()
@@ -332,8 +335,8 @@ class FallbackPriorTaskAssignor:
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
         placement = StickyPlacement(problem, log)
-        placement.keep_previous_active(tasks_per_thread=None)
-        placement.give_to_previous_standby(placement.tasks_per_thread)
+        placement.keep_previous_active(whatever_the_load=True)
+        placement.give_to_previous_standby()
         placement.place_remaining_active()
         placement.assign_standbys()
         return placement.result(probing_rebalance_needed=True)

@@ -220,12 +220,6 @@ def _could_not_create(topic: str, call: str, refusal: str | None) -> StreamsErro
     return error
 
 
-_LOG_PREFIX = "stream-thread [] "
-"""The prefix of some of Kafka's messages. In Kafka, the prefix contains the leader's `client.id`; a leader of this
-project has no `client.id`.
-"""
-
-
 @dataclass(frozen=True, slots=True)
 class RepartitionTopics:
     """The result of step 1. `cluster`: the cluster with the repartition topics added. `ready`: the partition counts of
@@ -253,7 +247,7 @@ def prepare_repartition_topics(
     if not topics:
         return RepartitionTopics(cluster)
     for group in topology.copartition_groups:
-        topics |= enforce_copartitioning(group, topics, cluster)
+        topics |= enforce_copartitioning(group, topics, cluster, configs.log_prefix)
     ready = make_ready(topics, catalog, configs)
     # Kafka adds partitions to the metadata of a known topic, but removes no partition
     counts = {name: max(partitions, cluster.partition_count(name) or 0) for name, partitions in ready.ready.items()}
@@ -332,48 +326,49 @@ def _largest_known_count(
 
 
 def enforce_copartitioning(
-    group: Sequence[str], repartition_topics: Mapping[str, InternalTopic], cluster: Cluster
+    group: Sequence[str], repartition_topics: Mapping[str, InternalTopic], cluster: Cluster, log_prefix: str
 ) -> dict[str, InternalTopic]:
-    """Returns the repartition topics of `group` with the partition count of the group.
+    """Returns the repartition topics of `group` with the partition count of the group. `log_prefix`: the prefix of
+    messages.
 
     Raises TopologyError if the partition counts of other topics in the group differ, or if fixed counts differ. Raises
     IllegalStateError for a topic that is neither a repartition topic nor in the cluster.
     """
     walk = hash_set_order(group, string_hash)
     inside = [repartition_topics[topic] for topic in walk if topic in repartition_topics]
-    outside = {topic: _partition_count(topic, cluster) for topic in walk if topic not in repartition_topics}
+    outside = {topic: _partition_count(topic, cluster, log_prefix) for topic in walk if topic not in repartition_topics}
     if not inside and not outside:
         return {}
-    partitions = _same_partitions(outside) if outside else _partitions_among_repartition_topics(inside)
+    partitions = _same_partitions(outside, log_prefix) if outside else _partitions_among(inside, log_prefix)
     coerced = {topic.name: topic.with_partitions(partitions) for topic in inside}
     for topic in coerced.values():
         if topic.partitions != partitions:
             raise TopologyError(
-                f"Invalid topology: {_LOG_PREFIX}Number of partitions [{topic.partitions}] of repartition topic "
+                f"Invalid topology: {log_prefix}Number of partitions [{topic.partitions}] of repartition topic "
                 f"[{topic.name}] doesn't match number of partitions [{partitions}] of the source topic."
             )
     return coerced
 
 
-def _partition_count(topic: str, cluster: Cluster) -> int:
+def _partition_count(topic: str, cluster: Cluster, log_prefix: str) -> int:
     count = cluster.partition_count(topic)
     if count is None:
-        raise IllegalStateError(f"{_LOG_PREFIX}Topic not found: {topic}")
+        raise IllegalStateError(f"{log_prefix}Topic not found: {topic}")
     return count
 
 
-def _same_partitions(outside: Mapping[str, int]) -> int:
+def _same_partitions(outside: Mapping[str, int], log_prefix: str) -> int:
     if len(set(outside.values())) > 1:
-        raise TopologyError(f"Invalid topology: {_LOG_PREFIX}Topics not co-partitioned: [{_as_text(outside)}]")
+        raise TopologyError(f"Invalid topology: {log_prefix}Topics not co-partitioned: [{_as_text(outside)}]")
     return next(iter(outside.values()))
 
 
-def _partitions_among_repartition_topics(inside: Sequence[InternalTopic]) -> int:
+def _partitions_among(inside: Sequence[InternalTopic], log_prefix: str) -> int:
     counts = {topic.name: topic.partitions for topic in inside if topic.partitions is not None}
     fixed = {topic.name: topic.partitions for topic in inside if topic.fixed_partitions}
     if len(set(fixed.values())) > 1:
         raise TopologyError(
-            f"Invalid topology: {_LOG_PREFIX}Following topics do not have the same number of partitions: "
+            f"Invalid topology: {log_prefix}Following topics do not have the same number of partitions: "
             f"[{_as_text(counts)}]"
         )
     for partitions in fixed.values():
@@ -381,7 +376,7 @@ def _partitions_among_repartition_topics(inside: Sequence[InternalTopic]) -> int
             return partitions
     if not counts:
         names = ", ".join(topic.name for topic in inside)
-        raise IllegalStateError(f"{_LOG_PREFIX}Could not validate the copartitioning of topics: [{names}]")
+        raise IllegalStateError(f"{log_prefix}Could not validate the copartitioning of topics: [{names}]")
     return max(counts.values())
 
 

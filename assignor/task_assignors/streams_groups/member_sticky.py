@@ -3,19 +3,20 @@ thread.
 
 1. An active task stays with the member that had it, up to the member's quota: the number of active tasks divided by the
    number of members, rounded up.
-2. An active task that is not placed yet goes to the least loaded candidate, up to this member's quota. The candidates of
-   a task are the members that had a standby of the task. In 4.4, a member that reports an offset for the task is a
-   candidate, too, behind all members that had a standby. In 4.4, the candidates are in the order of their offsets,
-   highest first; in 4.3, they are in the order of the group's members.
+2. An active task that is not placed yet goes to the least loaded candidate, up to this member's quota.
 3. The remaining active tasks go to the process with the fewest tasks per member, and to the member of this process with
    the fewest tasks.
-4. Standbys go to the member that had the task active, or else to the least loaded candidate, up to the member's quota of
-   all copies. In 4.4, candidates whose process has the task are passed over; in 4.3, no candidate gets the standby if the
-   process of the first candidate has the task. A standby that is still not placed goes to the process with the fewest
-   tasks per member among the processes without the task.
+4. Standbys go to the member that had the task active, or else to the least loaded candidate, up to the member's quota
+   of all copies. A standby that is still not placed goes to the process with the fewest tasks per member among the
+   processes without the task.
+
+The candidates of a task are the members that had a standby of the task. Kafka 4.4 has two more rules. A member that
+reports an offset for the task is a candidate as well, after all members that had a standby; and candidates with higher
+offsets come first. A candidate whose process has the task is passed over in step 4; up to 4.3, no candidate gets the
+standby if the process of the first candidate has the task. `assignor.kafka_versions` says which version has which rule.
 
 A quota is computed again whenever a member reaches the quota. The assignor ignores racks and tags, and makes no
-warm-ups. `assignor.kafka_versions` says which version has which rule. The order of Java's maps and heaps is reproduced where it decides between equal members or processes. For this
+warm-ups. The order of Java's maps and heaps is reproduced where it decides between equal members or processes. For this
 purpose, members and processes are iterated in the order of the hashes of their ids. Differs from Kafka: if the ids of
 several members share a bucket, these members are in the order of the input. On a broker, members whose ids share a
 bucket are in the order of the broker's own map.
