@@ -42,6 +42,13 @@ class KafkaVersion(StrEnum):
     def rules(self) -> KafkaRules:
         return _RULES[self]
 
+    def release(self, recorded: str | None = None) -> str:
+        """Returns `recorded` if it is a release of this version, otherwise the release whose classes computed the
+        vectors.
+        """
+        of_this_version = recorded is not None and version_of_release(recorded) is self
+        return recorded if recorded is not None and of_this_version else self.rules.release
+
 
 _UPGRADE_FROM_4_3 = (
     *("2.4", "2.5", "2.6", "2.7", "2.8"),

@@ -4,11 +4,12 @@ Replay, what-if, forecast and sweep all use this module, so that their results c
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from assignor.errors import InputError, KafkaError, OwnAssignorFailed
 from assignor.explain import Explanation, explain_placement, explain_rebalance
+from assignor.kafka_versions import KafkaVersion
 from assignor.pipeline import assign
 from assignor.pipeline.snapshot import RebalanceResult
 from assignor.recording import (
@@ -139,6 +140,17 @@ def parse_recorded(document: Mapping[str, object]) -> RecordedRebalance | Record
         return parse_recorded_placement(document)
     shown = repr(kind[:80]) if isinstance(kind, str) else type(kind).__name__
     raise InputError(f"must be {REBALANCE_FORMAT} or {PLACEMENT_FORMAT}, not {shown}", "format")
+
+
+def with_kafka_version(
+    recorded: RecordedRebalance | RecordedPlacement, version: KafkaVersion
+) -> RecordedRebalance | RecordedPlacement:
+    """Returns the line with the rules of another Kafka version. The recorded output stays as it is."""
+    if isinstance(recorded, RecordedRebalance):
+        configs = replace(recorded.snapshot.configs, kafka_version=version)
+        return replace(recorded, snapshot=replace(recorded.snapshot, configs=configs))
+    configs = replace(recorded.problem.configs, kafka_version=version)
+    return replace(recorded, problem=replace(recorded.problem, configs=configs))
 
 
 def run_recorded(recorded: RecordedRebalance | RecordedPlacement, load_own: LoadOwn | None = None) -> Rerun:

@@ -4,6 +4,7 @@ Source: `StreamsConfig`, `AssignmentConfigs` (KIP-924).
 """
 
 from assignor.configs.assignment_configs import INTEGER_BOUNDS as INTEGER_BOUNDS
+from assignor.configs.assignment_configs import KAFKA_VERSION as KAFKA_VERSION
 from assignor.configs.assignment_configs import KNOWN_KEYS as KNOWN_KEYS
 from assignor.configs.assignment_configs import NUM_STANDBY_REPLICAS as NUM_STANDBY_REPLICAS
 from assignor.configs.assignment_configs import RACK_AWARE_ASSIGNMENT_STRATEGY as RACK_AWARE_ASSIGNMENT_STRATEGY

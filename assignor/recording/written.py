@@ -45,12 +45,12 @@ def rebalance_document(
     kafka_version: str | None = None,
 ) -> dict[str, object]:
     """Returns one recorded rebalance as JSON data. `explanations`: the results of `explain.explanation_document`, which
-    become a part of `output`. `kafka_version`: the release of the leader; if None, the release with which this project
-    compared the version of the group.
+    become a part of `output`. `kafka_version`: the release of the leader. If it is None, or a release of another
+    version than that of the snapshot, the document has the release with which this project compared the version.
     """
     document: dict[str, object] = {
         "format": REBALANCE_FORMAT,
-        "kafka_version": kafka_version or snapshot.configs.kafka_version.rules.release,
+        "kafka_version": snapshot.configs.kafka_version.release(kafka_version),
         "id": id,
         "group_id": group_id,
         "generation_id": generation_id,

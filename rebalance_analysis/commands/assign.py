@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from assignor.errors import AssignorFault, InputError, NotBuiltYet
+from assignor.kafka_versions import KafkaVersion, kafka_version_named
 from assignor.names.short_names import short_members
 from assignor.pipeline.snapshot import RebalanceResult
 from assignor.protocol.assignment_info import decode_assignment_info
@@ -22,11 +23,18 @@ from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, show
 from assignor_cli.tables import View, fitted
 from operating_system.whole_files import input_errors, whole_file
-from rebalance_analysis.commands.shared_options import read_with_bar
+from rebalance_analysis.commands.shared_options import KafkaVersionOption, read_with_bar
 from rebalance_analysis.reading.lines import Line
 from rebalance_analysis.reading.own_assignors import load_own_assignor
 from rebalance_analysis.reading.sources import shown
-from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance, run
+from rebalance_analysis.rerun import (
+    Rerun,
+    RerunPlacement,
+    RerunRebalance,
+    parse_recorded,
+    run_recorded,
+    with_kafka_version,
+)
 
 _DIFFERENCES_SHOWN = 10
 
@@ -42,6 +50,7 @@ class AssignOptions:
     check: Annotated[
         bool, typer.Option("--check", help="Compare with the recorded output; exit 1 on any difference.")
     ] = False
+    kafka_version: KafkaVersionOption = None
     format: Annotated[
         Format | None,
         typer.Option("--format", "-o", help="text, wide, json or yaml. Default: json for results, text for --check."),
@@ -55,9 +64,11 @@ def assign_files(options: AssignOptions) -> None:
     An unusable input line is reported as file:line. The command then runs the next line, and ends with exit code 2.
     """
     tally, set_aside = Tally(), LinesSetAside()
+    asked = options.kafka_version
+    version = None if asked is None else kafka_version_named(asked, "--kafka-version")
     with _results_written(options) as write:
         for line in read_with_bar(options.files):
-            ran = _run(line, tally, set_aside, compares=options.check)
+            ran = _run(line, tally, set_aside, version, compares=options.check)
             if ran is not None:
                 write(ran)
     if options.check:
@@ -69,11 +80,18 @@ def assign_files(options: AssignOptions) -> None:
         leave(EXIT_NO)
 
 
-def _run(line: Line, tally: Tally, set_aside: LinesSetAside, *, compares: bool) -> Rerun | None:
-    """Runs one input line. If the line cannot be run, reports and counts the line, and returns None."""
+def _run(
+    line: Line, tally: Tally, set_aside: LinesSetAside, version: KafkaVersion | None, *, compares: bool
+) -> Rerun | None:
+    """Runs one input line, by the rules of `version` if it is not None. If the line cannot be run, reports and counts
+    the line, and returns None.
+    """
     tally.total += 1
     try:
-        ran = run(line.usable_document(), load_own_assignor)
+        recorded = parse_recorded(line.usable_document())
+        if version is not None:
+            recorded = with_kafka_version(recorded, version)
+        ran = run_recorded(recorded, load_own_assignor)
         if compares:
             tally.compare(line.where, ran)
     except NotBuiltYet as error:

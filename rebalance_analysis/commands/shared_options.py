@@ -13,7 +13,9 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
+from assignor.configs import KAFKA_VERSION
 from assignor.errors import AssignorFault, InputError
+from assignor.kafka_versions import kafka_version_named
 from assignor.recording import document_of_line
 from assignor.recording.fields import as_assignor, as_configs, as_object, as_partitions
 from assignor.recording.topology_fields import as_topology
@@ -108,6 +110,12 @@ def usable(lines: Iterable[Line], use: Callable[[Line], Value], set_aside: Lines
             yield found
 
 
+KafkaVersionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--kafka-version", metavar="V", help="Follow the rules of Kafka 4.3 or 4.4, in place of the recorded version."
+    ),
+]
 _ASSIGNOR_AS_CONFIG = "assignor"
 """`--set assignor=NAME` means `--assignor NAME`, although a recording keeps the assignor outside its configs."""
 
@@ -158,6 +166,7 @@ def changes_from_options(
             help="Lag in records: 0_3=5000, P/0_3=5000 for instance P, *=0 for all tasks; may be repeated.",
         ),
     ] = None,
+    kafka_version: KafkaVersionOption = None,
 ) -> Changes:
     """Makes the `Changes` that the options describe. Without options, the result is `Changes()`. Reads the file named
     by `topology`.
@@ -171,6 +180,10 @@ def changes_from_options(
         raise InputError(f"names another assignor than --assignor {assignor}", f"--set {_ASSIGNOR_AS_CONFIG}")
     assignor = assignor or also_set
     configs: dict[str, object] = {**pairs}
+    if kafka_version is not None:
+        if configs.get(KAFKA_VERSION, kafka_version) != kafka_version:
+            raise InputError(f"is another version than --kafka-version {kafka_version}", f"--set {KAFKA_VERSION}")
+        configs[KAFKA_VERSION] = str(kafka_version_named(kafka_version, "--kafka-version"))
     as_configs(configs, "--set")
     for process in remove or ():
         if not process or process == EVERY_PROCESS:

@@ -115,6 +115,7 @@ def changed_document(recorded: RecordedRebalance | RecordedPlacement, changes: C
         now_ms=recorded.now_ms,
         source="generated",
         snapshot=recorded.snapshot,
+        kafka_version=recorded.kafka_version,
     )
     asked = changes_document(changes)
     if "topology" in asked:
@@ -126,6 +127,7 @@ def _placement(recorded: RecordedPlacement) -> dict[str, object]:
     problem = recorded.problem
     document: dict[str, object] = {
         "format": PLACEMENT_FORMAT,
+        "kafka_version": problem.configs.kafka_version.release(recorded.kafka_version),
         "id": recorded.id,
         "assignor": recorded.assignor,
         "configs": dotted_configs(problem.configs),

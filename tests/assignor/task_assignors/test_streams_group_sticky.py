@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from assignor.errors import IllegalStateError, InputError
+from assignor.kafka_versions import KafkaVersion
 from assignor.pipeline import assign
 from assignor.recording.rebalance import parse_recorded_rebalance
 from assignor.task_assignors.base import PlacementClient
@@ -33,7 +34,7 @@ def test_should_place_every_task_with_the_member_that_kafka_chose() -> None:
 
 def test_should_refuse_tasks_that_no_member_can_get() -> None:
     with pytest.raises(IllegalStateError, match="No process available to assign active task 10_0"):
-        StreamsGroupPlacement({}, tasks("2_0 10_0"), (), 0).solved()
+        StreamsGroupPlacement({}, tasks("2_0 10_0"), (), 0, KafkaVersion.V4_4.rules).solved()
 
 
 @pytest.mark.parametrize("clients", [(), (client(1, capacity=0),)], ids=["no clients", "no threads"])

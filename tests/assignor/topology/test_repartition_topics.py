@@ -104,6 +104,6 @@ def test_should_take_no_partition_away_when_the_cluster_knows_the_topic_already(
 def test_should_fail_when_a_copartitioned_group_has_several_fixed_counts_or_none() -> None:
     topics = {name: InternalTopic(name, count, fixed_partitions=True) for name, count in (("a", 3), ("b", 4))}
     with pytest.raises(TopologyError, match=r"do not have the same number of partitions: \[\{a=3, b=4, c=5\}\]"):
-        enforce_copartitioning(["c", "b", "a"], {**topics, "c": InternalTopic("c", 5)}, _cluster())
+        enforce_copartitioning(["c", "b", "a"], {**topics, "c": InternalTopic("c", 5)}, _cluster(), "")
     with pytest.raises(IllegalStateError, match="Could not validate the copartitioning"):
-        enforce_copartitioning(["a"], {"a": InternalTopic("a", None)}, _cluster())
+        enforce_copartitioning(["a"], {"a": InternalTopic("a", None)}, _cluster(), "")
