@@ -61,6 +61,8 @@ _RULES = {
     KafkaVersion.V4_4: KafkaRules("4.4.0", True, True, True, True, (*_UPGRADE_FROM_4_3, "4.3")),
 }
 
+EQUAL_RELEASES = " and ".join(version.rules.release for version in KafkaVersion)
+
 VERSION_WITHOUT_A_NAME = KafkaVersion.V4_3
 """The version of recordings and stored groups that name no version: they were made before there was a choice."""
 

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 import structlog
 
+from assignor.kafka_versions import VERSION_OF_NEW_GROUPS, KafkaVersion
 from coordinator_api.clock import LoopMonitor
 from coordinator_api.errors import GroupNotFound, LogIsIntact, TooManyGroups, UnreadableGroup
 from coordinator_api.group import events
@@ -140,6 +141,13 @@ class Coordinator:
         if runtime is None or not runtime.is_declared:
             raise _no_such_group(group_id)
         return runtime
+
+    async def kafka_version(self, group_id: str) -> KafkaVersion:
+        """Returns the Kafka version of a group that is open here; otherwise the version of new groups."""
+        runtime = self.groups.get(group_id)
+        if runtime is None or not runtime.is_declared:
+            return VERSION_OF_NEW_GROUPS
+        return (await runtime.definition(runtime.image)).snapshot.configs.kafka_version
 
     def _lock(self, group_id: str) -> asyncio.Lock:
         """Returns the lock for creating, changing and deleting the group. A lock that no task holds or waits for is

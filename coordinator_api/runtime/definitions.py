@@ -16,7 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from assignor.errors import InputError, KafkaError
+from assignor.configs import KAFKA_VERSION, AssignmentConfigs
+from assignor.errors import ConfigError, InputError, KafkaError
+from assignor.kafka_versions import VERSION_OF_NEW_GROUPS, KafkaVersion
 from assignor.names.legal_names import LONGEST_NAME, checked_name, is_legal_name
 from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.recording import parse_rebalance_input
@@ -64,12 +66,16 @@ class DocumentBounds:
     clusters: tuple[str, ...] = ()
 
 
-def declared_definition(document: dict[str, object], group_id: str, bounds: DocumentBounds) -> str:
-    """Checks the document of a PUT and returns its canonical definition. The function runs in a worker process. Raises
-    the errors of `read_definition`, and AssignorNotListed.
+def declared_definition(
+    document: dict[str, object], group_id: str, bounds: DocumentBounds, kafka_version: KafkaVersion
+) -> str:
+    """Checks the document of a PUT and returns its canonical definition. The function runs in a worker process.
+    `kafka_version`: as in `read_definition`. Raises the errors of `read_definition`, and AssignorNotListed.
     """
     check_subtopologies(document, "", bounds.max_subtopologies)
-    input_json = read_definition(document, group_id, bounds.max_partitions, Clusters(bounds.clusters))
+    input_json = read_definition(
+        document, group_id, bounds.max_partitions, Clusters(bounds.clusters), kafka_version=kafka_version
+    )
     allowed_here(bounds.assignor_classes).check(str(document.get("assignor")))
     return input_json
 
@@ -87,12 +93,17 @@ def check_subtopologies(known: object, where: str, most: int) -> None:
 
 
 def read_definition(
-    document: dict[str, object], group_id: str, max_partitions: int, clusters: Clusters | None = None
+    document: dict[str, object],
+    group_id: str,
+    max_partitions: int,
+    clusters: Clusters | None = None,
+    *,
+    kafka_version: KafkaVersion = VERSION_OF_NEW_GROUPS,
 ) -> str:
     """Returns the definition in its canonical spelling. If `application_id` is missing, it becomes the group's id.
 
-    `clusters`: the clusters that the definition may name; None if it may not name a cluster. Raises InputError that
-    names the field, and NotBuiltYet.
+    `clusters`: the clusters that the definition may name; None if it may not name a cluster. `kafka_version`: the
+    version for a document without `kafka.version`. Raises InputError that names the field, and NotBuiltYet.
     """
     for name, reason in _NOT_OF_A_DEFINITION.items():
         empty = document.get(name) is None or (name == "members" and document[name] == {})
@@ -111,10 +122,21 @@ def read_definition(
         "members": {},
         "leader_process_id": None,
     }
+    configs = complete["configs"]
+    if isinstance(configs, dict):
+        complete["configs"] = {KAFKA_VERSION: str(kafka_version), **configs}
     snapshot = _parse(complete, "").snapshot
+    _check_configs(snapshot.configs)
     check_names(snapshot, "", of_stores=True)
     check_size(snapshot, max_partitions)
     return json.dumps(complete, sort_keys=True, separators=(",", ":"))
+
+
+def _check_configs(configs: AssignmentConfigs) -> None:
+    try:
+        configs.check()
+    except ConfigError as error:
+        raise InputError(str(error), "configs") from None
 
 
 def check_size(snapshot: RebalanceSnapshot, max_partitions: int) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from assignor.configs import AssignmentConfigs
+from assignor.configs import KAFKA_VERSION, AssignmentConfigs, dotted_configs
 from assignor.errors import InputError, TopologyError
 from assignor.names.user_modules import named_object
 from assignor.pipeline.snapshot import RebalanceSnapshot
@@ -208,10 +208,11 @@ def group_body(app: Application) -> dict[str, object]:
     can open.
     """
     servers = app.configs.bootstrap_servers
+    configs = AssignmentConfigs.from_dotted(app.configs.placement)
     document = rebalance_input(
         RebalanceSnapshot(
             assignor=ASSIGNOR,
-            configs=AssignmentConfigs.from_dotted(app.configs.placement),
+            configs=configs,
             application_id=app.id,
             topology=app.group_topology(),
             # without brokers, because the coordinator gets the cluster from its cluster provider
@@ -219,7 +220,10 @@ def group_body(app: Application) -> dict[str, object]:
             members={},
         )
     )
+    declared = {name: document[name] for name in _DECLARED}
+    if KAFKA_VERSION in app.configs.placement:  # the document leaves out 4.3, and the coordinator then takes the newest
+        declared["configs"] = {**dotted_configs(configs), KAFKA_VERSION: str(configs.kafka_version)}
     return {
-        **{name: document[name] for name in _DECLARED},
+        **declared,
         "cluster": {"provider": cluster_provider_name(servers), "bootstrap.servers": cluster_address(servers)},
     }

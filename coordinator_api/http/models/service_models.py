@@ -68,14 +68,14 @@ class ServiceAnswer(BaseModel):
 
 
 class VersionAnswer(BaseModel):
-    """The answer of /version: the release of the service, its API versions, and the Kafka version whose assignments it
+    """The answer of /version: the release of the service, its API versions, and the Kafka releases whose assignments it
     computes. `api_versions`: the API versions, which are the first part of each address, such as `v1`. `kafka_version`:
-    the Kafka Streams release that computes the same assignments.
+    the releases of Kafka Streams that compute the same assignments; a group's `kafka.version` chooses one of them.
     """
 
     version: str = Field(examples=["1.2.3"])
     api_versions: list[str] = Field(examples=[["v1"]])
-    kafka_version: str = Field(examples=["4.3.1"])
+    kafka_version: str = Field(examples=["4.3.1 and 4.4.0"])
 
 
 class Health(BaseModel):

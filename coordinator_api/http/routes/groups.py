@@ -56,6 +56,9 @@ async def declare_group(
     While the group has members, another topology or another cluster is refused (409 `INCONSISTENT_GROUP_PROTOCOL`)
     unless `replace=true`. The problem names the differences of the two definitions. Its fields `revision`,
     `declared_by` and `declared_at_ms` describe the present definition.
+
+    The config `kafka.version` (4.3 or 4.4) names the Kafka version whose rules the group follows. Without it, a group
+    keeps its version, and a new group has the newest.
     """
 
     if replace:
@@ -64,7 +67,13 @@ async def declare_group(
         if refusal is not None:
             raise forbidden(asked, refusal)
     input_json = await run_on_document(
-        request, coordinator, "body", declared_definition, group_id, coordinator.document_bounds
+        request,
+        coordinator,
+        "body",
+        declared_definition,
+        group_id,
+        coordinator.document_bounds,
+        await coordinator.kafka_version(group_id),
     )
     declaration = events.DeclareGroup(input_json, replaces_topology=replace, declared_by=caller(request))
     decided = await coordinator.handle_or_create(group_id, declaration, tenant=principal_of(request).group_prefix)

@@ -5,6 +5,7 @@ from importlib.metadata import version
 from fastapi import Request, Response
 from starlette.responses import RedirectResponse
 
+from assignor.kafka_versions import EQUAL_RELEASES
 from coordinator_api.http.call_rights import PAGE
 from coordinator_api.http.dependencies import TheCoordinator, answer, named_router, problems
 from coordinator_api.http.models.service_models import Health, Readiness, ServiceAnswer, VersionAnswer
@@ -16,9 +17,6 @@ from coordinator_api.runtime.store_access import SCRAPE_WITHIN_S
 router = named_router(responses=problems())
 
 API_VERSIONS = ("v1",)
-KAFKA_VERSION = "4.3.1"
-"""The release of Kafka Streams whose assignments the service computes."""
-
 _WHAT = "The leader of Kafka Streams groups as a durable HTTP service."
 _LINKS = {
     "documentation": "/docs",
@@ -50,7 +48,7 @@ async def service(request: Request) -> Response:
 @router.get("/version", tags=["service"])
 async def show_version() -> VersionAnswer:
     """The release of this service, the API versions that it supports, and the equivalent Kafka Streams version."""
-    return VersionAnswer(version=version("assignor"), api_versions=list(API_VERSIONS), kafka_version=KAFKA_VERSION)
+    return VersionAnswer(version=version("assignor"), api_versions=list(API_VERSIONS), kafka_version=EQUAL_RELEASES)
 
 
 @router.get("/livez", tags=["health"])

@@ -108,4 +108,4 @@ def test_should_say_which_release_it_is_and_which_kafka_it_equals(service: Servi
     with service.client() as client:
         answer: httpx.Response = client.get("/version")
 
-    assert answer.json() == {"version": version("assignor"), "api_versions": ["v1"], "kafka_version": "4.3.1"}
+    assert answer.json() == {"version": version("assignor"), "api_versions": ["v1"], "kafka_version": "4.3.1 and 4.4.0"}
