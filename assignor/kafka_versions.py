@@ -76,7 +76,7 @@ def kafka_version_named(name: str, where: str = "kafka.version") -> KafkaVersion
     try:
         return KafkaVersion(name)
     except ValueError:
-        raise InputError(f"must be one of {', '.join(KafkaVersion)}, not {name[:40]!r}", where) from None
+        raise InputError(f"must be one of {', '.join(KafkaVersion)}, not {name!r}", where) from None
 
 
 def version_of_release(release: str, where: str = "kafka_version") -> KafkaVersion:

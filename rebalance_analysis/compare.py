@@ -15,7 +15,10 @@ from assignor.pipeline.snapshot import RebalanceResult
 from assignor.protocol.assignment_info import AssignmentInfo, HostPartitions, decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.recording.rebalance import RecordedOutput
-from assignor.task_assignors.base import Placement
+from assignor.task_assignors.base import ClientPlacement, Placement
+from assignor.task_assignors.streams_groups.member_sticky import MemberAssignment
+
+_Copies = ClientPlacement | MemberAssignment
 
 _STREAM_THREAD = re.compile(r"stream-thread \[[^\]]*\] ")
 """Matches the name of the leader's thread in an error text. The thread name is not compared. The recorded input lacks
@@ -58,6 +61,29 @@ def compare_placement(placement: Placement, recorded: Placement) -> Comparison:
     """
     differences = tuple(_placement_differences(placement, recorded))
     return Comparison(differences, not differences)
+
+
+def compare_streams_group(
+    placed: Mapping[str, MemberAssignment], recorded: Mapping[str, MemberAssignment]
+) -> Comparison:
+    """Compares this program's assignments of a streams group with the recorded assignments, member by member."""
+    differences = []
+    for member in sorted({*placed, *recorded}):
+        ours, theirs = placed.get(member), recorded.get(member)
+        if ours is None or theirs is None:
+            differences.append(f"member {member}: {'not placed' if ours is None else 'not in the recording'}")
+        elif ours != theirs:
+            differences += list(_copies_differences(f"member {member}", ours, theirs))
+    return Comparison(tuple(differences), not differences)
+
+
+def _copies_differences(what: str, ours: _Copies, theirs: _Copies) -> Iterator[str]:
+    for role, our_tasks, their_tasks in (
+        ("active", ours.active, theirs.active),
+        ("standby", ours.standby, theirs.standby),
+    ):
+        if our_tasks != their_tasks:
+            yield f"{what}: " + _difference(role, _listed(sorted(our_tasks)), _listed(sorted(their_tasks)))
 
 
 def _rebalance_differences(result: RebalanceResult, recorded: RecordedOutput) -> Iterator[str]:
@@ -160,14 +186,7 @@ def _placement_differences(placement: Placement, recorded: Placement) -> Iterato
         if ours is None or theirs is None:
             yield f"client {process_id}: {'not placed' if ours is None else 'placed, but not in the recording'}"
             continue
-        for role, our_tasks, their_tasks in (
-            ("active", ours.active, theirs.active),
-            ("standby", ours.standby, theirs.standby),
-        ):
-            if our_tasks != their_tasks:
-                yield f"client {process_id}: " + _difference(
-                    role, _listed(sorted(our_tasks)), _listed(sorted(their_tasks))
-                )
+        yield from _copies_differences(f"client {process_id}", ours, theirs)
 
 
 def _mapping_differences(what: str, ours: Mapping[str, int], theirs: Mapping[str, int]) -> Iterator[str]:

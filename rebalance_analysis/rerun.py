@@ -23,6 +23,12 @@ from assignor.recording import (
     placement_output,
     rebalance_output,
 )
+from assignor.recording.streams_group import (
+    STREAMS_GROUP_FORMAT,
+    RecordedStreamsGroup,
+    parse_recorded_streams_group,
+    streams_group_output,
+)
 from assignor.task_assignors.base import (
     AssignmentError,
     Placement,
@@ -33,8 +39,10 @@ from assignor.task_assignors.base import (
 )
 from assignor.task_assignors.decisions import Decision, DecisionLog
 from assignor.task_assignors.registry import task_assignor_named
+from assignor.task_assignors.streams_groups.member_sticky import MemberAssignment, StreamsGroupPlacement
 from assignor.types import AssignorErrorCode, TaskId
-from rebalance_analysis.compare import Comparison, compare_placement, compare_rebalance
+from rebalance_analysis.compare import Comparison, compare_placement, compare_rebalance, compare_streams_group
+from rebalance_analysis.reading.streams_groups import as_placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +122,27 @@ class RerunPlacement:
         return list(explain_placement(self.recorded.problem, self.placement, self.decisions, task))
 
 
+@dataclass(frozen=True, slots=True)
+class RerunStreamsGroup:
+    """A streams_group/1 line, and the assignment of each member that the broker's assignor computes."""
+
+    recorded: RecordedStreamsGroup
+    placed: Mapping[str, MemberAssignment]
+
+    @property
+    def id(self) -> str:
+        return self.recorded.id
+
+    def output(self) -> dict[str, object]:
+        return streams_group_output(self.placed)
+
+    def comparison(self) -> Comparison:
+        """Compares the assignments with the recorded output. Raises InputError if the line has no output."""
+        if self.recorded.output is None:
+            raise InputError("is missing, so there is nothing to compare with", "output")
+        return compare_streams_group(self.placed, self.recorded.output)
+
+
 Rerun = RerunRebalance | RerunPlacement
 
 LoadOwn = Callable[[str], TaskAssignor]
@@ -130,16 +159,19 @@ def run(document: Mapping[str, object], load_own: LoadOwn | None = None) -> Reru
 
 
 def parse_recorded(document: Mapping[str, object]) -> RecordedRebalance | RecordedPlacement:
-    """Parses the document of a line according to its `format`. Raises InputError for a document that cannot be used,
-    and NotBuiltYet for a document that needs a later release of this program.
+    """Parses the document of a line according to its `format`. A streams group becomes a placement problem, which has
+    no output to compare with; `run_streams_group` runs the line as the broker does. Raises InputError for a document
+    that cannot be used, and NotBuiltYet for a document that needs a later release of this program.
     """
     kind = document.get("format")
     if kind == REBALANCE_FORMAT:
         return parse_recorded_rebalance(document)
     if kind == PLACEMENT_FORMAT:
         return parse_recorded_placement(document)
+    if kind == STREAMS_GROUP_FORMAT:
+        return as_placement(parse_recorded_streams_group(document))
     shown = repr(kind[:80]) if isinstance(kind, str) else type(kind).__name__
-    raise InputError(f"must be {REBALANCE_FORMAT} or {PLACEMENT_FORMAT}, not {shown}", "format")
+    raise InputError(f"must be {REBALANCE_FORMAT}, {PLACEMENT_FORMAT} or {STREAMS_GROUP_FORMAT}, not {shown}", "format")
 
 
 def with_kafka_version(
@@ -166,6 +198,21 @@ def run_recorded(recorded: RecordedRebalance | RecordedPlacement, load_own: Load
     except KafkaError as error:
         raise InputError(f"no placement: {error.with_hint()}") from error
     return RerunPlacement(recorded, placement, log)
+
+
+def run_streams_group(recorded: RecordedStreamsGroup) -> RerunStreamsGroup:
+    """Runs a line of a streams group again, member by member. Raises InputError if there are tasks but no members."""
+    placing = StreamsGroupPlacement(
+        recorded.members,
+        recorded.tasks,
+        recorded.stateful,
+        recorded.num_standby_replicas,
+        recorded.kafka_version.rules,
+    )
+    try:
+        return RerunStreamsGroup(recorded, placing.solved())
+    except KafkaError as error:
+        raise InputError(f"no placement: {error.with_hint()}") from error
 
 
 def _own_assignor(name: str, load_own: LoadOwn | None) -> TaskAssignor | None:

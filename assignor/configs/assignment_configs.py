@@ -271,13 +271,17 @@ def _strategy(value: object, where: str) -> str:
 
 def _text_or_none(key: str, values: Mapping[str, object], where: str) -> str | None:
     value = values.get(key)
-    return None if value is None else _as_config_text(key, value, where)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InputError(f"{key} must be text, not {_shortened(repr(value))}", where)
+    return trimmed(value)
 
 
 def _kafka_version(value: object, where: str) -> KafkaVersion:
     if value is None:
         return VERSION_WITHOUT_A_NAME
-    return kafka_version_named(str(value), f"{where}.{KAFKA_VERSION}")
+    return kafka_version_named(_shortened(str(value)), f"{where}.{KAFKA_VERSION}")
 
 
 def _as_config_text(key: str, value: object, where: str) -> str:

@@ -1,10 +1,10 @@
-"""`assignor assign`: runs the leader on each rebalance/1 and placement/1 line, and writes or checks its decisions."""
+"""`assignor assign`: runs the leader on each line, and writes or checks its decisions."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated
 
 import typer
@@ -16,6 +16,7 @@ from assignor.pipeline.snapshot import RebalanceResult
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.recording import line_of_document
+from assignor.recording.streams_group import STREAMS_GROUP_FORMAT, parse_recorded_streams_group
 from assignor.task_assignors.base import Placement
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, TaskId
 from assignor_cli.console import EXIT_NO, LinesSetAside, leave, print_message
@@ -31,10 +32,14 @@ from rebalance_analysis.rerun import (
     Rerun,
     RerunPlacement,
     RerunRebalance,
+    RerunStreamsGroup,
     parse_recorded,
     run_recorded,
+    run_streams_group,
     with_kafka_version,
 )
+
+Result = Rerun | RerunStreamsGroup
 
 _DIFFERENCES_SHOWN = 10
 
@@ -82,16 +87,13 @@ def assign_files(options: AssignOptions) -> None:
 
 def _run(
     line: Line, tally: Tally, set_aside: LinesSetAside, version: KafkaVersion | None, *, compares: bool
-) -> Rerun | None:
+) -> Result | None:
     """Runs one input line, by the rules of `version` if it is not None. If the line cannot be run, reports and counts
     the line, and returns None.
     """
     tally.total += 1
     try:
-        recorded = parse_recorded(line.usable_document())
-        if version is not None:
-            recorded = with_kafka_version(recorded, version)
-        ran = run_recorded(recorded, load_own_assignor)
+        ran = _ran(line.usable_document(), version)
         if compares:
             tally.compare(line.where, ran)
     except NotBuiltYet as error:
@@ -105,8 +107,16 @@ def _run(
     return ran
 
 
+def _ran(document: Mapping[str, object], version: KafkaVersion | None) -> Result:
+    if document.get("format") == STREAMS_GROUP_FORMAT:
+        group = parse_recorded_streams_group(document)
+        return run_streams_group(group if version is None else replace(group, kafka_version=version))
+    recorded = parse_recorded(document)
+    return run_recorded(recorded if version is None else with_kafka_version(recorded, version), load_own_assignor)
+
+
 @contextlib.contextmanager
-def _results_written(options: AssignOptions) -> Iterator[Callable[[Rerun], object]]:
+def _results_written(options: AssignOptions) -> Iterator[Callable[[Result], object]]:
     """Yields a function that writes one result to the file of --output or to stdout. With --check but without --output,
     the function writes nothing. The file of --output is written completely or not at all.
     """
@@ -144,7 +154,7 @@ class Tally:
     error_differences: list[str] = field(default_factory=list)
     refusals: dict[str, int] = field(default_factory=dict)
 
-    def compare(self, where: str, ran: Rerun) -> None:
+    def compare(self, where: str, ran: Result) -> None:
         comparison = ran.comparison()
         if comparison is None:
             self.not_compared += 1
@@ -195,19 +205,22 @@ def _of(count: int, total: int) -> str:
     return f"{count} of {total} ({100 * count / total:.1f} %)" if total else "nothing to compare"
 
 
-def _document(ran: Rerun) -> dict[str, object]:
+def _document(ran: Result) -> dict[str, object]:
     return {"id": ran.id, "output": ran.output()}
 
 
-def output_text(ran: Rerun, view: View) -> str:
+def output_text(ran: Result, view: View) -> str:
     """Returns the leader's decision as text, one line for each member or process."""
-    lines = _placement_lines(ran.placement) if isinstance(ran, RerunPlacement) else _result_lines(ran.result, view)
+    if isinstance(ran, RerunStreamsGroup):
+        lines = [_copies(f"{member}:", each.active, each.standby) for member, each in sorted(ran.placed.items())]
+    else:
+        lines = _placement_lines(ran.placement) if isinstance(ran, RerunPlacement) else _result_lines(ran.result, view)
     return fitted("\n".join([ran.id, *(f"  {line}" for line in lines)]), view)
 
 
 def _placement_lines(placement: Placement) -> list[str]:
     lines = [
-        f"{process_id}: active {_tasks(client.active)}; standby {_tasks(client.standby)}"
+        _copies(f"{process_id}:", client.active, client.standby)
         for process_id, client in sorted(placement.clients.items())
     ]
     return [*lines, "probing rebalance needed"] if placement.probing_rebalance_needed else lines
@@ -230,10 +243,14 @@ def _member_line(member: str, raw: bytes) -> str:
     info = decode_assignment_info(decode_assignment(raw).user_data or b"")
     if info.err_code:
         return f"{member}: {_error_name(info.err_code)}"
-    line = f"{member}: active {_tasks(set(info.active_tasks))}; standby {_tasks(info.standby_tasks)}"
+    line = _copies(f"{member}:", set(info.active_tasks), info.standby_tasks)
     if info.next_rebalance_ms == 0:
         return f"{line}; rejoins at once"
     return line if info.next_rebalance_ms == JAVA_LONG_MAX else f"{line}; rejoins at {info.next_rebalance_ms} ms"
+
+
+def _copies(what: str, active: Iterable[TaskId], standby: Iterable[TaskId]) -> str:
+    return f"{what} active {_tasks(active)}; standby {_tasks(standby)}"
 
 
 def _error_name(code: int) -> str:

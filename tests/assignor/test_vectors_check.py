@@ -1,4 +1,4 @@
-"""Every recorded round is what Kafka Streams 4.3.1 decided; run again here, all of them must come out the same."""
+"""Every recorded round is what Kafka Streams 4.3.1 or 4.4.0 decided; run again here, all must come out the same."""
 
 import pytest
 
@@ -28,6 +28,12 @@ LINES = {
     "placements_heap.jsonl.gz": 186,
     "placements_rack.jsonl.gz": 1146,
     "placements_custom.jsonl.gz": 372,
+    "kafka-4.4/placements_sticky_4.3.1.jsonl.gz": 691,
+    "kafka-4.4/placements_sticky_4.4.0.jsonl.gz": 691,
+    "kafka-4.4/rebalances_sticky_4.3.1.jsonl.gz": 500,
+    "kafka-4.4/rebalances_sticky_4.4.0.jsonl.gz": 500,
+    "kafka-4.4/rebalances_errors_4.3.1.jsonl.gz": 94,
+    "kafka-4.4/rebalances_errors_4.4.0.jsonl.gz": 94,
     "recordings/smoke.jsonl.gz": 4,
     "recordings/static.jsonl.gz": 9,
     "recordings/threads2.jsonl.gz": 14,
@@ -38,7 +44,17 @@ LINES = {
     "recordings/racks.jsonl.gz": 6,
 }
 
-ERRORS = {REBALANCES: 62, FRESH_REBALANCES: 47, RACK_REBALANCES: 23, CUSTOM_REBALANCES: 7, OWN_CUSTOM_REBALANCES: 16}
+ERRORS = {
+    REBALANCES: 62,
+    FRESH_REBALANCES: 47,
+    RACK_REBALANCES: 23,
+    CUSTOM_REBALANCES: 7,
+    OWN_CUSTOM_REBALANCES: 16,
+    "kafka-4.4/rebalances_sticky_4.3.1.jsonl.gz": 17,
+    "kafka-4.4/rebalances_sticky_4.4.0.jsonl.gz": 17,
+    "kafka-4.4/rebalances_errors_4.3.1.jsonl.gz": 94,
+    "kafka-4.4/rebalances_errors_4.4.0.jsonl.gz": 82,
+}
 """Lines on which Kafka's leader threw."""
 
 

@@ -5,9 +5,10 @@ owns; its previous standbys are all other tasks that it reported. If only the pr
 task is attributed to the process's members in turn.
 
 Differs from Kafka in three points. The previous tasks of a member come from its subscription, while a broker uses the
-member's previous target assignment. In the subscription, state on the member's disk counts as a standby. The leader
-spreads a process's tasks over its threads again (step 4 of the pipeline), while a broker's assignment to a member is
-final. `num.standby.replicas` comes from the members, not from the group's config on the broker.
+member's previous target assignment. In the subscription, state on the member's disk counts as a standby. The offset of
+a task is the highest offset minus the lag, which gives the same order as the offsets that members report to a broker.
+The leader spreads a process's tasks over its threads again (step 4 of the pipeline), while a broker's assignment to a
+member is final. `num.standby.replicas` comes from the members, not from the group's config on the broker.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from assignor.errors import InputError
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
 from assignor.task_assignors.decisions import DecisionLog
 from assignor.task_assignors.streams_groups.member_sticky import MemberSpec, StreamsGroupPlacement
-from assignor.types import TaskId
+from assignor.types import JAVA_LONG_MAX, UNKNOWN_OFFSET_SUM, TaskId
 
 
 class StreamsGroupStickyTaskAssignor:
@@ -75,4 +76,10 @@ def _members(client: PlacementClient) -> Iterator[tuple[str, MemberSpec]]:
             member = known.get(task)
             of_member[member if member in of_member else next(in_turn)].add(task)
     for name in names:
-        yield name, MemberSpec(str(client.process_id), frozenset(active[name]), frozenset(standby[name]))
+        offsets = {task: JAVA_LONG_MAX - lag for task in standby[name] if (lag := _known_lag(client, task)) is not None}
+        yield name, MemberSpec(str(client.process_id), frozenset(active[name]), frozenset(standby[name]), offsets)
+
+
+def _known_lag(client: PlacementClient, task: TaskId) -> int | None:
+    lag = client.lags.lag_for(task) if task in client.lags else UNKNOWN_OFFSET_SUM
+    return lag if lag >= 0 else None

@@ -90,14 +90,16 @@ class ProcessState:
 class MemberSpec:
     """A member before the rebalance. `process_id`: a text, because the hash of the text determines the iteration order.
     `active`, `standby`: the member's previous tasks. `task_offsets`: the sums of the changelog offsets up to which the
-    state of tasks is on the member's disk, as the member reports them; only 4.4 uses them. Source:
-    `AssignmentMemberSpec`.
+    state of tasks is on the member's disk, as the member reports them; only 4.4 uses them. `task_end_offsets`, `tags`:
+    of no effect on this assignor. Source: `AssignmentMemberSpec`.
     """
 
     process_id: str
     active: frozenset[TaskId] = frozenset()
     standby: frozenset[TaskId] = frozenset()
     task_offsets: Mapping[TaskId, int] = field(default_factory=dict)
+    task_end_offsets: Mapping[TaskId, int] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ class _PreviousMember:
         return self.process.tasks_of[self.id]
 
 
-class _Candidate(NamedTuple):
+class _StandbyCandidate(NamedTuple):
     """A member that may get a task back. `offset`: the offset that the member reports for the task, or 0."""
 
     member: _PreviousMember
@@ -175,20 +177,20 @@ class StreamsGroupPlacement:
         walked = list(JavaHashMap(members.items()))
         self._processes = _processes(members, walked, rules)
         self._had_active: dict[TaskId, _PreviousMember] = {}
-        candidates: dict[TaskId, list[_Candidate]] = {}
+        candidates: dict[TaskId, list[_StandbyCandidate]] = {}
         for member_id in walked:
             spec = members[member_id]
             member = _PreviousMember(member_id, self._processes[spec.process_id])
             # if several members had the task active, the last of these members counts as its owner
             self._had_active.update(dict.fromkeys(spec.active, member))
             for task in spec.standby:
-                candidates.setdefault(task, []).append(_Candidate(member, True, spec.task_offsets.get(task, 0)))
+                candidates.setdefault(task, []).append(_StandbyCandidate(member, True, spec.task_offsets.get(task, 0)))
             if rules.sorts_candidates_by_offset:
                 for task in spec.task_offsets.keys() - spec.standby:
-                    candidates.setdefault(task, []).append(_Candidate(member, False, spec.task_offsets[task]))
+                    candidates.setdefault(task, []).append(_StandbyCandidate(member, False, spec.task_offsets[task]))
         if rules.sorts_candidates_by_offset:
             for of_task in candidates.values():
-                of_task.sort(key=_Candidate.rank)
+                of_task.sort(key=_StandbyCandidate.rank)
         self._candidates = {task: [each.member for each in of_task] for task, of_task in candidates.items()}
 
     def solved(self) -> dict[str, MemberAssignment]:
