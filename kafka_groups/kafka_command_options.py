@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from assignor.configs import KAFKA_VERSION
+from assignor.kafka_versions import kafka_version_named
 from assignor_cli.extras import Extra
 from coordinator_client.calls import COORDINATOR_METAVAR, SEVERAL_COORDINATORS, CoordinatorAddress
 
@@ -13,6 +15,12 @@ KAFKA = Extra("kafka,streams", ("aiokafka", "httpx"))
 ClientProperties = Annotated[
     Path | None,
     typer.Option("--command-config", metavar="FILE", help="Properties of the Kafka client: TLS, SASL, time-outs."),
+]
+ApplicationVersion = Annotated[
+    str | None,
+    typer.Option(
+        "--kafka-version", metavar="V", help="The application's version of Kafka Streams, 4.3 or 4.4. [default: 4.4]"
+    ),
 ]
 CoordinatorUrl = Annotated[
     str | None,
@@ -48,6 +56,11 @@ NotCopartitioned = Annotated[
         help="Topics whose records meet only in a store of your own processors; may be repeated.",
     ),
 ]
+
+
+def version_configs(version: str | None) -> list[str]:
+    """Returns the config `key=value` of `--kafka-version`, or nothing if the option is not given. Raises InputError."""
+    return [] if version is None else [f"{KAFKA_VERSION}={kafka_version_named(version, '--kafka-version')}"]
 
 
 def coordinator_address(url: str | None, token_file: Path | None) -> CoordinatorAddress | None:

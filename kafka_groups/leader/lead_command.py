@@ -21,6 +21,7 @@ from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from kafka_groups.kafka_command_options import (
     KAFKA,
+    ApplicationVersion,
     ClientProperties,
     CoordinatorUrl,
     Copartitioned,
@@ -29,6 +30,7 @@ from kafka_groups.kafka_command_options import (
     TokenFile,
     client_properties,
     coordinator_address,
+    version_configs,
 )
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ class LeadOptions:
     copartitioned: Copartitioned = None
     not_copartitioned: NotCopartitioned = None
     assignor: Annotated[str | None, typer.Option(metavar="NAME", help=_ASSIGNOR_HELP)] = None
+    kafka_version: ApplicationVersion = None
     group_instance_id: Annotated[str | None, typer.Option(metavar="ID", help=_INSTANCE_HELP)] = None
     session_timeout_ms: Annotated[int | None, typer.Option(min=1, max=JAVA_INT_MAX, help=_SESSION_HELP)] = None
     round_timeout_ms: Annotated[int, typer.Option(min=1, max=JAVA_INT_MAX, help=_RETRY_HELP)] = 120_000
@@ -128,7 +131,7 @@ class LeadOptions:
 
         properties = client_properties(self.config_file)
         optimization = None if self.config_file is None else properties.get(TOPOLOGY_OPTIMIZATION, "none")
-        given = configs_from_options(self.config or [])
+        given = configs_from_options([*(self.config or ()), *version_configs(self.kafka_version)])
         optimization = given.pop(TOPOLOGY_OPTIMIZATION, optimization)
         configs = {**placement_configs(properties), **given}
         facts = topology_facts(self.store or (), self.copartitioned or (), self.not_copartitioned or (), optimization)

@@ -16,8 +16,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from assignor.configs import AssignmentConfigs
+from assignor.configs import KAFKA_VERSION, AssignmentConfigs
 from assignor.errors import AssignorFault, InputError
+from assignor.kafka_versions import VERSION_OF_NEW_GROUPS
 from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.recording import is_class_path
 from assignor.recording.fields import as_assignor
@@ -67,7 +68,8 @@ class LedApplication:
 
         `partition_counts`: each topic of the cluster to its number of partitions. Raises InputError.
         """
-        placement = AssignmentConfigs.from_dotted({**self.file.configs, **self.configs}, "--config")
+        newest = {KAFKA_VERSION: str(VERSION_OF_NEW_GROUPS)}
+        placement = AssignmentConfigs.from_dotted({**newest, **self.file.configs, **self.configs}, "--config")
         topology = self.file.topology
         assumptions: tuple[str, ...] = ()
         if topology is not None:

@@ -17,8 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from assignor.configs import AssignmentConfigs
+from assignor.configs import KAFKA_VERSION, AssignmentConfigs
 from assignor.errors import DecodeError, InputError
+from assignor.kafka_versions import VERSION_OF_NEW_GROUPS
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.protocol.group_metadata import MemberMetadata
@@ -178,7 +179,7 @@ def group_choices(
     for group in groups:
         explicit = explicit_configs(groups, configs, group)
         properties = read_properties_file(property_files[group]) if group in property_files else {}
-        dotted = {**placement_configs(properties), **explicit}
+        dotted = {KAFKA_VERSION: str(VERSION_OF_NEW_GROUPS), **placement_configs(properties), **explicit}
         parsed = AssignmentConfigs.from_dotted(dotted, f"configs of {group}")
         name = as_assignor(assignor or configured_assignor(properties) or DEFAULT_ASSIGNOR, "--assignor")
         source = read_topology(Path(topology_files[group]), facts) if group in topology_files else TopologySource()

@@ -49,7 +49,7 @@ class RecordingLimits:
 @dataclass(slots=True)
 class Following:
     """One run of the recorder. `lines`: the number of lines written so far. `differing`: the number of written lines
-    whose output differs from the output that Kafka Streams 4.3.1 would give for the line's input. `unusable`: the
+    whose output differs from the output that Kafka Streams would give for the line's input. `unusable`: the
     number of rebalances that could not be recorded.
     """
 
@@ -278,7 +278,7 @@ class _Reading:
         self._report(f"{recorder.group}: generation {value.generation}, {members}{summary}")
         if line.differences:
             self._report(
-                f"{recorder.group}: with this topology, assignor and configs, 4.3.1 would have decided differently: "
+                f"{recorder.group}: with this topology, assignor and configs, Kafka would have decided differently: "
                 f"{line.differences[0]}"
             )
         await self._send_report(line.document)

@@ -307,7 +307,7 @@ class GroupRecorder:
         if polled.read.decoded.has_future_members:
             parts.append("members of a future version: the id that their leader gave them is unknown")
         if chosen.differences:
-            parts.append(f"not what 4.3.1 gives on this input: {chosen.differences[0]}")
+            parts.append(f"not what Kafka gives on this input: {chosen.differences[0]}")
         return "; ".join(parts)
 
 

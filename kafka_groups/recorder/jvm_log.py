@@ -12,9 +12,12 @@ is reported. Source: `HighAvailabilityTaskAssignor.assign`, `StreamsPartitionAss
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from assignor.configs import KAFKA_VERSION
 from assignor.errors import InputError, UnreadableLogLine
+from assignor.kafka_versions import version_of_release
 from assignor.recording.fields import as_assignor, as_configs
 from assignor.types import ProcessId
 from kafka_groups.recorder.jvm_log_rebalances import (
@@ -48,6 +51,7 @@ _DECISION = re.compile(r"\} with(?P<no> no)? followup probing rebalance\.")
 _STATELESS = re.compile(r"and stateless tasks: \[([^\]]*)\]")
 _PREVIOUS = re.compile(r"prev owned (active|standby) (\{[^{}]*\}?)")
 _TIMESTAMP = re.compile(r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?", re.ASCII)
+_RELEASE = re.compile(r"Kafka version: (\d+\.\d+\.\d+)\b", re.ASCII)  # each client logs its version when it starts
 _STREAM_THREAD = re.compile(r"stream-thread \[([^\]]+?)(?:-consumer)?\]")
 _THREAD = re.compile(r"[\w.-]*StreamThread-\d+", re.ASCII)
 
@@ -118,10 +122,14 @@ class _LogReader:
     latest: LoggedRebalance | None = None
     begun: tuple[str, LoggedRebalance, ProcessId | None] | None = None
     count: int = 0
+    version: Document = field(default_factory=dict)
+    """The field `kafka_version`, if the log names a release whose rules are known and the configs name no version."""
 
     def read(self, lines: Iterable[str]) -> Iterator[Document]:
         for number, text in enumerate(lines, 1):
             for piece in text.split("\\n"):  # in a JSON log, the two characters `\n` stand for a line end
+                if (release := _RELEASE.search(piece)) is not None:
+                    self._note_release(release[1])
                 found = _MESSAGE.search(piece) if "ssign" in piece or "participating in this" in piece else None
                 if found is not None:
                     yield from self._begin(_LogRecord(found.lastgroup or "", found, number, piece))
@@ -129,6 +137,11 @@ class _LogReader:
                     self._go_on(number, piece)
         for rebalance in list(self.rebalances.values()):
             yield from self._end(rebalance)
+
+    def _note_release(self, release: str) -> None:
+        with suppress(InputError):  # an older release: its rebalances are run by the rules of 4.3
+            version_of_release(release)
+            self.version = {} if KAFKA_VERSION in self.configs else {"kafka_version": release}
 
     def _begin(self, record: _LogRecord) -> Iterator[Document]:
         self.begun = None
@@ -205,7 +218,8 @@ class _LogReader:
             rebalance = self._rebalance_of_clients(record, states.keys()) or rebalance
             problem = problem_of_decision(rebalance, states)
             id = self._id(record.timestamp, rebalance.thread or record.thread)
-            yield rebalance.document(id, HIGH_AVAILABILITY, self.configs, problem, decision["no"] is None)
+            document = rebalance.document(id, HIGH_AVAILABILITY, self.configs, problem, decision["no"] is None)
+            yield {**document, **self.version}
         except UnreadableLogLine as error:
             self._skip(record.line, str(error))
         rebalance.decided = True
@@ -221,7 +235,8 @@ class _LogReader:
             assignor = rebalance.assignor(self.assignor)
             problem = problem_of_rebalance(rebalance)
             id = self._id(rebalance.timestamp, rebalance.thread)
-            yield rebalance.document(id, assignor, self.configs, problem, assignor == FALLBACK_PRIOR)
+            document = rebalance.document(id, assignor, self.configs, problem, assignor == FALLBACK_PRIOR)
+            yield {**document, **self.version}
         except UnreadableLogLine as error:
             self._skip(rebalance.line, f"the rebalance that begins here {error}")
 

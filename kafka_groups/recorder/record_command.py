@@ -33,6 +33,7 @@ from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, shown
 from kafka_groups.kafka_command_options import (
     KAFKA,
+    ApplicationVersion,
     ClientProperties,
     CoordinatorUrl,
     Copartitioned,
@@ -41,6 +42,7 @@ from kafka_groups.kafka_command_options import (
     TokenFile,
     client_properties,
     coordinator_address,
+    version_configs,
 )
 from operating_system.private_files import private_opener
 from operating_system.whole_files import whole_file
@@ -96,6 +98,7 @@ class RecordOptions:
     copartitioned: Copartitioned = None
     not_copartitioned: NotCopartitioned = None
     assignor: Annotated[str | None, typer.Option(help="The task assignor of the application.")] = None
+    kafka_version: ApplicationVersion = None
     config: Annotated[list[str] | None, typer.Option(metavar="key=value", help=_CONFIG_HELP)] = None
     config_file: Annotated[list[str] | None, typer.Option(metavar="[GROUP=]FILE", help=_CONFIG_FILE_HELP)] = None
     command_config: ClientProperties = None
@@ -114,6 +117,10 @@ class RecordOptions:
         if self.from_log is None and self.bootstrap_server is None:
             raise InputError("is missing: where a broker of the cluster listens, as host:port", "--bootstrap-server")
 
+    def configs(self) -> list[str]:
+        """Returns the configs of `--config` and `--kafka-version` as `key=value`. Raises InputError."""
+        return [*(self.config or ()), *version_configs(self.kafka_version)]
+
     def following(self) -> Following:
         """Makes the recorder: reads the files of the options, and opens the output. The caller has to close the output.
         Raises InputError.
@@ -128,7 +135,7 @@ class RecordOptions:
         settings = client_settings(self.bootstrap_server, client_properties(self.command_config))
         facts = topology_facts(self.store or (), self.copartitioned or (), self.not_copartitioned or ())
         groups = group_choices(
-            self.group or (), self.topology or (), self.config_file or (), self.config or (), self.assignor, facts
+            self.group or (), self.topology or (), self.config_file or (), self.configs(), self.assignor, facts
         )
         return Following(
             settings=settings,
@@ -160,7 +167,7 @@ def record(options: RecordOptions) -> None:
     finally:
         following.output.close()
     summary = {"lines": following.lines, "differing": following.differing, "unusable": following.unusable}
-    text = f"{following.lines} lines, {following.differing} of them not as 4.3.1 decides"
+    text = f"{following.lines} lines, {following.differing} of them not as Kafka decides"
     print_message(shown(summary, text, options.format))
     if following.unusable:
         leave(EXIT_UNUSABLE)
@@ -184,7 +191,7 @@ def _import_log(log: str, options: RecordOptions) -> None:
     from kafka_groups.recorder.choices import explicit_configs
     from kafka_groups.recorder.jvm_log import placements_from_log
 
-    configs = explicit_configs((), options.config or ())
+    configs = explicit_configs((), options.configs())
     count = 0
     with _lines(log) as lines, _written(options.output) as stream:
         for document in placements_from_log(lines, configs, assignor=options.assignor, on_skipped=print_message):

@@ -55,7 +55,7 @@ class TestAssign:
         assert said[1].startswith(f"error: {file}:3: is not a line of JSON")
         assert said[2] == f"error: {file}:4: must be a JSON object"
         assert said[3] == f"error: {file}:5: is not a line of JSON: field 'format' is given twice"
-        assert said[4].startswith(f"error: {file}:6: format: must be rebalance/1 or placement/1")
+        assert said[4].startswith(f"error: {file}:6: format: must be rebalance/1, placement/1 or streams_group/1")
         assert len(said) == 5
 
     @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ _LONGEST_END_S = 30.0
 def test_should_say_that_nothing_answers_and_end_when_it_is_interrupted(tmp_path: Path) -> None:
     """Both commands run at the same time, because the line comes after three seconds."""
     (tmp_path / "topology.json").write_text('{"subtopologies": [], "copartition_groups": []}')
-    last_words = {"record": "0 lines, 0 of them not as 4.3.1 decides\n", "lead --topology topology.json": ""}
+    last_words = {"record": "0 lines, 0 of them not as Kafka decides\n", "lead --topology topology.json": ""}
     with socket.socket() as closed, ExitStack() as cleanup:  # the socket is bound, and never listens
         closed.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{closed.getsockname()[1]}"

@@ -8,6 +8,7 @@ import pytest
 
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
+from assignor.kafka_versions import KafkaVersion
 from assignor.recording.topology_fields import topology_document
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.types import TaskId, TopicPartition
@@ -33,7 +34,11 @@ def test_should_take_configs_for_all_groups_and_over_them_those_of_one(tmp_path:
         ["acceptable.recovery.lag=5", "b:num.standby.replicas=2", "topic.segment.bytes=9"],
         None,
     )
-    common = {"acceptable_recovery_lag": 5, "topic_configs": {"segment.bytes": "9"}}
+    common = {
+        "acceptable_recovery_lag": 5,
+        "topic_configs": {"segment.bytes": "9"},
+        "kafka_version": KafkaVersion.V4_4,
+    }
     assert [(each.group, each.assignor, each.configs) for each in chosen] == [
         ("a", "HighAvailabilityTaskAssignor", AssignmentConfigs(**common)),  # type: ignore[arg-type]
         (

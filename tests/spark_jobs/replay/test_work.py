@@ -172,7 +172,7 @@ def test_should_keep_sums_that_are_more_than_a_long() -> None:
     [
         (b"{", "is not a line of JSON: Expecting property name enclosed in double quotes: line 2 column 1 (char 3)"),
         (b"[]", "must be a JSON object"),
-        (b'{"format":"x"}', "format: must be rebalance/1 or placement/1, not 'x'"),
+        (b'{"format":"x"}', "format: must be rebalance/1, placement/1 or streams_group/1, not 'x'"),
         (b'{"format":"rebalance/1"}', "id: is missing"),
         (b"\xff", "is not UTF-8 text: invalid start byte at byte 0"),
     ],

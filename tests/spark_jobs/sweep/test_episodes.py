@@ -108,7 +108,7 @@ def test_should_reject_what_cannot_be_used_with_its_reason_and_go_on(tmp_path: P
         (f"{file}:{number}", "unusable") for number in range(1, 6)
     ]
     assert [reject.reason for reject in found][:3] == [
-        "format: must be rebalance/1 or placement/1, not 'other'",
+        "format: must be rebalance/1, placement/1 or streams_group/1, not 'other'",
         f"subscription of member {member}: ConsumerProtocolSubscription: "
         "count of topics needs 4 bytes but 1 remain at byte 2",
         "input.members: at least one member is needed",
