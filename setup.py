@@ -1,14 +1,14 @@
-"""Tells setuptools which packages of the checkout to install, their names, and the modules to compile. All other data
-about the package is in pyproject.toml.
+"""Tells setuptools the packages to install, the names of the packages, and the modules to compile. All other data about
+the package is in pyproject.toml.
 
-All packages keep their names except `migrations`. The package `migrations` is at the top of the checkout. `migrations`
+All packages except `migrations` keep their names. The package `migrations` is at the top of the checkout. `migrations`
 is installed inside the coordinator's package, because other programs may have a package `migrations` too.
 
-If ASSIGNOR_COMPILE=1 is set, as in `make setup`, Cython compiles several modules. The compiled modules are those in
-which a large rebalance spends most of its time, the module for the records of Kafka's batches, the partitioner, and the
-record cache. Cython compiles the Python source; a `.pxd` file beside a module gives C types to the module's names. If
-Cython, a C compiler or ASSIGNOR_COMPILE is missing, nothing is compiled. Python then runs the modules uncompiled, with
-equal results.
+If ASSIGNOR_COMPILE=1 is set, as in `make setup`, Cython compiles several modules. A large rebalance spends most of its
+time in some of the compiled modules. The other compiled modules are the converter of record batches, the partitioner,
+and the record cache. Cython compiles the Python source; a `.pxd` file beside a module gives C types to the module's
+names. If Cython, a C compiler or ASSIGNOR_COMPILE is missing, nothing is compiled. Python then runs the modules
+uncompiled, with equal results.
 The wheel is built without ASSIGNOR_COMPILE, so one wheel works with every version of Python.
 """
 

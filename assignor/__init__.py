@@ -1,4 +1,5 @@
-"""Computes Kafka Streams' task placement without a JVM: from subscription bytes to assignment bytes, with the reasons.
+"""Computes Kafka Streams' task placement without a JVM: turns subscription bytes into assignment bytes, and gives
+reasons.
 
 `assign(snapshot, now_ms)` computes one rebalance. The package has no I/O and no clock. The table lists the steps of a
 rebalance, each with its file:

@@ -47,7 +47,9 @@ class InputError(AssignorFault, ValueError):
 
 
 class NotBuiltYet(InputError):
-    """A feature that the formats define but this installation lacks, such as a provider of clusters."""
+    """A feature that the formats define but this installation lacks, such as a cluster provider that is not
+    installed.
+    """
 
 
 class OwnAssignorFailed(InputError):
@@ -64,7 +66,7 @@ class UnreadableLogLine(InputError):
 class DecodeError(AssignorFault, ValueError):
     """Bytes that cannot be decoded. `what`: the name of the structure. `offset`: the byte at which decoding failed.
 
-    `member_id`: the member whose subscription cannot be decoded; None for bytes other than a subscription, or if the
+    `member_id`: the member whose subscription cannot be decoded; None if the bytes are not a subscription or the
     decoder does not know the member.
     """
 
@@ -77,8 +79,8 @@ class DecodeError(AssignorFault, ValueError):
 
 
 class KafkaError(AssignorFault):
-    """An exception that Kafka's leader would throw. `kafka_name`: Java's simple class name; `__cause__` corresponds to
-    `getCause()`.
+    """An exception that Kafka's leader would throw. `kafka_name`: the simple name of the Java class. `__cause__`
+    corresponds to Java's `getCause()`.
 
     `message`: exactly Kafka's message if Kafka has one, because people search for this text. `hint`: this project's
     addition to the message, such as the member concerned or the remedy. The result of `str()` contains the message and
@@ -201,8 +203,8 @@ class RebalanceNotPlaced(AssignorFault):
 def _as_it_was(
     kind: type[AssignorFault], args: tuple[object, ...], fields: Mapping[str, object], cause: AssignorFault | None
 ) -> AssignorFault:
-    """Restores a pickled error without a call of `__init__`, because each class has other arguments of `__init__`,
-    which need not be the stored fields.
+    """Restores a pickled error without a call of `__init__`, because the arguments of `__init__` differ by class and
+    can differ from the stored fields.
     """
     fault = kind.__new__(kind, *args)
     fault.__dict__.update(fields)

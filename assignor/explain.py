@@ -1,4 +1,5 @@
-"""Explains the place of every task: the decisions of one rebalance by task, as data and as one line of text.
+"""Explains the place of every task: lists the decisions that placed the task in one rebalance, as data and as one line
+of text.
 
 The explanations are made from the log of decisions (`task_assignors/decisions.py`) and from the lags in the input of
 the task assignor. The code that makes a decision also writes the decision to the log. Kafka has no counterpart: its
@@ -40,7 +41,7 @@ caught-up clients.
 
 class ActiveOutcome(StrEnum):
     """The outcome of a rebalance for the active copy of a task. If several outcomes apply, the outcome that this class
-    lists first counts.
+    lists first is used.
     """
 
     WAITING_FOR_REVOCATION = "waiting for revocation"
@@ -52,7 +53,7 @@ class ActiveOutcome(StrEnum):
 
 
 class Copy(NamedTuple):
-    """A copy of a task after the rebalance. `consumer`: the member id of the thread, None if tasks were not assigned to
+    """A copy of a task after the rebalance. `consumer`: the member id of the thread; None if tasks were not assigned to
     threads. `held_back`: True if `consumer` gets the task only after the task's owner has revoked it.
     """
 
@@ -365,7 +366,9 @@ def _is_caught_up(problem: PlacementProblem, step: Decision) -> bool:
 
 
 def _had_it(problem: PlacementProblem, step: Decision) -> bool:
-    """True if the process of the step already had the copy, so that the text says "stays with" and not "goes to"."""
+    """True if the process of the decision already had the copy; the text has "stays with" in this case, otherwise "goes
+    to".
+    """
     client = None if step.process is None else problem.clients.get(step.process)
     if client is None:
         return False

@@ -1,8 +1,8 @@
 """The basic types of a Kafka Streams assignment: tasks, processes, partitions, hosts.
 
 All basic types are named tuples of plain values, so they are hashed and compared in C. The natural order of each type
-is Kafka's order. `ProcessId` sorts as Java's signed `UUID.compareTo`. `TopicPartition` sorts as in Kafka if topic names
-are ASCII, and Kafka allows no other names.
+is Kafka's order. `ProcessId` sorts as Java's signed `UUID.compareTo`. `TopicPartition` sorts as in Kafka for topic
+names in ASCII, and Kafka allows only such names.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class _Program(TyperGroup):
 
 @contextlib.contextmanager
 def _own_ends() -> Iterator[None]:
-    """Converts errors that typer would turn into exit codes to errors that pass through typer unchanged."""
+    """Replaces errors that typer would turn into exit codes with errors that pass through typer unchanged."""
     try:
         yield
     except BrokenPipeError:
@@ -142,8 +142,8 @@ def main() -> None:
 
 
 def _not_utf8(error: UnicodeEncodeError) -> str:
-    """Returns the command-line argument that a command could not encode, because its bytes are not UTF-8. Raises
-    `error` if the bytes are not from an argument.
+    """Returns the command-line argument whose bytes are not UTF-8, so that a command could not encode the argument.
+    Raises `error` if no argument contains the faulty bytes.
     """
     bad = error.object[error.start : error.end]
     for argument in sys.argv[1:]:

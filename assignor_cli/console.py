@@ -3,8 +3,8 @@
 Exit codes:
 
 - 0: success.
-- 1: the answer of the command is no. The service has responded, or the command has done its work, but with a result
-  that was not desired.
+- 1: the answer of the command is no. The service responded or the command did its work, but the result is not the
+  desired result.
 - 2: the command has no result. The arguments or the input of the command are wrong, or the service could not be
   reached.
 - 128 plus the number of a signal: the signal ended the command. A shell also reports this exit code for a program that
@@ -28,7 +28,7 @@ EXIT_NOBODY_READS = 128 + signal.SIGPIPE
 
 
 class CannotFinish(AssignorFault):
-    """Raised if a command could not do its work, and exit code 1 would mean a result of the command. The exit code of
+    """Raised by a command that could not do its work, and whose exit code 1 would stand for a result. The exit code of
     the command is 2.
     """
 
@@ -41,8 +41,8 @@ def exit_code_of(fault: AssignorFault) -> int:
 
 
 def exit_code_of_signal(interrupt: KeyboardInterrupt) -> int:
-    """Returns the exit code of a KeyboardInterrupt: 130 for Ctrl-C. If another signal caused the KeyboardInterrupt, its
-    argument is the number of the signal.
+    """Returns the exit code of a KeyboardInterrupt: 130 for Ctrl-C. If a signal other than SIGINT caused the
+    KeyboardInterrupt, the argument of the KeyboardInterrupt is the number of the signal.
     """
     return 128 + int(interrupt.args[0]) if interrupt.args else EXIT_INTERRUPTED
 

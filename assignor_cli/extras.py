@@ -1,8 +1,8 @@
-"""Registers commands whose extra is not installed. The help lists these commands, and a call of one prints the pip
-command that installs the extra.
+"""Registers commands whose extra is not installed. The help lists these commands, and a call of such a command prints
+the pip command that installs the extra.
 
-A module that registers commands must not import packages of its extra when it is loaded. The `register` function of
-such a module begins with
+A module that registers commands must not import packages of its extra when it is loaded. The `register` function of a
+module with commands that need an extra begins with
 
     if KAFKA.is_missing:
         KAFKA.register_missing(app, "record", "lead")
@@ -20,7 +20,7 @@ from assignor_cli.console import CannotFinish
 
 
 class ExtraMissing(CannotFinish):
-    """Raised if a command was called whose extra is not installed."""
+    """Raised by the call of a command whose extra is not installed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The text that `--help` shows below the options of a command."""
 
 _KEEP_LINES = "\b"
-"""In a help text, Click's mark for a paragraph whose lines Click does not wrap again."""
+"""At the start of a paragraph of a help text, this mark tells Click not to wrap the paragraph again."""
 
 
 def example(*command_lines: str) -> str:

@@ -3,8 +3,8 @@
 A command that prints one result once takes `format: FormatOption = Format.TEXT` and calls
 `show(document, text, format)`. `show` prints `document` as JSON or YAML. `text` is the text for people: a string, or a
 function that makes the string for a `View`. A `View` has the width, a flag for `-o wide`, and the time for AGE columns.
-A function `text` is called only for the formats text and wide. A command with several results calls `show` for each
-result.
+If `text` is a function, `show` calls it only for the formats text and wide. A command with several results calls `show`
+for each result.
 
 A command whose result changes over time takes a parameter `output: ResultOutput`, which `output_from_options` makes
 (see `option_groups.py`). The command calls `output.show(ask, as_text)`, where `ask()` returns the document, and

@@ -1,8 +1,8 @@
 """Tables and paragraphs for people, in the style of kubectl (`NAME ... AGE`).
 
-If a table is wider than the view, columns that allow it are narrowed. Words are wrapped inside their column before
-names are shortened in their middle. A column without `wrap` and `shorten` stays complete, so that programs can extract
-its values.
+If a table is wider than the view, columns with `wrap` or `shorten` are narrowed. Words are wrapped inside their column
+before names are shortened in their middle. A column without `wrap` and `shorten` stays complete, so that programs can
+extract its values.
 """
 
 import textwrap

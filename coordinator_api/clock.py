@@ -2,26 +2,26 @@
 
 A `ServiceClock` starts at the machine's wall-clock time and then follows the monotonic clock. So a correction of the
 wall clock does not expire sessions or delay a probing rebalance. No member is removed because the service was slow: the
-clock advances only while the service reads requests. So a member whose requests have arrived, but are not read yet,
-does not count as silent. The service follows three rules:
+clock advances only while the service reads requests. So the service does not remove a member whose requests have
+arrived but are not read yet. The service follows three rules:
 
 1. Time stands still while the event loop is blocked. A `LoopMonitor` samples the clock every `SAMPLE_MS`. Between two
    samples the clock advances by `MOST_BETWEEN_SAMPLES_MS` at most. A longer pause of the loop (SIGSTOP, no free
    processor, a busy loop) counts only as `MOST_BETWEEN_SAMPLES_MS` for sessions, grace periods and waits. Under steady
-   overload the clock is slower by the time by which the loop is late. The overload also delays the answers, and members
-   wait for an answer before they send the next request. A failed member is removed after its timeout by this clock.
+   overload, the clock loses the time by which the loop is late. The overload also delays the answers, and members wait
+   for an answer before they send the next request. A failed member is removed after its timeout by this clock.
 2. The service acts on a passed deadline only after the loop has polled its sockets a few more times (`sockets_read`).
    By then, the requests that had arrived by the deadline have been read, parsed and noted.
 3. A request of a member restarts the member's session when the request arrives, before the request waits for anything
    (`GroupRuntime`).
 
-It would be wrong to add the lateness of the loop to each deadline. Then a stall of ten seconds would also delay the
+The service does not add the lateness of the loop to each deadline: a stall of ten seconds would then also delay the
 removal of a member that fails long after the stall. With this clock, only sessions that run during the stall are
 extended.
 
-After a stall, the clock slowly returns to the machine's time (`CATCH_UP`), as NTP slews a clock. So do the times in
-recordings and of probing rebalances. Differs from Kafka: the broker expires delayed operations by a timer in a separate
-thread, and its clock does not stop.
+After a stall, the clock slowly returns to the machine's time (`CATCH_UP`), as NTP slews a clock. The times in
+recordings and the times of probing rebalances then agree with the machine's time again, too. Differs from Kafka: the
+broker expires delayed operations by a timer in a separate thread, and its clock does not stop.
 
 Each group has one timer (`GroupTimer`), which fires when the group's next `Tick` is due by this clock.
 """
@@ -39,8 +39,8 @@ _COUNTS_ALWAYS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def since_boot_ms() -> float:
-    """Returns a monotonic time in milliseconds, for periods that other machines measure as well. The time advances
-    while the process is stopped and, on a machine with CLOCK_BOOTTIME, while the machine sleeps.
+    """Returns a monotonic time in milliseconds, for periods that other machines measure, too, each by its own clock.
+    The time advances while the process is stopped and, on a machine with CLOCK_BOOTTIME, while the machine sleeps.
     """
     return time.clock_gettime(_COUNTS_ALWAYS) * 1000
 
@@ -49,8 +49,8 @@ SAMPLE_MS = 50
 """The interval of the samples."""
 
 MOST_BETWEEN_SAMPLES_MS = 75
-"""The most by which the clock advances between two samples. It is longer than `SAMPLE_MS`, because a sample may be a
-little late on any machine.
+"""The most by which the clock advances between two samples. This limit is longer than `SAMPLE_MS`, because a sample may
+be a little late on any machine.
 """
 
 CATCH_UP = 20
@@ -171,8 +171,8 @@ class GroupTimer:
     def set(self, at_ms: int | None, now_ms: int) -> None:
         """Set the time at which to call `due`; None for never. `now_ms`: the time of `clock`.
 
-        If an earlier time is set already, the earlier time stays: an early tick is harmless, and sets the time of the
-        next tick.
+        If an earlier time is set already, the earlier time stays. An early call of `due` is harmless, because the
+        caller then sets the time of the next call.
         """
         if self._handle is not None:
             if at_ms is not None and self._at_ms <= at_ms:

@@ -29,15 +29,15 @@ class GroupNotFound(CoordinatorFault):
 
 
 class GroupIsLoading(CoordinatorFault):
-    """A coordinator is about to own this group, or is still reading its log. The caller may repeat the request."""
+    """A coordinator is about to take this group, or is still reading the group's log. The caller may repeat the
+    request.
+    """
 
     kafka_name = "COORDINATOR_LOAD_IN_PROGRESS"
 
 
 class UnreadableGroup(CoordinatorFault):
-    """The log of this group cannot be read. The service does not lead a group whose log cannot be read, but leads its
-    other groups.
-    """
+    """The log of this group cannot be read. The service leads only the groups whose logs can be read."""
 
     kafka_name = "KAFKA_STORAGE_ERROR"
 

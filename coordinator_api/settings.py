@@ -53,9 +53,9 @@ class SettingsError(InputError):
 def clusters_in(text: str) -> tuple[str, ...]:
     """The addresses of clusters in a comma-separated list.
 
-    As in Kafka, successive `host:port` are brokers of one cluster. An address with a prefix (`kafka:`, `embedded:`)
-    begins another cluster. If `text` has a semicolon, semicolons separate brokers, and each comma begins another
-    cluster.
+    As in Kafka, successive addresses of the form `host:port` belong to the brokers of one cluster. An address with a
+    prefix (`kafka:`, `embedded:`) begins another cluster. If `text` has a semicolon, semicolons separate brokers, and
+    each comma begins another cluster.
     """
     clusters: list[str] = []
     for part in (each.strip() for each in text.split(",")):
@@ -140,8 +140,8 @@ class Settings(BaseSettings):
     port: Annotated[int, Field(ge=0, le=65_535)] = 8080
     """Port to listen on. With 0, the service takes a free port and prints it."""
     root_path: Annotated[str, AfterValidator(_check_root_path)] = ""
-    """Path below which a proxy shows this service, such as `/assignor`. A proxy that sends `X-Forwarded-Prefix` does
-    not need this setting.
+    """Path below which a proxy shows this service, such as `/assignor`. This setting is not needed if the proxy sends
+    `X-Forwarded-Prefix`.
     """
     forwarded_allow_ips: Annotated[Names, AfterValidator(_check_proxies)] = ("127.0.0.1", "::1")
     """Addresses and networks of trusted proxies, separated by commas; `*` for all. Only these proxies may set
@@ -157,7 +157,7 @@ class Settings(BaseSettings):
     """
     database_statement_timeout_ms: Annotated[int, Field(ge=100, le=JAVA_INT_MAX)] = 3_000
     """On PostgreSQL: time limit for a statement that reads or writes a group, and for waiting for a connection. A
-    renewal of the lease may take a third of `lease.timeout.ms`.
+    renewal of the lease may take up to a third of `lease.timeout.ms`.
     """
 
     group_initial_rebalance_delay_ms: Natural = 3_000
@@ -169,12 +169,12 @@ class Settings(BaseSettings):
     group_max_size: Positive = 10_000
     """Largest number of members of one group (Kafka has no limit). A further join gets 429."""
     group_disconnect_grace_ms: Natural = 100
-    """Time within which a process whose connection broke has to send another request. Otherwise its members with
-    `leave_on_disconnect` are removed.
+    """Time within which a process whose connection broke has to send another request. If the process sends none, the
+    coordinator removes its members with `leave_on_disconnect`.
     """
     group_max_partitions: Positive = 200_000
-    """Largest number of partitions of all topics together, and of tasks, in one definition or recording. A larger
-    document gets 422.
+    """Largest total number of partitions of all topics, and largest number of tasks, in one definition or recording. A
+    larger document gets 422.
     """
     group_max_subtopologies: Positive = 1_000
     """Largest number of subtopologies in one definition or recording. A larger document gets 422."""
@@ -208,7 +208,9 @@ class Settings(BaseSettings):
     page_store_token_file: Path | None = None
     """File with the token that the service sends to instances when an operator queries a store on the web page."""
     computation_max_count: Annotated[int, Field(ge=1, le=1_000)] = 4
-    """Largest number of POST /v1/assign, POST /v1/simulate and explanations at one time. A further call gets 429."""
+    """Largest number of calls of POST /v1/assign and POST /v1/simulate, and of explanations of rebalances, that run at
+    one time. A further call gets 429.
+    """
     tenant_max_groups: Natural = JAVA_INT_MAX
     """Largest number of groups of one tenant, which is a prefix of group ids. The declaration of a further group gets
     429.
@@ -216,35 +218,35 @@ class Settings(BaseSettings):
     tenant_max_members: Natural = JAVA_INT_MAX
     """Largest number of members of one tenant's groups. A further join gets 429."""
     tenant_max_bytes: Annotated[int, Field(ge=0, le=JAVA_LONG_MAX)] = JAVA_LONG_MAX
-    """Largest size of the logs and recorded rebalances of one tenant's groups in the store. Above this size,
-    definitions, new members and reports get 429.
+    """Largest size of the logs and recorded rebalances of one tenant's groups in the store. Above this size, the
+    service refuses definitions, new members and reported rebalances with 429.
     """
     tenant_max_computations: Natural = JAVA_INT_MAX
-    """Largest number of POST /v1/assign, POST /v1/simulate and explanations of one tenant at one time. A further call
-    gets 429.
+    """Largest number of calls of POST /v1/assign and POST /v1/simulate, and of explanations of rebalances, that run for
+    one tenant at one time. A further call gets 429.
     """
     shutdown_timeout_ms: Natural = 4_000
-    """Time for which a stop waits for requests in progress. A request whose body is still arriving is refused at once.
-    The process ends at most a second after this time, even if the store does not answer.
+    """Time for which a stopping service waits for requests in progress. A request whose body is still arriving is
+    refused at once. The process ends at most a second after this time, even if the store does not answer.
     """
 
     rebalances_retained_count: Positive = 1_000
     """Number of recorded rebalances that are kept for each group. The oldest are deleted first."""
     records_compaction_bytes: Annotated[int, Field(ge=1_024, le=JAVA_LONG_MAX)] = 524_288
-    """A group's log is rewritten as one snapshot when it has this size and at least twice the size of its last
-    snapshot. A coordinator that takes the group first reads the whole log.
+    """Size at which a group's log is rewritten as one snapshot. The log must also have at least twice the size of its
+    last snapshot. A coordinator has to read the whole log before it can lead the group.
     """
     sqlite_synchronous: Literal["FULL", "EXTRA", "NORMAL"] = "FULL"
-    """SQLite's durability. With FULL, commits survive a power loss; with NORMAL, they only survive a crash of the
+    """SQLite's durability. With FULL, commits survive a power loss; with NORMAL, they survive only a crash of the
     process.
     """
     sqlite_busy_timeout_ms: Natural = 5_000
-    """Longest time for which a write waits for another process that has locked the file."""
+    """Longest time for which a write waits while another process has locked the SQLite file."""
 
     auth_token: Secret = None
-    """Bearer token of an admin for all groups."""
+    """Bearer token with the right admin for all groups."""
     auth_token_file: Path | None = None
-    """File with a bearer token of an admin for all groups. A changed file is read again."""
+    """File with a bearer token that has the right admin for all groups. A changed file is read again."""
     auth_tokens: Secret = None
     """Tokens as hashes, each with a name, a right and a prefix of group ids, in the format of `assignor tokens create
     --file`. Each token is on its own line, or semicolons separate the tokens on one line.
@@ -256,7 +258,7 @@ class Settings(BaseSettings):
     connections.
     """
     ssl_keyfile: Path | None = None
-    """PEM file with the private key, unless the file of ssl.certfile contains the key."""
+    """PEM file with the private key. This setting is not needed if the file of ssl.certfile contains the key."""
     ssl_keyfile_password: Secret = None
     """Password of an encrypted private key."""
     ssl_ca_certs: Path | None = None
@@ -276,9 +278,9 @@ class Settings(BaseSettings):
     the token must name at least one of them.
     """
     sasl_oauthbearer_sub_claim_name: Text = "sub"
-    """The claim of a signed token that has the caller's name."""
+    """Name of the claim that holds the caller's name in a signed token."""
     sasl_oauthbearer_scope_claim_name: Text = "scope"
-    """The claim of a signed token that has the right and the groups, such as `assignor:member:payments-*`."""
+    """Name of the claim that holds the right and the groups in a signed token, such as `assignor:member:payments-*`."""
     sasl_oauthbearer_clock_skew_seconds: Annotated[int, Field(ge=0, le=3_600)] = 30
     """Allowed difference between the issuer's clock and this machine's clock."""
     sasl_oauthbearer_jwks_endpoint_refresh_ms: Annotated[int, Field(ge=1_000, le=JAVA_INT_MAX)] = 3_600_000
@@ -293,8 +295,8 @@ class Settings(BaseSettings):
     """
     cluster_bootstrap_servers: Clusters = ()
     """Clusters that groups may name in `cluster`, such as `broker-1:9092,broker-2:9092` for Kafka or
-    `embedded:/var/lib/streams`. Other clusters are refused. In the file, several clusters are a list. Elsewhere, commas
-    separate the clusters, and `kafka:` begins each Kafka cluster.
+    `embedded:/var/lib/streams`. Other clusters are refused. In the settings file, several clusters are written as a
+    list. In a flag or the environment, commas separate the clusters, and `kafka:` begins each Kafka cluster.
     """
 
     cluster_metadata_max_age_ms: Annotated[int, Field(ge=100, le=JAVA_INT_MAX)] = 30_000
@@ -309,8 +311,8 @@ class Settings(BaseSettings):
     names a group.
     """
     audit_log_file: Path | None = None
-    """File for the audit log. It has a line for each call that changes something, even if the call was refused. By
-    default these lines go to the service's log.
+    """File for the audit log. The audit log has a line for each call that changes something, even if the call was
+    refused. By default these lines go to the service's log.
     """
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Lowest level of the lines that are logged."""
@@ -336,13 +338,15 @@ class Settings(BaseSettings):
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: object, **_others: object
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Lets `Settings` read only its arguments, because `settings_sources.load` merges all sources."""
+        """Makes `Settings` take its values only from its arguments, because `settings_sources.load` has merged all
+        sources before.
+        """
         return (init_settings,)
 
 
 def is_root_path(path: str) -> bool:
-    """Returns whether a proxy may show the service below this path. Pages contain this path, so it must not contain
-    characters of HTML syntax.
+    """Returns True if a proxy may serve the pages of this service below this path. Pages contain this path, so it must
+    not contain characters of HTML syntax.
     """
     return len(path) <= _LONGEST_ROOT_PATH and _ROOT_PATH.fullmatch(path) is not None
 

@@ -1,6 +1,6 @@
 """Converts the documents of HTTP answers to the rows and sentences that the commands and the pages show.
 
-The functions are pure: no HTTP, no clock, no templates.
+The functions are pure: they use no HTTP, no clock and no templates.
 """
 
 import unicodedata
@@ -53,8 +53,8 @@ def count(number: int | None) -> str:
 
 
 def sentence(text: str) -> str:
-    """Returns `text` with a capital letter and a full stop. A first word with dots, such as a config's name, is not
-    changed.
+    """Returns `text` with a capital letter and a full stop. If the first word contains dots, as the name of a config
+    does, this word is not changed.
     """
     begins = text if "." in text.partition(" ")[0] else text[:1].upper() + text[1:]
     return begins if begins.endswith((".", "?", "!")) else f"{begins}."
@@ -83,8 +83,8 @@ def outcome_of(outcome: str) -> str:
 
 
 def hold_text(hold: Mapping[str, Any] | None) -> str:
-    """The end of a rebalance's wait for approval, in words. `hold`: the `hold` of a recorded rebalance; None if the
-    rebalance did not wait.
+    """Describes the end of a rebalance's wait for approval, in words. If the rebalance still waits, the text says so.
+    `hold`: the `hold` of a recorded rebalance; None if the rebalance did not wait.
     """
     if hold is None:
         return ""
@@ -116,7 +116,9 @@ DONE: Mapping[str, str] = {
 
 
 class ActiveLever(NamedTuple):
-    """A lever that is on. `effect`: a sentence without a full stop. `by`, `reason`: None if they are not known."""
+    """A lever (an operator's setting of a group) that is on. `effect`: a sentence without a full stop. `by`, `reason`:
+    None if they are not known.
+    """
 
     name: str
     effect: str
@@ -153,15 +155,15 @@ def active_levers(levers: Mapping[str, Any], names: Mapping[str, str] | None = N
 
 
 def missing_of_drain(drain: Mapping[str, Any]) -> list[str]:
-    """One line for each condition that a drain still waits for. Empty if the drained instance or member can be
-    stopped.
+    """Returns a line for each condition that a drain still waits for. The list is empty if the drained instance or
+    member can be stopped.
     """
     return [f"{each['task']}: {each['why']}" if each["task"] else str(each["why"]) for each in drain["missing"]]
 
 
 def moves_of_held(held: Mapping[str, Any]) -> str:
-    """The moves of a held rebalance, such as `2 tasks would move: 0_0, 0_3`. `held`: the `held_rebalance` of a group's
-    document.
+    """Describes the moves of tasks in a held rebalance, such as `2 tasks would move: 0_0, 0_3`. `held`: the
+    `held_rebalance` of a group's document.
     """
     tasks = held["tasks_to_move"]
     if not tasks:
@@ -170,8 +172,8 @@ def moves_of_held(held: Mapping[str, Any]) -> str:
 
 
 def changes_shown(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Prepares a difference and a forecast for a page. `answer`: a document with `difference`, `forecast`, and the
-    `names` of instances.
+    """Prepares the difference between two assignments, and a forecast of the next rebalances, for a page. `answer`: a
+    document with `difference`, `forecast`, and the `names` of instances.
 
     Returns `answer` with four more fields. `tasks`: the first TASKS_SHOWN tasks that would move. `tasks_more`: the
     number of further tasks that would move. `summary`: the summary of the difference. `verdict`: the verdict of the

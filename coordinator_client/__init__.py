@@ -1,1 +1,1 @@
-"""The parts of a program that calls a coordinator: addresses, tokens, TLS, and the HTTP client."""
+"""Code for programs that call a coordinator: addresses, tokens, TLS, and the HTTP client."""

@@ -3,19 +3,19 @@
     next --> (the caller calls that address) --> answered, or unanswered --> next ... until an answer, or no address
 
 Rules:
-- A call goes first to the coordinator that answered last for the call's group. If no coordinator has answered for the
-  group, or if the coordinator that answered last fails, the call goes to the addresses of the list. The first address
-  of the list that is tried is the address that answered last for any group.
+- A call goes first to the coordinator that answered the last call for the same group. If no coordinator has answered
+  such a call, or if this coordinator fails, the call goes to the addresses of the list, one after the other. The first
+  of them is the address that answered the last call for any group.
 - If an address does not answer, or answers with status 502, 503 or 504, the call goes to the next address of the list.
-  A call does not go to a failed address again. As an exception, the call is sent to the failed address once more if a
-  connection breaks over which the address has answered before.
-- An answer with status 307 names the coordinator that owns the group, which need not be in the list. A redirected call
-  is sent unchanged. A call follows three redirects at most. A redirect from https to http is not followed, so that no
-  token is sent unencrypted. A redirect to another path or query is not followed either, so that the call stays the
-  same.
+  A call does not go to a failed address again. The one exception: if a connection breaks that has carried answers
+  before, the call is sent once more to the same address.
+- An answer with status 307 names the coordinator that owns the group. The call then goes to that coordinator, even if
+  its address is not in the list. A redirected call is sent unchanged. A call follows three redirects at most. A
+  redirect from https to http is not followed, so that no token is sent unencrypted. A redirect to a URL with a
+  different path or query is not followed, so that the call stays unchanged.
 - Each call has a time limit. Each address gets a share of the call's time, so that an address that does not answer
-  leaves time for the other addresses. If a call asks a coordinator to wait before it answers, the requested wait ends
-  before the call's time does.
+  leaves time for the other addresses. If the coordinator may hold its answer to a call, the call requests a wait that
+  ends before the call's time limit.
 
 Source of the idea: `bootstrap.servers` and NOT_COORDINATOR of Kafka's clients. Differs from Kafka: Kafka's answer
 NOT_COORDINATOR does not name the coordinator, so a Kafka client has to look up the coordinator.
@@ -33,7 +33,7 @@ MOST_REDIRECTS = 3
 REDIRECT = 307
 _ASK_ANOTHER = frozenset({502, 503, 504})
 _SECRETS = "@?#"
-"""If a URL contains a password or a token, the URL has at least one of these characters."""
+"""Every URL that contains a password or a token has at least one of these characters."""
 
 _LONGEST_ADDRESS = 2_000
 
@@ -74,8 +74,8 @@ class CoordinatorAddresses:
     """The addresses of the coordinators. `urls`: one or more URLs. `is_address` is true for each URL, and no URL ends
     with a slash.
 
-    Threads may share a `CoordinatorAddresses` without a lock. If two threads overwrite each other's values, the worst
-    effect is one more redirect of a later call.
+    Threads may share a `CoordinatorAddresses` without a lock. If two threads overwrite each other's records of the last
+    answers, the worst effect is one more redirect of a later call.
     """
 
     def __init__(self, urls: Sequence[str]) -> None:
@@ -109,8 +109,8 @@ class CoordinatorAddresses:
             self._best = url
 
     def failed(self, url: str) -> None:
-        """Record that the coordinator at `url` gave no usable answer. If the list has another address, the next calls
-        begin at another address.
+        """Record that the coordinator at `url` gave no usable answer. The next calls then begin at another address of
+        the list, if there is one.
         """
         for group, owner in self._owners.copy().items():
             if owner == url:
@@ -173,8 +173,8 @@ class Attempt(NamedTuple):
 
 
 class CallRoute:
-    """The attempts of one call. `outcomes`: each tried address to a text with the outcome, in the order of the
-    attempts.
+    """Chooses the attempts of one call. `outcomes`: a text with the outcome of the attempt, by address, in the order of
+    the attempts.
     """
 
     def __init__(self, addresses: CoordinatorAddresses, call: CoordinatorCall) -> None:
@@ -187,8 +187,8 @@ class CallRoute:
         self._redirects = 0
 
     def next(self, left_s: float) -> Attempt | None:
-        """Returns the next attempt, or None if no address or no time is left. `left_s`: the rest of the call's
-        `longest_s`.
+        """Returns the next attempt, or None if no address or no time is left. `left_s`: the time that is left of the
+        call's `longest_s`.
         """
         address, self._asks_now = self._asks_now, None
         if address is None:
@@ -254,8 +254,8 @@ class CallRoute:
 
 
 def _led_to(location: str, attempt: Attempt) -> tuple[str, str]:
-    """Returns the address to which a redirect leads, and the reason why the redirect must not be followed. The reason
-    is empty if the redirect may be followed.
+    """Returns the address to which a redirect leads, and the reason why the client must not follow the redirect. The
+    reason is empty if the client may follow it.
     """
     address = location.removesuffix(attempt.target).rstrip("/")
     if not location.endswith(attempt.target):

@@ -70,8 +70,9 @@ class CoordinatorAddress:
 
 
 class NoAnswer(Unavailable):
-    """No coordinator gave an answer. `answers`: each tried address to the outcome, in the order of the attempts. The
-    error's message names the tried addresses, except if the only tried address is the only address that the user gave.
+    """No coordinator gave an answer. `answers`: the outcome of the attempt, by address, in the order of the attempts.
+    The error's message names the tried addresses. The message names no address if the user gave a single address, and
+    only this address was tried.
     """
 
     def __init__(self, answers: Mapping[str, str], addresses: CoordinatorAddresses) -> None:
@@ -93,9 +94,7 @@ class Refusal:
 
     @property
     def may_be_repeated(self) -> bool:
-        """True if the coordinator did not accept the request because the coordinator is starting, stopping or
-        overloaded.
-        """
+        """True if the coordinator did not accept the request because it is starting, stopping or overloaded."""
         return self.status in _TRY_AGAIN_STATUSES or self.code in _TRY_AGAIN_CODES
 
 
@@ -111,7 +110,7 @@ class CoordinatorRefused(AssignorFault):
 def addresses_of(text: str) -> CoordinatorAddresses:
     """Parses the addresses of coordinators. `text`: one or more URLs, separated by commas.
 
-    Raises InputError if an address is not a URL. Without this error, calls to the address would fail as if the
+    Raises InputError if an address is not a URL. Without this check, calls to such an address would fail as if the
     coordinator could not be reached. Raises InputError too if a URL may contain a password or a token, because messages
     and logs show URLs. The error about a URL with a secret does not show the URL.
     """
@@ -130,8 +129,9 @@ def addresses_of(text: str) -> CoordinatorAddresses:
 
 
 def read_token(token_file: Path | None) -> str | None:
-    """Returns the first token that is given: in `token_file`, in the variable ASSIGNOR_AUTH_TOKEN, or in the file that
-    the variable ASSIGNOR_AUTH_TOKEN_FILE names. The result is None if no token is given.
+    """Returns the caller's token, or None if no token is given. The token comes from the first of these three that is
+    given: `token_file`, the variable ASSIGNOR_AUTH_TOKEN, and the file that the variable ASSIGNOR_AUTH_TOKEN_FILE
+    names.
 
     Raises InputError if the file cannot be read or has no token, or if no HTTP header can carry the token.
     """
@@ -143,8 +143,9 @@ def read_token(token_file: Path | None) -> str | None:
 
 
 def token_file_of(token_file: Path | None) -> Path | None:
-    """Returns the file that contains the token: `token_file`, or the file that ASSIGNOR_AUTH_TOKEN_FILE names if
-    neither `token_file` nor ASSIGNOR_AUTH_TOKEN is given. The result is None if no file contains the token.
+    """Returns the file that contains the token. This is `token_file` if it is given. If `token_file` and
+    ASSIGNOR_AUTH_TOKEN are both missing, it is the file that ASSIGNOR_AUTH_TOKEN_FILE names. The result is None if no
+    file contains the token.
     """
     if token_file is None and not os.environ.get(TOKEN_VARIABLE):
         named = os.environ.get(TOKEN_FILE_VARIABLE)
@@ -155,10 +156,10 @@ def token_file_of(token_file: Path | None) -> Path | None:
 class CallerToken:
     """The token that a program sends while it runs: a fixed token, or the token in a file, which may change.
 
-    Rules: the token file is checked no more than once a second, and read again if it has changed. If the changed file
-    cannot be read or has no valid token, the former token stays in use. `token`: the fixed token; None if there is no
-    token, or if `file` contains the token. Threads may share a `CallerToken`. Raises InputError if no HTTP header can
-    carry the fixed token.
+    The token file is checked for changes at most once a second, and is read again if it has changed. If the changed
+    file cannot be read or has no valid token, the former token stays in use. `token`: the fixed token; None if there is
+    no token, or if `file` contains the token. Threads may share a `CallerToken`. Raises InputError if no HTTP header
+    can carry the fixed token.
     """
 
     def __init__(self, token: str | None = None, file: Path | None = None) -> None:
@@ -192,7 +193,7 @@ class CallerToken:
 
 
 def state_text(state: str, condition: str | None) -> str:
-    """Returns a readable text of a group's state: Kafka's name of the state, or the reason why the group does nothing.
+    """Describes a group's state for readers: by Kafka's name of the state, or by the reason why the group does nothing.
     `condition`: the condition in the coordinator's description of the group; None if no condition stops the group.
     """
     return state if condition is None else _CONDITIONS.get(condition, condition)
@@ -223,10 +224,10 @@ def refusal_of(status: int, content: bytes, reason_phrase: str = "", retry_after
 
 
 def _retry_after_s(status: int, text: str) -> float | None:
-    """Returns the value of an overloaded coordinator's header Retry-After in seconds, at most 60, or None for any other
-    answer. HTTP also allows a date in this header, but a date is ignored, because it may come from a proxy. A
-    coordinator that is starting or stopping is called again sooner than its header Retry-After asks, because a waiting
-    member does no work.
+    """Returns the value of the header Retry-After in seconds, but at most 60, if the status says that the coordinator
+    is overloaded. Returns None for any other answer. HTTP also allows a date in this header, but a date is ignored,
+    because it may come from a proxy. If the coordinator is starting or stopping, the header is ignored and the call is
+    repeated sooner, because a waiting member does no work.
     """
     if status != _TOO_MANY_REQUESTS or not (text.isascii() and text.isdigit()):
         return None

@@ -1,11 +1,11 @@
-"""The HTTP client for calls to a coordinator. The client tries the addresses of a call one after the other, and parses
-refusals.
+"""The HTTP client for calls to a coordinator. The client sends a call to one address after the other until a
+coordinator answers, and parses refusals.
 
     call --> the next address of the route (`addresses.py`) --> an answer, a refusal, or no answer at any address
 
 The caller chooses the headers, and decides if connections are kept (`KeptConnections`). For each call, the caller
-chooses the time limit and the retries. The token may change while the client is in use. Commands that make no call do
-not import this module, because it loads httpx.
+chooses the time limit and the retries. The token may change while the client is in use. Commands that make no call must
+not import this module, because importing httpx takes time.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _SHORTEST_STEP_S = 0.001
 _STEPS = ("connect", "pool", "read", "write")
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
 MOST_KEPT = 4
-"""The largest number of kept connections that stay open while no call is answered. When more than this number of
-connections are open, the oldest connection is closed.
+"""The largest number of connections that `KeptConnections` keeps open while no call is answered. If a further
+connection is opened, the oldest one is closed.
 """
 
 _KEPT_LIMITS = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=None)
@@ -50,7 +50,7 @@ _CONNECTION_ENDED = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolErro
 @dataclass(frozen=True, slots=True)
 class CoordinatorAnswer:
     """An answer of a coordinator. `address`: the address of the coordinator that answered. `url`: the called URL, with
-    path and query. `headers`: the values of the headers by name; a name may be written in upper or lower case.
+    path and query. `headers`: the values of the headers by name; the case of a name does not matter.
     """
 
     address: str
@@ -78,8 +78,8 @@ class CoordinatorHttpClient:
     keep one connection to each address (see `KeptConnections`). With kept connections, only one thread at a time may
     make calls.
 
-    Raises InputError if a certificate file cannot be used, or if httpx cannot call an address. Without this error,
-    calls to the address would fail as if the coordinator could not be reached.
+    Raises InputError if a certificate file cannot be used, or if httpx cannot call an address. Without this check,
+    calls to such an address would fail as if the coordinator could not be reached.
     """
 
     def __init__(
@@ -114,8 +114,7 @@ class CoordinatorHttpClient:
 
     def break_off(self) -> None:
         """End a call that waits for its answer over a kept connection, and make all later calls fail. Any thread may
-        call
-        `break_off`.
+        call `break_off`.
         """
         assert self._kept is not None
         self._kept.break_off()
@@ -131,9 +130,9 @@ class CoordinatorHttpClient:
     ) -> CoordinatorAnswer:
         """Makes a call, and returns the answer of the first coordinator that answers.
 
-        `accept`: further statuses, besides 2xx, that are not errors. `retrying`: the pauses and the end of the retries;
-        None for no retries. A call is retried only while no coordinator has accepted it. `content`: the arguments
-        `json`, `content` and `headers` of httpx. Raises CoordinatorRefused, NoAnswer.
+        `accept`: the statuses that are not errors, besides the statuses 2xx. `retrying`: says how long to pause between
+        retries and when to stop; None for no retries. A call is retried only while no coordinator has accepted it.
+        `content`: the arguments `json`, `content` and `headers` of httpx. Raises CoordinatorRefused, NoAnswer.
         """
 
         def once() -> CoordinatorAnswer:
@@ -162,7 +161,8 @@ class CoordinatorHttpClient:
             try:
                 response = self._send(method, attempt, content)
             except (httpx.RequestError, httpx.InvalidURL) as error:
-                # if no connection was opened for this request, the connection that broke had carried answers before
+                # if this request opened no connection, the connection that broke had carried answers to earlier
+                # requests
                 ended = self._kept is not None and self._kept.opened == opened and isinstance(error, _CONNECTION_ENDED)
                 route.unanswered(attempt, transport_problem(error), old_connection_ended=ended)
                 continue
@@ -174,8 +174,8 @@ class CoordinatorHttpClient:
         if last is None:
             raise NoAnswer(route.outcomes, self._addresses)
         address, response = last
-        # keep the old connection after a server error: the error may come from a proxy, so perhaps no coordinator has
-        # seen the new connection
+        # After a server error, keep the old connection open: the error may come from a proxy, so perhaps no coordinator
+        # has seen the new connection.
         if self._kept is not None and not response.is_server_error:
             self._kept.keep_only(address, response)
         return last
@@ -241,8 +241,9 @@ def _authorize(request: httpx.Request, token: str | None) -> None:
 
 
 class TimeLeft(Mapping[str, float]):
-    """The time-outs of a request's steps. httpx reads the time-out before each step, and gets the rest of `timeout_s`.
-    So connecting, TLS, sending and waiting together take at most `timeout_s`. Connecting takes at most 2 s.
+    """The time-outs of a request's steps, as a mapping. httpx reads the time-out from it before each step, and gets the
+    time that is left of `timeout_s`. So connecting, TLS, sending and waiting together take at most `timeout_s`.
+    Connecting takes at most 2 s.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -268,17 +269,17 @@ def _was_not_taken(state: tenacity.RetryCallState) -> bool:
 
 
 class KeptConnections:
-    """Connections that stay open after a time-out. When a process's connection closes, a coordinator assumes that the
+    """Keeps connections open, even after a time-out. When a process's connection closes, a coordinator assumes that the
     process has failed. So a connection stays open until an answer has come over another connection.
 
     Each called address has one TCP connection. A single thread uses the connection for one call after the other.
 
-    When a connection breaks, another connection to the same coordinator is opened at once, before the next address is
-    tried. A connection that broke has to be replaced at once, because a running coordinator waits only a short time for
-    the process to reconnect. When the group has moved to another coordinator, or no answer came in time, a new
-    connection is opened. The old connection is closed only after a call was answered over the new connection. So no
-    coordinator sees the end of the old connection before it sees the new connection. A file object that is made from
-    the socket keeps a connection open even after httpx has closed the socket.
+    When a connection breaks, a new connection to the same coordinator is opened at once, before the next address is
+    tried. The new connection cannot wait, because a running coordinator gives the process only a short time to
+    reconnect. When the group has moved to another coordinator, or no answer came in time, a new connection is opened.
+    The old connection is closed only after a call was answered over the new connection. So no coordinator sees the end
+    of the old connection before it sees the new connection. To keep a connection open even after httpx has closed its
+    socket, this class makes a file object from the socket.
 
     `connect`: a function that makes the HTTP client of one address. `opened`: the number of connections opened so far.
     Any thread may call `break_off`.
@@ -299,8 +300,8 @@ class KeptConnections:
         return client
 
     def trace(self, event: str, info: Mapping[str, object]) -> None:
-        """Handles httpx's events about a request, as the request's `trace` extension. The `trace` extension is used
-        because httpx offers no other way to get the socket before the answer.
+        """Collects the sockets of new connections. httpx calls this method, the request's `trace` extension, for each
+        event of the request. httpx offers no other way to get the socket before the answer.
         """
         if event not in (_OPENED, _WRAPPED):
             return
@@ -309,7 +310,7 @@ class KeptConnections:
         else:
             self.opened += 1
         opened: socket.socket = info["return_value"].get_extra_info("socket")  # type: ignore[attr-defined]
-        # the operating system keeps a socket open until it and all files made from it are closed
+        # the operating system keeps a connection open until its socket and all files made from this socket are closed
         self._sockets.append((opened, opened.makefile("rb", buffering=0)))
         if len(self._sockets) > MOST_KEPT:
             self._sockets.popleft()[1].close()

@@ -2,12 +2,12 @@
 
 `cluster_view` reads the cluster's state. The coordinator finds `kafka_cluster_provider` by the entry point `kafka`. The
 coordinator calls `KafkaClusterProvider` from several threads. `KafkaClusterProvider` makes all requests in one event
-loop, which has its own thread. A group's definition can name only the address of a cluster. So the settings of TLS and
-SASL come from the properties file that ASSIGNOR_KAFKA_CLIENT_CONFIG names.
+loop, which has its own thread. A group's definition can contain the address of a cluster, but no settings of TLS and
+SASL. So the settings of TLS and SASL come from the properties file that ASSIGNOR_KAFKA_CLIENT_CONFIG names.
 
 Rules: if topics cannot be listed, the rebalance fails. If offsets cannot be read, the rebalance continues without lags,
 as it does with Kafka's leader. The end offset of a changelog is its high watermark. For a source topic that serves as
-changelog, the application's committed offset counts as the end offset. Source: `InternalTopicManager`,
+changelog, the application's committed offset is used as the end offset. Source: `InternalTopicManager`,
 `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`, `StreamsPartitionAssignor.populateClientStatesMap`.
 """
 

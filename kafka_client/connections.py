@@ -39,7 +39,7 @@ T = TypeVar("T")
 Address = tuple[str, int]
 
 _LONGEST_END_S = 1.0
-"""At its exit, the program waits for at most this time until the remaining connections are closed."""
+"""At its exit, the program waits at most this time for the remaining connections to close."""
 
 
 async def call(settings: ClientSettings, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
@@ -184,8 +184,8 @@ class Connections:
         _used.add(self)
 
 
-# The child of a fork never releases its parent's connections, because collecting a connection in the child would close
-# the connection for the parent too.
+# The child of a fork never releases its parent's connections, because garbage collection of a connection in the child
+# would close the connection for the parent too.
 _OF_A_PARENT: list[AIOKafkaConnection] = []
 
 _used: weakref.WeakSet[Connections] = weakref.WeakSet()
@@ -265,7 +265,7 @@ def _text(address: Address) -> str:
 
 def _error_text(error: BaseException) -> str:
     """Returns the broker's text of the error, or the name of the error's class if the broker sent no text. `str(error)`
-    is not used, because it also contains aiokafka's name and number of the error.
+    is not used, because this text also contains aiokafka's name and number of the error.
     """
     text = next((argument for argument in error.args if isinstance(argument, str)), "")
     return text or type(error).__name__

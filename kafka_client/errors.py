@@ -51,7 +51,8 @@ class NotNow(KafkaClientError):
 class KafkaRefused(KafkaClientError):
     """The brokers refused the request because of its credentials, rights, version or values.
 
-    The error's message says what to change. `code`: Kafka's error code; None if the connection itself was refused.
+    The error's message names the change that the user has to make. `code`: Kafka's error code; None if the connection
+    itself was refused.
     """
 
     def __init__(self, message: str, code: int | None = None) -> None:
@@ -64,7 +65,7 @@ class TopicHasOtherPartitions(KafkaRefused):
 
 
 class UnknownTopic(KafkaClientError):
-    """The topic does not exist, or it has no partition of this number."""
+    """The topic does not exist, or the topic has no partition with the requested number."""
 
 
 class MembershipError(KafkaClientError):

@@ -96,15 +96,15 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         runner.get_loop().run_forever()
 
 
-# The list in which a child process keeps the loops of its parent process. Collecting a parent's loop in the child would
-# remove the parent's sockets from the epoll set that both processes share.
+# The list in which a child process keeps the loops of its parent process. Garbage collection of a parent's loop in the
+# child would remove the parent's sockets from the epoll set that both processes share.
 _PARENTS_LOOPS: list[asyncio.AbstractEventLoop] = []
 
 
 async def first_of(*coroutines: Coroutine[Any, Any, T]) -> T:
     """Returns the result, or raises the exception, of the coroutine that ends first. If several coroutines end at the
-    same time, the coroutine that comes first among the arguments counts. When the first coroutine has ended, the other
-    coroutines are cancelled and awaited.
+    same time, the result of the coroutine that comes first among the arguments is used. When the first coroutine has
+    ended, the other coroutines are cancelled and awaited.
     """
     tasks = [asyncio.ensure_future(each) for each in coroutines]
     try:

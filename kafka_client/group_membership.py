@@ -1,11 +1,12 @@
 """One member of a classic group: join, sync, heartbeat, leave. Metadata and assignments are raw bytes.
 
-aiokafka's own consumer decodes each subscription as version 0 and encodes the subscription again. The owned partitions
-of Kafka Streams' members are lost by this. This module passes metadata and assignments through unchanged. Rules:
+aiokafka's own consumer decodes each subscription as version 0 and encodes the subscription again. The decoding as
+version 0 loses the owned partitions of Kafka Streams' members. This module passes metadata and assignments through
+unchanged. Rules:
 
-- A call is retried while the group's coordinator moves, loads or cannot be reached. A call that still fails after
-  `default.api.timeout.ms` raises KafkaUnavailable. When the coordinator tells the member to rejoin or to end, the call
-  raises a MembershipError.
+- A call is retried while the group's coordinator moves, loads its groups or cannot be reached. A call that still fails
+  after `default.api.timeout.ms` raises KafkaUnavailable. When the coordinator tells the member to rejoin or to end, the
+  call raises a MembershipError.
 - The broker may hold the answer to a join for a whole rebalance (a parked join). While a join is parked, the broker
   reads no other request of the join's connection. So join, sync and heartbeat share a connection of their own, and
   leave uses another connection.
@@ -83,7 +84,7 @@ _ANSWERS: Mapping[int, tuple[type[KafkaClientError], str]] = {
     ),
     _GROUP_MAX_SIZE_REACHED: (KafkaRefused, "group {0.group!r}: it is full: the brokers allow group.max.size members"),
 }
-"""Maps the error code of an answer to the exception that is raised, and the exception's text."""
+"""Maps the error code of an answer to the exception that is raised and to the exception's text."""
 
 _JOIN_TIMEOUT_MARGIN_MS = 5000
 _PAUSE_S = 0.2

@@ -55,8 +55,8 @@ def offsets_partition(group: str, partitions: int) -> int:
 
 
 class OffsetsTopic:
-    """Reads the partitions of `__consumer_offsets` that have the records of these groups. Use the reader in an `async
-    with` block, in one task. `partition_count`: the number of partitions of the topic.
+    """Reads the partitions of `__consumer_offsets` that have the records of the given groups. Use the reader in an
+    `async with` block, in one task. `partition_count`: the number of partitions of the topic.
     """
 
     def __init__(self, settings: ClientSettings, groups: Iterable[str], partition_count: int) -> None:
@@ -94,8 +94,8 @@ class OffsetsTopic:
             await consumer.stop()
 
     async def seek(self, positions: Mapping[int, int]) -> None:
-        """Continue reading at these offsets. `positions`: partition number to offset. A partition without an offset is
-        read from its first record.
+        """Continue reading at the offsets in `positions`. `positions`: maps each partition number to an offset. A
+        partition without an offset is read from its first record.
         """
         consumer = self._started()
         for number, partition in self._partitions.items():
@@ -110,7 +110,7 @@ class OffsetsTopic:
 
     async def read(self) -> tuple[list[GroupRecord], dict[int, int]]:
         """Returns the next records, and the next offset of each partition. The records of one partition are in order.
-        The list of records is empty if no record arrives within half a second, or while no broker answers. Raises
+        The list of records is empty if no record arrives within half a second, or if no broker answers. Raises
         KafkaRefused if the user may not read `__consumer_offsets`.
         """
         with _translated(self._settings):
@@ -135,8 +135,8 @@ class OffsetsTopic:
         return positions
 
     def _key(self, raw: bytes | None) -> GroupMetadataKey | OtherGroupKey | None:
-        """Returns the decoded key of a record. The result is None for an offset commit, a record of another group, or
-        invalid bytes.
+        """Returns the decoded key of a record. The result is None for an offset commit, for a record of a group that
+        was not requested, and for invalid bytes.
         """
         if raw is None or raw[:2] in _OFFSET_COMMITS:
             return None

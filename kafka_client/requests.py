@@ -55,8 +55,8 @@ class VersionedRequest:
         self._needs = needs or type(structs[0]).__name__
 
     def prepare(self, versions: Mapping[int, tuple[int, int]]) -> Any:
-        """Chooses the version of the request for a broker. aiokafka's connection calls `prepare`. `versions`: API key
-        to the lowest and the highest version that the broker knows. Raises IncompatibleBrokerVersion.
+        """Chooses the version of the request for a broker. aiokafka's connection calls `prepare`. `versions`: maps each
+        API key to the lowest and the highest version that the broker knows. Raises IncompatibleBrokerVersion.
         """
         for struct in reversed(self._structs):
             lowest, highest = versions.get(struct.API_KEY, (0, -1))

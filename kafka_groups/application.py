@@ -2,9 +2,8 @@
 from options.
 
 The file is the text of the application's `Topology#describe`, or JSON. The JSON is `input.topology` of rebalance/1, a
-whole definition (`input` of rebalance/1, as the coordinator accepts it), or a line of a recording. If a definition has
-members and a cluster, these are ignored. Of the application's properties, only those that Kafka's leader reads are
-used.
+whole definition (`input` of rebalance/1, as the coordinator accepts it), or a line of a recording. The members and the
+cluster of a definition are ignored. Only those properties of the application that Kafka's leader reads are used.
 
 Options add facts that the text of `Topology#describe` lacks:
 

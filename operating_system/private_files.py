@@ -1,9 +1,9 @@
 """Files and directories that only their owner may access: modes 0600 and 0700, regardless of the umask.
 
-Only new files and directories get these modes. An existing file keeps its mode, because its owner may have granted the
-access on purpose. A warning names the command that removes the access (`access_warning`). A process that can open a
-lock file, even only for reading, can hold the lock for ever. So only users that may write the guarded file may open its
-lock file. Other users need no access, because the lock file has no content.
+Only new files and directories get these modes. An existing file keeps its mode, because its owner may have granted
+access to other users on purpose. A warning names the command that removes the access of other users (`access_warning`).
+A process that can open a lock file, even only for reading, can hold the lock for ever. So only users that may write the
+guarded file may open its lock file. Other users need no access, because the lock file has no content.
 """
 
 import contextlib
@@ -23,8 +23,8 @@ _OTHERS_PASS = stat.S_IXGRP | stat.S_IXOTH
 
 
 def create_private_file(file: Path) -> None:
-    """Create an empty private file unless it exists. Libraries such as SQLite would create the file with a mode from
-    the umask. Raises OSError.
+    """Create an empty private file if the file does not exist. Libraries such as SQLite would create the file with a
+    mode from the umask. Raises OSError.
     """
     with contextlib.suppress(FileExistsError):
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, FILE_MODE))
@@ -36,7 +36,7 @@ def private_opener(path: str, flags: int) -> int:
 
 
 def make_private_directory(directory: Path) -> None:
-    """Make the directory and its parents. New directories have mode 0700. Raises OSError."""
+    """Make the directory and its missing parents. New directories have mode 0700. Raises OSError."""
     for one in (*reversed(directory.parents), directory):
         if not os.path.isdir(one):
             one.mkdir(mode=DIRECTORY_MODE, exist_ok=True)

@@ -78,7 +78,9 @@ def _malloc_trim() -> Callable[[int], int] | None:
 
 class SurvivesFork(Protocol):
     def reset_after_fork(self) -> None:
-        """Drop everything that belongs to the parent process. Called in the child of a fork, in its only thread."""
+        """Drop everything that belongs to the parent process. After a fork, the only thread of the child process calls
+        this method.
+        """
         ...
 
 

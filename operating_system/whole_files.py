@@ -3,8 +3,8 @@ at all.
 
 The bytes are written to a temporary file in the directory of the target. At the end, the temporary file is renamed to
 the target. If the target is a symbolic link, the file to which the link leads is replaced, and the link stays. A target
-that is not a regular file, such as `/dev/null` or a pipe, is written directly. A rename would replace the device for
-the whole machine.
+that is not a regular file, such as `/dev/null` or a pipe, is written directly. A rename would replace a device such as
+`/dev/null` for the whole machine.
 """
 
 import contextlib

@@ -124,7 +124,7 @@ def _java_class(error: str) -> str:
 
 def assignment_differences(what: str, ours: bytes, theirs: bytes) -> Iterator[str]:
     """Yields the differences between two ConsumerProtocolAssignments after decoding, each with the prefix `what`. Bytes
-    that cannot be decoded count as a difference.
+    that cannot be decoded are reported as a difference.
     """
     try:
         our_assignment, their_assignment = decode_assignment(ours), decode_assignment(theirs)

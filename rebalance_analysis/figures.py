@@ -25,8 +25,8 @@ _HASH_SALT = "assignor"
 
 def check_picture_path(path: str | Path) -> Path:
     """Checks that a picture can be saved at `path`, so that a long command can fail before its work begins. Raises
-    InputError if matplotlib is not installed, or if `path` has another suffix than .svg or .png, is in no existing
-    directory, or is a directory.
+    InputError if matplotlib is not installed, or if `path` has a suffix other than .svg and .png, is in a directory
+    that does not exist, or is itself a directory.
     """
     path = Path(path)
     _needs_matplotlib(str(path))

@@ -26,12 +26,12 @@ class RebalanceMeasures:
     copies; None if a lag is not known. `thread_loads`: the number of copies on each stream thread, sorted. `skew`: the
     highest minus the lowest thread load. `active_skew`: the highest minus the lowest number of active tasks on a
     thread. `standby_coverage`: placed standbys divided by configured standbys (num.standby.replicas for each stateful
-    task); None if no standbys are configured. `rack_spread`: the mean, over stateful tasks with more than one copy, of
-    the number of racks with copies divided by the number of racks that could have copies. `rack_spread` is None if a
-    client has no rack, or if no task has several copies. `cross_rack_reads`: the number of partitions that have no
-    replica on the rack of the client that reads the partition; None if a rack is not known. `cross_rack_reads` counts
-    source partitions of active tasks and, if standbys are configured, changelog partitions of standbys, without
-    warm-ups.
+    task); None if no standbys are configured. `rack_spread`: the number of racks with copies of a task, divided by the
+    number of racks that could have copies. The value is the mean over all stateful tasks with more than one copy.
+    `rack_spread` is None if a client has no rack, or if no task has several copies. `cross_rack_reads`: the number of
+    partitions that have no replica on the rack of the client that reads the partition; None if a rack is not known.
+    `cross_rack_reads` counts source partitions of active tasks and, if standbys are configured, changelog partitions of
+    standbys, without warm-ups.
     """
 
     tasks: int
@@ -88,8 +88,8 @@ def measure(problem: PlacementProblem, placement: Placement) -> RebalanceMeasure
 
 
 def previous_owners(problem: PlacementProblem) -> dict[TaskId, list[ProcessId]]:
-    """Returns the processes that reported each task as active. A task has several processes only if their reports
-    contradict each other.
+    """Returns the processes that reported each task as active. A task has several processes only if the reports of the
+    processes contradict each other.
     """
     owners: dict[TaskId, list[ProcessId]] = {}
     for process, client in problem.clients.items():
@@ -101,8 +101,8 @@ def previous_owners(problem: PlacementProblem) -> dict[TaskId, list[ProcessId]]:
 def moves_owned(problem: PlacementProblem, placement: Placement) -> bool:
     """True if an active task or a standby is placed on another client than the client that reported it.
 
-    A client reports the state directory of a closed task in the same way as a standby. So at most num.standby.replicas
-    of the reported copies of a task count as standbys: the copies with the smallest lags.
+    A client reports the state directory of a closed task in the same way as a standby. So for each task, only the
+    num.standby.replicas reported copies with the smallest lags are treated as standbys.
     """
     owners = previous_owners(problem)
     for process, placed in placement.clients.items():
@@ -167,8 +167,8 @@ def recorded_placement(problem: PlacementProblem, assignments: Mapping[str, byte
     """Returns the placement that recorded assignment bytes describe; None if a member belongs to no client of
     `problem`, or if the bytes cannot be decoded.
 
-    Assignment bytes do not distinguish a warm-up from a standby. A task that is held back until its owner revokes it
-    has no active copy in the recorded placement.
+    Assignment bytes do not distinguish a warm-up from a standby. If a task is held back until its owner revokes the
+    task, the task has no active copy in the recorded placement.
     """
     process_of = {consumer: process for process, client in problem.clients.items() for consumer in client.consumers}
     active: dict[ProcessId, set[TaskId]] = {process: set() for process in problem.clients}

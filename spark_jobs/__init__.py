@@ -1,4 +1,4 @@
-"""Instances of an application on Spark executors, or as plain processes of one machine.
+"""Runs instances of an application on Spark executors, or as plain processes of one machine.
 
 | package or module | content |
 |---|---|

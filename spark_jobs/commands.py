@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 SPARK = Extra("spark", ("pyspark", "pandas", "pyarrow", "httpx", "rocksdict"))
 WORKERS = Extra("spark", ("httpx", "rocksdict", "tenacity"))
-"""The packages that instances need, on Spark and as plain processes. `assignor[spark]` contains `assignor[streams]`,
-which is enough for `workers run --local`.
+"""The extras with the packages that instances need, on Spark and as plain processes. `assignor[spark]` contains
+`assignor[streams]`, which is enough for `workers run --local`.
 """
 _APP_HELP = "module:name of an Application, or of a function that returns one; also looked for in this directory."
 _EXECUTORS_PATH = (
@@ -82,8 +82,9 @@ def demo(
 ) -> None:
     """Count words on Spark, kill an executor, and check.
 
-    Starts a word count on Spark executors, kills an executor and checks every count. After the check, runs recorded
-    rebalances of Kafka again. The command prints the address of a web page that shows the group while the group runs.
+    Starts a word count on Spark executors, kills an executor and checks every count. After the check, recomputes
+    recorded rebalances of Kafka and compares the results. While the group runs, a web page shows it; the command prints
+    the address of this page.
     """
     from spark_jobs.demo.scenario import Demo
 
@@ -167,7 +168,8 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
     Instances are Spark tasks on executors, or, with --local, processes of this machine, without Spark.
 
     The command shows the state of the instances until the coordinator drains the group, or until Ctrl-C. The exit code
-    is 0 if all instances ended without errors, and 1 if an instance ended with an error or failed at each start.
+    is 0 if all instances ended without errors. The exit code is 1 if an instance ended with an error, or failed at each
+    of its last starts.
 
     The coordinator's setting cluster.bootstrap.servers has to list the application's log. An embedded log must be named
     by an absolute directory.
@@ -217,7 +219,7 @@ def _run_locally(settings: InstanceSettings, options: WorkersOptions) -> Sequenc
 
     configs = settings.application.configs
     check_endpoint(configs, options.instances)
-    # httpx would log a line for each request if the application logs to stderr
+    # httpx would log a line for each request if the application's logging writes to stderr
     logging.getLogger("httpx").setLevel(logging.WARNING)
     settings = replace(
         settings,
@@ -236,8 +238,8 @@ def _run_locally(settings: InstanceSettings, options: WorkersOptions) -> Sequenc
 
 
 def _run_on_spark(settings: InstanceSettings, options: WorkersOptions, spark: SparkOptions) -> Sequence[InstanceEnd]:
-    """Declares the group, and then starts Spark and the instances. The declaration is the first step, so that errors of
-    the declaration appear at once.
+    """Declares the group, and then starts Spark and the instances. The group is declared first, so that the user sees
+    errors of the declaration at once, before Spark starts.
     """
     from spark_engine.session.spark_session import spark_session
     from spark_jobs.workers.live_table import print_line, show_until_ended

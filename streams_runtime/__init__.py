@@ -23,11 +23,11 @@ read its stores           `GET /v1/stores/...` of an instance; `StateStoreClient
 watch a restore           `RestoreProgress`, or your own `RestoreListener`               `instance/restore/`
 ========================  =============================================================  ==============================
 
-The package has layers, from the group protocol down to the bytes. In `membership/`, a `member_machine` makes the
-decisions of one member. `process_membership` calls the coordinator for all members of the process. `rebalance_mailbox`
-passes the orders of a member to its stream thread. In `instance/`, a `stream_thread` loops over the steps of
-`thread_work`. The steps of `thread_work` run tasks, which are in `tasks/`. `instance/restore/` restores the stores of
-the tasks. `logs/` stores all records. docs/runtime/ describes the behaviour of each layer.
+The package has layers: the group protocol is at the top, and the stored bytes are at the bottom. In `membership/`, a
+`member_machine` makes the decisions of one member. `process_membership` calls the coordinator for all members of the
+process. `rebalance_mailbox` passes the member's orders to the stream thread. In `instance/`, a `stream_thread` loops
+over the steps of `thread_work`. The steps of `thread_work` run tasks, which are in `tasks/`. `instance/restore/`
+restores the stores of the tasks. `logs/` stores all records. docs/runtime/ describes the behaviour of each layer.
 """
 
 from typing import TYPE_CHECKING

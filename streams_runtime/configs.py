@@ -1,8 +1,9 @@
 """The configs of a member, with Kafka's dotted names, defaults and bounds.
 
-Source: `StreamsConfig` of 4.3.1. Keys about placement (`num.standby.replicas`, ...) belong to `assignor.configs` and
-become part of the group's definition. An unknown key raises an error. The error message names the most similar known
-key, or the key that this project has in place of Kafka's.
+Source: `StreamsConfig` of 4.3.1. `assignor.configs` defines the keys about the placement of tasks
+(`num.standby.replicas`, ...), which become part of the group's definition. An unknown key raises an error. The error
+message names the most similar known key. For a key of Kafka that this project lacks, the message names this project's
+key instead.
 """
 
 from __future__ import annotations
@@ -48,9 +49,10 @@ class ProcessingGuarantee(StrEnum):
 
 
 def _values(read: Callable[[str, object, str], object], accepted: str = "") -> Mapping[str, Any]:
-    """Returns the metadata of a field of `StreamsConfig`. `read`: a function that takes the key, the given value and
-    the source of the configs for an error message. The function `read` returns the field's value, or raises InputError.
-    `accepted`: a text for the documentation that describes the accepted values; "" if any text is accepted.
+    """Returns the metadata of a field of `StreamsConfig`. `read`: a function that checks and converts a given value.
+    The arguments of `read` are the key, the given value, and a name for the source of the configs, which error messages
+    contain. The function returns the field's value, or raises InputError. `accepted`: a text for the documentation that
+    describes the accepted values; "" if any text is accepted.
     """
     return {"read": read, "accepted": accepted}
 
@@ -97,7 +99,7 @@ def _text(key: str, value: object, where: str) -> str:
 
 def _secret(key: str, value: object, where: str) -> str:
     if not isinstance(value, str) or not value:
-        # the error does not quote the value, because the value is secret
+        # the error message leaves out the value, because the value is secret
         raise InputError(f"{key} must be text", where)
     return value
 
@@ -140,19 +142,20 @@ def _optimization(key: str, value: object, where: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class StreamsConfig:
-    """The configs of one instance. Times are in milliseconds. If the default of a config is None, None is also an
-    accepted value.
+    """The configs of one instance. Times are in milliseconds. A config whose default is None also accepts None.
 
-    `commit_interval_ms`: None for 30 s, or for 100 ms under exactly-once. `bootstrap_servers`: the addresses of Kafka's
-    brokers, or `embedded:<directory>` for a log in a SQLite file, which needs no server. `application_server`:
-    host:port at which an instance on Spark answers queries of its stores. Port 0 stands for any free port.
+    `commit_interval_ms`: the commit interval. If `commit_interval_ms` is None, the interval is 100 ms under
+    exactly-once, and otherwise 30 s. `bootstrap_servers`: the addresses of Kafka's brokers, or `embedded:<directory>`
+    for a log in a SQLite file, which needs no server. `application_server`: host:port at which an instance on Spark
+    answers queries of its stores. Port 0 stands for any free port.
     If `application_server` is None, the instance uses a free port, on the executor's host if there is a token,
     otherwise on loopback. `application_server_ssl_*`: the TLS settings of the endpoint at `application_server`. Without
     a certificate, the endpoint serves plain HTTP. `restore_batch_records`: the largest number of records that one pass
-    of a thread restores while other tasks run. `restore_pass_ms`: the longest time that one pass of a thread restores
-    records while other tasks run. `record_pass_ms`: the longest time that one pass of a thread processes records before
-    it punctuates and commits. `topology_optimization`: a subset of `OPTIMIZATIONS`; None if the config was not given.
-    `kafka_properties`: the properties of Kafka's clients, which may contain secrets.
+    of a thread restores while other tasks run. `restore_pass_ms`: the longest time for which one pass of a thread
+    restores records while other tasks run. `record_pass_ms`: the longest time for which one pass of a thread processes
+    records before it punctuates and commits. `topology_optimization`: the given optimizations, a subset of
+    `OPTIMIZATIONS`; None if the config was not given. `kafka_properties`: the properties of Kafka's clients, which may
+    contain secrets.
     """
 
     application_id: str = field(metadata=_values(_text))
@@ -163,7 +166,8 @@ class StreamsConfig:
     )
     commit_interval_ms: int | None = field(default=None, metadata=_whole(0))
     linger_ms: int = field(default=DEFAULT_LINGER_MS, metadata=_whole(0, JAVA_INT_MAX))
-    # Kafka has no limit. In this project, one heartbeat of the process contains the data of all threads.
+    # Kafka has no limit for the number of threads. Here, the number is limited because one heartbeat of the process
+    # contains the data of all threads.
     num_stream_threads: int = field(default=1, metadata=_whole(1, 1_000))
     max_task_idle_ms: int = field(default=0, metadata=_whole(-1))
     task_timeout_ms: int = field(default=300_000, metadata=_whole(0))
@@ -201,10 +205,10 @@ class StreamsConfig:
     def spreads_over_hosts(self) -> bool:
         """True if neither `client.tag.*` nor `rack.aware.assignment.tags` is given.
 
-        If `spreads_over_hosts` is True, the client tag HOST_TAG of each instance names the instance's host. A standby
-        is placed on another host than the active copy, if there is another host. To disable this placement, set
-        `rack.aware.assignment.tags` to an empty value.
-        Differs from Kafka: Kafka sets no client tag, so the active copy and a standby may be on one host, and fail
+        If `spreads_over_hosts` is True, each instance gets the client tag HOST_TAG, whose value is the name of its
+        host. If the group has instances on several hosts, the assignor puts a standby task and its active task on
+        different hosts. To allow both tasks on one host, set `rack.aware.assignment.tags` to an empty value.
+        Differs from Kafka: Kafka sets no client tag, so an active task and its standby may be on one host, and fail
         together.
         """
         return not self.client_tags and RACK_AWARE_ASSIGNMENT_TAGS not in self.assignment
@@ -278,8 +282,8 @@ class StreamsConfig:
         return _checked(configs, where)
 
     def with_dotted(self, values: Mapping[str, object], where: str = "configs") -> StreamsConfig:
-        """Returns a copy of the configs with other values for some keys, given by dotted names. Raises an InputError
-        that names the wrong key.
+        """Returns a copy of the configs in which the given values, by dotted names, replace the present values. Raises
+        an InputError that names the wrong key.
         """
         given = _ReadConfigs.of(values, where)
         configs = replace(
@@ -328,7 +332,8 @@ def _checked(configs: StreamsConfig, where: str) -> StreamsConfig:
     bounds.
     """
     _check_heartbeats(configs, where)
-    # only a check: errors are raised here, where the user gives the configs
+    # The results of these calls are not used: the calls only check the configs, so that errors are raised where the
+    # user gives the configs.
     AssignmentConfigs.from_dotted(configs.assignment, where)
     check_names(configs, where)
     _check_properties(configs, where)
@@ -347,7 +352,7 @@ _ASSIGNMENT_KEYS = frozenset(KNOWN_KEYS)
 KAFKA_PROPERTIES = (CLIENT_KEYS | LOG_KEYS) - {"bootstrap.servers", "client.id", LINGER_MS, REPLICATION_FACTOR}
 """The properties of Kafka's clients that the configs of an application may contain."""
 
-# the key of a config is computed from the name of its field, so that the two cannot differ
+# the key of a config is computed from the name of its field, so that key and field name always agree
 _FIELD_OF = {one.name.replace("_", "."): one for one in fields(StreamsConfig) if one.metadata}
 
 
@@ -433,8 +438,9 @@ def _hint(key: str) -> str:
     return did_you_mean(key, [*_FIELD_OF, *_ASSIGNMENT_KEYS])
 
 
-# Advice for keys of Kafka that this project does not have, or that are set in another place. Source: `StreamsConfig`,
-# `ConsumerConfig`, `ProducerConfig` of 4.3.1. `stream.threads.run.as` is a former config of this project.
+# Advice for Kafka's keys that this project lacks, and for Kafka's keys that are set outside these configs. Source:
+# `StreamsConfig`, `ConsumerConfig`, `ProducerConfig` of 4.3.1. `stream.threads.run.as` is a former config of this
+# project.
 _HANDLERS = "handlers are arguments of Application"
 _SENDING = f"{_HANDLERS}: processing_exception_handler= also handles errors when sending"
 _NO_CLIENT = "single clients cannot be configured here; the value is fixed, or write the key without its prefix"

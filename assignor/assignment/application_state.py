@@ -1,6 +1,6 @@
 """The assignor's view of its application: the tasks, the clients with their previous tasks, and the configs.
 
-All data of this view are read from the placement problem when they are first used. Source: `ApplicationState`,
+Each value of this view is read from the placement problem at its first use. Source: `ApplicationState`,
 `KafkaStreamsState`, `TaskInfo`, `TaskTopicPartition`, and `StreamsPartitionAssignor.buildApplicationState`.
 """
 
@@ -37,8 +37,8 @@ class TaskTopicPartition:
 class TaskInfo:
     """A task of the application. `is_stateful`: True if the task has a store, with or without a changelog.
     `has_changelog`: True if one of the task's stores has a changelog. Kafka's `TaskInfo` has no field `has_changelog`,
-    because Kafka checks the task's partitions instead. `TaskInfo` needs the field here, because a line of placement/1
-    may lack the partitions.
+    because Kafka checks the task's partitions instead. `TaskInfo` needs the field `has_changelog` here, because a
+    placement/1 document may lack the task's partitions.
     """
 
     id: TaskId
@@ -50,8 +50,8 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True)
 class KafkaStreamsState:
-    """A process before the rebalance. All collections of tasks are sorted. A lag is a number of records, LATEST_OFFSET
-    or UNKNOWN_OFFSET_SUM (`assignor.types`).
+    """A process before the rebalance. All collections of tasks are sorted. A lag is LATEST_OFFSET, UNKNOWN_OFFSET_SUM
+    (`assignor.types`) or a number of records.
     """
 
     _client: PlacementClient
@@ -126,7 +126,7 @@ class KafkaStreamsState:
 class ApplicationState:
     """The input of an assignor. `problem`: the placement problem, made by the pipeline or read from a recorded line by
     `parse_placement`. `log`: the log to which the assignor may append its reasons. Tasks and clients are in the order
-    of the leader's Java maps, by which Kafka's own assignor breaks ties.
+    of the leader's Java maps, because Kafka's own assignors break ties by this order.
     """
 
     problem: PlacementProblem
@@ -173,9 +173,9 @@ class ApplicationState:
         self, task: TaskId, known: RackInformation, looked_up: set[tuple[TopicPartition, bool, bool]]
     ) -> TaskInfo:
         """Creates the `TaskInfo` of a task. `looked_up`: the partitions of the tasks whose `TaskInfo` was created
-        before; this method adds the partitions of `task`. If several tasks read a partition, the racks of the partition
-        are looked up for the first task only. As in Kafka, which keeps equal partitions in a set, only the first of
-        several equal partitions gets racks.
+        earlier; this method adds the partitions of `task`. If several tasks read a partition, the racks of the
+        partition are looked up for the first task only. Kafka keeps equal partitions in a set, so in Kafka, too, only
+        the first of several equal partitions gets racks.
         """
         changelogs = known.changelog_partitions.get(task, ())
         sources = known.task_partitions.get(task, ())

@@ -1,11 +1,11 @@
 """Swaps tasks between clients to save cross-rack reads, on behalf of assignors of the public interface.
 
-This module uses the search of `task_assignors.racks`. As in Kafka, the optimization for the public interface differs
-from the optimization for Kafka's own assignors in three points. For the public interface, the cost of an active copy
-includes its changelog partitions. For the public interface, clients are numbered in the leader's order, not by process
-id. For the public interface, no task is swapped unless the traffic cost and the non-overlap cost are configured, even
-if an assignor overrides these costs. Source: `TaskAssignmentUtils.optimizeRackAwareActiveTasks`,
-`optimizeRackAwareStandbyTasks`.
+This module uses the search algorithm of `task_assignors.racks`. As in Kafka, the optimization for the public interface
+differs from the optimization for Kafka's own assignors in three points. For the public interface, the cost of an active
+copy includes the reads of its changelog partitions. For the public interface, clients are numbered in the leader's
+order, not by process id. For the public interface, tasks are swapped only if the traffic cost and the non-overlap cost
+are configured. An assignor may override the two costs, but tasks are swapped only if the costs are configured as well.
+Source: `TaskAssignmentUtils.optimizeRackAwareActiveTasks`, `optimizeRackAwareStandbyTasks`.
 """
 
 from __future__ import annotations
@@ -101,10 +101,10 @@ def optimize_rack_aware_standby_tasks(
     """Swaps standbys in `assignments`. Swaps no standby if the rack of a client or the racks of a changelog are
     unknown.
 
-    As in Kafka, all standbys are optimized if there are any tasks to optimize. As in Kafka, client tags forbid no swap:
-    Kafka compares the tags of a standby's destination with themselves. Raises the errors of
-    `optimize_rack_aware_active_tasks`. If balance_subtopology is configured, also raises IllegalStateError if a standby
-    that could move is not among the tasks to optimize.
+    As in Kafka, the tasks to optimize do not select standbys: if there is at least one task to optimize, all standbys
+    are optimized. As in Kafka, client tags do not prevent swaps, because Kafka compares the tags of a standby's
+    destination with themselves. Raises the errors of `optimize_rack_aware_active_tasks`. With balance_subtopology, also
+    raises IllegalStateError for a standby that could move but is not among the tasks to optimize.
     """
     active, standby = (_holders(assignments, each) for each in (AssignedTaskType.ACTIVE, AssignedTaskType.STANDBY))
     traffic = PublicRackTraffic.of(params, standby, Role.STANDBY)
@@ -178,9 +178,9 @@ class PublicRackTraffic:
     @classmethod
     def of(cls, params: RackAwareOptimizationParams, holders: Holders, role: Role) -> PublicRackTraffic | None:
         """Returns None if there are no tasks or no costs, if a client has no rack, or if the racks of a partition are
-        unknown. For an active copy, the reads of source and changelog partitions count. For a standby, only the reads
-        of changelog partitions count. `holders`: for each process, the tasks of which the process has a copy with the
-        role `role`.
+        unknown. The traffic of an active copy is its reads of source and changelog partitions. The traffic of a standby
+        is its reads of changelog partitions. `holders`: for each process, the tasks of which the process has a copy
+        with the role `role`.
         """
         state, costs = params.application_state, params.costs()
         tasks = params.tasks if params.tasks is not None else _sorted_tasks(holders.values())
@@ -238,8 +238,8 @@ def _check_assigned(tasks: Iterable[TaskId], assigned: Mapping[TaskId, int] | fr
 
 
 def _check_may_move(traffic: PublicRackTraffic, copies: Standbys, wanted: frozenset[TaskId]) -> None:
-    """Raises IllegalStateError for the first standby that could be swapped but is not in `wanted`. The pairs of clients
-    are checked in order, and the standbys of each pair are checked in sorted order.
+    """Raises IllegalStateError for the first standby that could be swapped but is not in `wanted`. Pairs of clients are
+    checked in the leader's order, and the standbys of each pair are checked in sorted order.
     Source: `BalanceSubtopologyGraphConstructor.validateTasks`.
     """
     for source, destination in combinations(range(len(traffic.racks)), 2):

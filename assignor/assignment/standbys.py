@@ -32,8 +32,8 @@ def default_standby_task_assignment(
     """Adds num.standby.replicas standbys of every task with a changelog to `assignments`, or fewer if there are too few
     clients. If tags are configured, the order of `assignments` changes the result.
 
-    As in Kafka, if tags are configured and num.standby.replicas is 0, a task still gets one standby if the tags of some
-    client differ from the tags of the task's active client.
+    As in Kafka, if tags are configured, a task gets one standby even with num.standby.replicas=0, on a client whose
+    tags differ from the tags of the task's active client.
     """
     add_missing_clients(application_state, assignments)
     standbys = _StandbysToPlace(application_state, assignments)

@@ -100,7 +100,7 @@ class KafkaStreamsAssignment:
 @dataclass(frozen=True, slots=True)
 class TaskAssignment:
     """The assignments of all processes. A process without tasks has an empty assignment. If a process has several
-    assignments, the last one counts.
+    assignments, the last of these assignments is used.
     """
 
     assignment: Collection[KafkaStreamsAssignment]
@@ -136,8 +136,8 @@ def add_missing_clients(
 
 
 def validate_task_assignment(application_state: ApplicationState, task_assignment: TaskAssignment) -> AssignmentError:
-    """Checks the assignment as Kafka does. Returns the first error of the assignment, or NONE. As in Kafka, it is not
-    an error if no process runs a task.
+    """Checks the assignment as Kafka does. Returns the first error of the assignment, or NONE. As in Kafka, a task that
+    no process runs is not an error.
     """
     tasks = frozenset(application_state.problem.tasks)
     active: set[TaskId] = set()
@@ -160,7 +160,9 @@ def validate_task_assignment(application_state: ApplicationState, task_assignmen
 def _first_in_java_order(
     assignment: KafkaStreamsAssignment, tasks: Set[TaskId], active: Set[TaskId]
 ) -> AssignmentError:
-    """Returns the error that Kafka finds first for a client with faulty tasks, in the order of Kafka's HashMap."""
+    """Returns the error that Kafka finds first for a client with faulty tasks: Kafka checks the tasks in HashMap
+    order.
+    """
     unknown = next(
         task not in tasks
         for task in hash_set_order(assignment.tasks, task_hash)

@@ -3,9 +3,9 @@
 The pipeline validates the assignor's answer, and calls `on_assignment_computed` with the result of the validation. If
 validation finds a fatal error, the pipeline calls `on_assignment_computed` at once, with an empty assignment. If
 validation finds no fatal error, the pipeline calls `on_assignment_computed` after it has computed the whole assignment.
-After any validation error, fatal or not, the rebalance fails with a StreamsException. If the assignor's answer names an
-unknown process, and validation has stopped before at a non-fatal error, the rebalance fails at once with a
-NullPointerException.
+After any validation error, fatal or not, the rebalance fails with a StreamsException. Validation stops at the first
+error. If the first error is not fatal and the assignor's answer also names an unknown process, the rebalance fails at
+once with a NullPointerException.
 
 If the assignor raises TaskAssignmentError, every member gets ASSIGNMENT_ERROR. If the assignor raises
 MissingSourceTopicError, every member gets INCOMPLETE_SOURCE_TOPIC_METADATA. An exception of the assignor other than
@@ -40,9 +40,9 @@ class CustomTaskAssignor(ABC):
 
     @abstractmethod
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Returns the assignment. Raises TaskAssignmentError if the group should rebalance again."""
+        """Returns the assignment. An implementation raises TaskAssignmentError to make the group rebalance again."""
 
-    def on_assignment_computed(  # noqa: B027 - subclasses need not override this method
+    def on_assignment_computed(  # noqa: B027 - an optional hook: subclasses may override this method
         self, assignment: Mapping[str, bytes], subscription: Mapping[str, bytes], error: AssignmentError
     ) -> None:
         """Receives the result of the validation from the pipeline. `assignment`, `subscription`: the ConsumerProtocol

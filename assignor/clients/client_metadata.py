@@ -1,12 +1,12 @@
 """Groups the members' subscriptions by process, in step 0 of a rebalance.
 
 A process (`ClientMetadata`) has one member for each stream thread. Kafka's leader iterates over the members in the
-order of a Java HashMap of member ids. If members of one process disagree, the result depends on the order of this
-HashMap. The endpoint, the tags and `first_rack` of a process come from its first member. If several members report the
-same partition, the last of these members counts as its owner. If several members report the same task, the offset sum
-that the last of these members sent counts. Subscriptions of a newer version than LATEST_SUPPORTED_VERSION cannot be
-decoded. A member that sends a newer version is only counted, as a member of one dummy client. Source: step zero of
-`StreamsPartitionAssignor.assign`.
+order of a Java HashMap of member ids. If the members of one process send different data, the result depends on the
+order of this HashMap. The endpoint, the tags and `first_rack` of a process come from its first member. If several
+members report the same partition, the last of these members counts as its owner. If several members report the same
+task, the offset sum of the last of these members is used. Subscriptions of a newer version than
+LATEST_SUPPORTED_VERSION cannot be decoded. All members that send a newer version belong to one dummy client, which only
+counts them. Source: step zero of `StreamsPartitionAssignor.assign`.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class ClientMetadata:
 class ReceivedVersions:
     """The versions of the subscriptions of one rebalance.
 
-    `min_received`: the lowest version of a subscription, at most LATEST_SUPPORTED_VERSION; all assignments are encoded
-    in this version. `min_supported`: the lowest of the members' latest supported versions; UNKNOWN_VERSION if a member
-    does not send its latest supported version. `future`: the version of the last member whose version is above
+    `min_received`: the lowest version of a subscription, capped at LATEST_SUPPORTED_VERSION; all assignments are
+    encoded in this version. `min_supported`: the lowest of the members' latest supported versions; UNKNOWN_VERSION if a
+    member does not send its latest supported version. `future`: the version of the last member whose version is above
     LATEST_SUPPORTED_VERSION; None if there is no such member.
     """
 
@@ -107,8 +107,8 @@ def received_versions(versions: Iterable[tuple[int, int]]) -> ReceivedVersions:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """All processes of a group. `clients`: in the order of the leader's Java HashMap. `owners`: each claimed partition,
-    with all members that claim it.
+    """All processes of a group. `clients`: the processes, in the order of the leader's Java HashMap. `owners`: each
+    partition that a subscription lists as owned, with all members whose subscriptions list it.
     """
 
     clients: Mapping[ProcessId, ClientMetadata]
@@ -234,7 +234,7 @@ class _GroupBuilder:
 
 
 def _owners(claims: Sequence[Mapping[TopicPartition, str]]) -> dict[TopicPartition, tuple[str, ...]]:
-    """Returns each claimed partition with all members that claim it, in the order of `claims`."""
+    """Returns each partition of `claims` with all members that claim to own it, in the order of `claims`."""
     owners: dict[TopicPartition, tuple[str, ...]] = {}
     for claimed in claims:
         owners.update(dict.fromkeys(claimed, (next(iter(claimed.values())),)))

@@ -8,9 +8,9 @@ The lag of a client on a task is the task's end-offset sum (the sum of the end o
 offset sum that the client reported. Three rules apply to the end offsets:
 
 - A changelog that this rebalance creates is empty, so its end offsets are not looked up.
-- If a source topic serves as changelog, the committed offset is its end offset, because later records have not been
-  processed.
-- If a source topic that serves as changelog has no committed offset, its end offset is 0.
+- If a source topic serves as changelog, a partition's committed offset is used as its end offset, because later records
+  have not been processed.
+- If a partition of a source topic that serves as changelog has no committed offset, 0 is used as its end offset.
 
 Most clients report only the few tasks that they hold. If a client did not report a task, the client's lag on the task
 is the task's end-offset sum. All clients that did not report the task have the same lag on it. So each client stores
@@ -87,8 +87,8 @@ def end_offset_sums(
 
 
 def _ends(topic: str, source_topics: frozenset[str], offsets: EndOffsets) -> tuple[Sequence[int | None], int | None]:
-    """Returns a list of end offsets by partition of the topic, and the end offset of all partitions that the list
-    lacks. An end offset is None if its look-up failed or did not return the topic.
+    """Returns a list with the end offset of each partition of the topic, and the end offset to use for partitions that
+    the list lacks. An end offset is None if its look-up failed or did not return the topic.
     """
     if topic in source_topics:
         if COMMITTED_OFFSETS_FAILURE in offsets.failures:
@@ -104,9 +104,9 @@ class TaskLags:
     """The lags of one client on all stateful tasks. A lag is a number of records, LATEST_OFFSET for a running active
     task, or UNKNOWN_OFFSET_SUM if the lag is unknown.
 
-    `reported`: the tasks that the client reported, with its lags. `unreported`: all stateful tasks, with the lag of a
-    client that did not report the task. All clients share the mapping `unreported`. A lag in `reported` takes
-    precedence over the lag in `unreported`.
+    `reported`: the tasks that the client reported, with the client's lags on these tasks. `unreported`: all stateful
+    tasks, with the lag of a client that did not report the task. All clients share the mapping `unreported`. A lag in
+    `reported` takes precedence over the lag in `unreported`.
     """
 
     reported: Mapping[TaskId, int]
@@ -159,7 +159,7 @@ def compute_task_lags(offset_sums: Mapping[TaskId, int], end_offset_sums: Mappin
 
 def is_caught_up(lag: int, acceptable_recovery_lag: int) -> bool:
     """True if a client with the given lag counts as caught up. A client whose lag is UNKNOWN_OFFSET_SUM counts as
-    caught up only if `acceptable_recovery_lag` is the greatest long. Source:
+    caught up only if `acceptable_recovery_lag` is Java's Long.MAX_VALUE. Source:
     `HighAvailabilityTaskAssignor.tasksToCaughtUpClients`.
     """
     return lag == LATEST_OFFSET or acceptable_recovery_lag == JAVA_LONG_MAX or 0 <= lag <= acceptable_recovery_lag
@@ -181,8 +181,8 @@ class ClientState:
     active_owners: Mapping[TaskId, str]
 
     def previous_tasks_by_lag(self, consumers: Iterable[str]) -> dict[str, Sequence[TaskId]]:
-        """Returns the stateful tasks that each of `consumers` reported, smallest lag first. A consumer that reported no
-        tasks has no entry.
+        """Returns the stateful tasks that each of `consumers` reported, smallest lag first. The result lacks consumers
+        that reported no tasks.
         """
         reported, lag_of = self.metadata.reported_tasks, self.lags.reported
         previous: dict[str, Sequence[TaskId]] = {}
@@ -196,7 +196,7 @@ class ClientState:
         lags = self.lags
         try:
             return sorted(_sorted_tasks(reported), key=lags.reported.__getitem__)
-        except KeyError:  # reached if a reported task is not stateful or no longer exists
+        except KeyError:  # raised only if a reported task is not stateful or no longer exists
             return sorted(sorted([task for task in reported if task in lags]), key=lags.lag_for)
 
 
@@ -230,8 +230,8 @@ def client_state(
     """Returns the state of one client. `end_offset_sums`: the end-offset sum of every stateful task.
 
     Raises IllegalStateError, as Kafka does, if the client owns partitions and none of these partitions belongs to a
-    task. Raises IllegalStateError also if the client reports tasks of a named topology and there are tasks without a
-    topology name.
+    task. Also raises IllegalStateError if the client reports tasks of a named topology while the group has tasks
+    without a topology name.
     """
     owned = metadata.owned_partitions
     # look-ups in a pass of their own, so that the CPU can overlap their cache misses

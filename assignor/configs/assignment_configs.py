@@ -4,8 +4,8 @@ Whole numbers and lists are parsed as Kafka parses the text of a properties file
 nearest known key. The error for a value out of bounds names the bounds. `kafka.version` and the keys that begin with
 `minimal.movement.` are this project's own; only MinimalMovementTaskAssignor uses the latter.
 
-Source: `StreamsConfig` and `AssignmentConfigs` of Kafka Streams 4.3.1; `ConfigDef.parseType`, whose values are trimmed
-as `String.trim` does, `Integer.parseInt`, `Long.parseLong`.
+Source: `StreamsConfig` and `AssignmentConfigs` of Kafka Streams 4.3.1; `ConfigDef.parseType` (which trims values with
+`String.trim`), `Integer.parseInt`, `Long.parseLong`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A user's weights and pins of single tasks. A pin restricts the clients that may have copies of a task.
 
 Weights and pins are in the configs of a group, under this project's own keys (`assignment_configs.py`); only
-MinimalMovementTaskAssignor uses weights and pins. A pin names tasks by id (`0_3`, `name__0_3`), by subtopology (`0_*`,
-`name__0_*`), or names all tasks (`*`).
+MinimalMovementTaskAssignor uses weights and pins. A pin selects one task (`0_3`, `name__0_3`), the tasks of a
+subtopology (`0_*`, `name__0_*`), or all tasks (`*`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from assignor.errors import InputError
 from assignor.types import TaskId
 
 RESTORE_SIZE = "restore-size"
-"""The value of the config `minimal.movement.task.weights` for which the weight of each task is the number of records in
-its state.
+"""This value of the config `minimal.movement.task.weights` gives each task the number of records in its state as its
+weight.
 """
 
 APART_BY_PROCESS = "process"
@@ -69,8 +69,8 @@ class Pin:
     """A rule for the tasks that match `tasks`; exactly one of `tags` and `apart` is set.
 
     `tags`: the tags that a client must have to get copies of the tasks. `apart`: the key of a client tag, or
-    APART_BY_PROCESS. If `apart` is set, all copies of all tasks of the pin lie on clients with different values of this
-    tag, or on different processes.
+    APART_BY_PROCESS. If `apart` is a key, all copies of all tasks of the pin go to clients with different values of the
+    tag. If `apart` is APART_BY_PROCESS, all copies go to different processes.
     """
 
     tasks: tuple[TaskPattern, ...]
@@ -92,8 +92,8 @@ class TaskWeights:
 
 
 def weights_from(value: object, where: str) -> TaskWeights | None:
-    """Reads weights: RESTORE_SIZE, an object, or an object as JSON text. None stands for equal weights of all tasks,
-    both as the argument and as the result. Raises InputError.
+    """Reads weights from RESTORE_SIZE, from a JSON object, or from the text of a JSON object. None stands for equal
+    weights of all tasks, both as the argument and as the result. Raises InputError.
     """
     if value is None:
         return None
@@ -121,8 +121,8 @@ def weights_document(weights: TaskWeights) -> object:
 
 
 def pins_from(value: object, where: str) -> tuple[Pin, ...]:
-    """Reads pins: a list of objects, or a list as JSON text; None stands for no pins. Raises InputError with the path
-    of the mistake.
+    """Reads pins from a list of JSON objects, or from the text of a JSON list; None stands for no pins. Raises
+    InputError with the path of the faulty field.
     """
     if value is None:
         return ()

@@ -1,7 +1,7 @@
 """The iteration order of Java's hash maps and hash sets.
 
 Kafka often chooses the first client, task or member that a `HashMap` or `HashSet` yields. So the iteration order of
-hash maps and hash sets is part of Kafka's behaviour. The order follows from four rules of Java's hash table:
+hash maps and hash sets is part of Kafka's behaviour. The iteration order follows from four rules of Java's hash table:
 
 1. A table is an array of buckets. The number of buckets, the capacity, is a power of two. A key lies in the bucket
    `spread & (capacity - 1)`. The mask `capacity - 1` keeps only the low bits of `spread`, so Java first mixes the high
@@ -119,8 +119,8 @@ class JavaHashSet(MutableSet[K]):
         self._hash_of = hash_of
         self._capacity = table_size_for(initial_capacity)
         self._spreads: dict[K, int] = {}
-        # the keys by bucket; if it is None, no bucket is a tree, `order` sorts `_spreads` instead, and `add` fills the
-        # bins before it adds a key
+        # The keys by bucket. None if no bucket is a tree and `add_all` added all keys: `order` then sorts `_spreads`
+        # instead, and the next `add` fills `_bins` first.
         self._bins: dict[int, list[K] | JavaTreeBin[K]] | None = {}
         self._order: list[K] | None = None
         self.add_all(items)
@@ -225,8 +225,8 @@ class JavaHashSet(MutableSet[K]):
         self._remove(value, JavaTreeBin.remove)
 
     def remove_while_iterating(self, key: K) -> None:
-        """Removes the key as Java's `Iterator.remove` does, which can leave the keys of a tree in another order than
-        `discard`.
+        """Removes the key as Java's `Iterator.remove` does, which can leave the keys of a tree in a different order
+        than `discard` leaves them.
         """
         self._remove(key, JavaTreeBin.remove_while_iterating)
 
@@ -341,8 +341,8 @@ def _usual_spreads(subtopologies: list[int], partitions: list[int]) -> list[int]
 
 def uncrowded_order(spreads: list[int], initial_capacity: int) -> list[int] | None:
     """Returns the indices of the keys, in the iteration order of a table to which the keys were added one by one.
-    Returns None if a bucket of the table became a tree at any time. `spreads`: the spread hashes of the keys, which all
-    differ.
+    Returns None if a bucket of the table became a tree at any time. `spreads`: the spread hash of each key; the keys
+    all differ.
     """
     capacity = uncrowded_capacity(spreads, initial_capacity)
     if capacity is None:

@@ -1,8 +1,8 @@
 """Java's binary heap, with Java's order of equal elements and Java's order of iteration.
 
 Kafka changes the loads of clients while the clients are in the queue, and iterates over queues without emptying them.
-So the index of each element in the heap's array affects the result. `heapq` cannot replace this class, because it moves
-elements to other indices than Java does.
+So the index of each element in the heap's array affects the result. `heapq` cannot replace this class, because `heapq`
+moves elements to different indices than Java.
 Source: `java.util.PriorityQueue` of Java 17.
 """
 
@@ -19,7 +19,7 @@ E = TypeVar("E")
 
 class JavaPriorityQueue(Generic[E]):
     """A queue that gives the element with the least `key(element)` first. The key of an element is computed anew for
-    each comparison, because it may change while the element is queued.
+    each comparison, because the key may change while the element is queued.
 
     An iteration follows the heap's array, which starts with the least element but is not sorted.
     """

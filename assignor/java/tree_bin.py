@@ -7,8 +7,8 @@ tree, and iterations use only the list. But the tree changes the order of the li
 
 1. A new entry is inserted into the list directly after the entry that is its parent in the tree. The parent
    is determined before the tree is balanced (`TreeNode.putTreeVal`).
-2. After an insertion, the root of the tree moves to the front of the list (`TreeNode.moveRootToFront`). After a
-   removal, the root also moves to the front of the list, unless an iterator has removed the entry.
+2. After an insertion, the root of the tree moves to the front of the list (`TreeNode.moveRootToFront`). After a removal
+   by `HashMap.remove`, the root also moves to the front of the list; `Iterator.remove` leaves the list in its order.
 
 So the order of the list depends on the root and on the parents of the entries, which depend on all earlier rotations.
 Therefore this tree is balanced exactly as in Java, with the same cases in the same order. The tree is sorted by the
@@ -21,9 +21,9 @@ Three operations convert between a list and a tree:
 - When the table doubles, the list is split into two parts. A part of six entries or fewer becomes a plain list again; a
   larger part becomes a new tree. If all entries of a tree of more than six entries go to one part, the tree stays as it
   is.
-- A removal turns a small tree into a plain list, unless an iterator removes the entry. To decide if a tree is small,
-  Java does not count the entries: a tree is small if the root, one of its two children, or the left child of its left
-  child is missing.
+- A removal by `HashMap.remove` turns a small tree into a plain list; `Iterator.remove` keeps the tree. To decide if a
+  tree is small, Java does not count the entries: a tree is small if the root, one of its two children, or the left
+  child of its left child is missing.
 
 A bucket becomes a tree only if nine keys share the bucket (or eight keys with `computeIfAbsent`). Tasks with equal 31 *
 subtopology + partition have equal hash codes; nine such tasks exist in an application with at least nine subtopologies
@@ -49,7 +49,9 @@ UNTREEIFY_THRESHOLD = 6
 
 
 def natural_rank(key: Hashable) -> tuple[object, ...]:
-    """Returns a tuple that sorts as the key's `compareTo`, or an empty tuple if Kafka's class is not `Comparable`."""
+    """Returns a tuple that sorts in the order of the key's `compareTo`, or an empty tuple if Kafka's class is not
+    `Comparable`.
+    """
     if isinstance(key, str):
         return (utf16_order(key),)
     if isinstance(key, TaskId):
@@ -133,7 +135,7 @@ class JavaTreeBin(RedBlackTree[_BinEntry[K]]):
         """Splits the entries by one more bit of the hash when the table doubles. A part of six entries or fewer becomes
         a plain list.
 
-        Exception: a tree of one entry, which only removals by an iterator can leave, stays a tree.
+        Exception: a tree of one entry stays a tree. Only removals by an iterator can leave a tree of one entry.
         """
         low: list[tuple[K, int]] = []
         high: list[tuple[K, int]] = []
@@ -189,8 +191,8 @@ class JavaTreeBin(RedBlackTree[_BinEntry[K]]):
         return parent
 
     def _uproot(self, node: Node[_BinEntry[K]]) -> None:
-        """Removes the node's entry from the tree. If the node has two children, it swaps its entry with its successor
-        node, and the successor node is removed instead.
+        """Removes the node's entry from the tree. If the node has two children, the node and its successor node swap
+        their entries, and the successor node is removed instead.
         """
         left, successor = node.children
         if left is not None and successor is not None:

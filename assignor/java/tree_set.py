@@ -2,7 +2,7 @@
 
 A member's position in the tree depends on the comparisons at the time when the member was added. If a sort key changes
 later, the member does not move, and the place of a new member depends on the shape of the red-black tree.
-`Topology#describe` needs a `JavaTreeSet`, because it sorts nodes by sizes that still grow. Source: `TreeMap.put`.
+`Topology#describe` needs a `JavaTreeSet`: Kafka sorts nodes by sizes that still grow. Source: `TreeMap.put`.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 class JavaTreeSet(RedBlackTree[T]):
     """A `java.util.TreeSet`. `compare(a, b)`: returns a negative number, zero or a positive number; zero means that `a`
-    and `b` are one member.
+    and `b` are the same member.
     """
 
     def __init__(self, compare: Callable[[T, T], int]) -> None:
@@ -23,7 +23,7 @@ class JavaTreeSet(RedBlackTree[T]):
         self._compare = compare
 
     def add(self, value: T) -> None:
-        """Adds a member, unless the search from the root finds an equal member."""
+        """Adds a member if the search from the root finds no equal member."""
         parent, side, place = None, LEFT, self._root
         while place is not None:
             order = self._compare(value, place.entry)

@@ -33,7 +33,9 @@ class LazyNames:
         self._globals = globals_
 
     def load(self, name: str) -> object:
-        """Loads a public name. For any other name, raises AttributeError with Python's own message."""
+        """Loads a public name. For a name that the package does not list, raises AttributeError with Python's own
+        message.
+        """
         home = self.home_of.get(name)
         if home is None:
             raise AttributeError(f"module {self._globals['__name__']!r} has no attribute {name!r}")

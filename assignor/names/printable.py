@@ -1,4 +1,4 @@
-"""Escapes text from other sources, such as the names of members, for a terminal or a log.
+"""Escapes text that comes from outside this program, such as names of members, for a terminal or a log.
 
 Unescaped text can do harm in a terminal or log: an escape sequence colours or clears the terminal, a line end forges
 another line, and a bidirectional override shows a name in another order. Control characters and other unprintable

@@ -29,8 +29,8 @@ def instance_name(client_id: str) -> str | None:
 
 
 class ShortNames:
-    """Short names by process id: the first eight digits of the id, or the whole id if other `processes` have the same
-    eight digits.
+    """Short names by process id: the first eight digits of the id, or the whole id if several of `processes` have the
+    same first eight digits.
     """
 
     def __init__(self, processes: Iterable[ProcessId | None]) -> None:
@@ -50,9 +50,9 @@ class ShortNames:
 
 class InstanceNames(ShortNames):
     """Short names of processes, made from client ids. The short name is the common beginning of the client ids of the
-    process's threads, if this beginning is short and no other process has it. If the config `client.id` is not set, the
-    client ids begin with the whole process id, so their common beginning is not short. `names`: for each process, the
-    common beginning of its client ids, or None if they have no common beginning.
+    process's threads, if this beginning is short and no other process has the same beginning. If the config `client.id`
+    is not set, the client ids begin with the whole process id, so their common beginning is not short. `names`: for
+    each process, the common beginning of its client ids, or None if they have no common beginning.
     """
 
     def __init__(self, names: Mapping[ProcessId, str | None]) -> None:

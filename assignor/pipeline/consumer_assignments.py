@@ -11,8 +11,8 @@ process had a standby of the task, the new owner gets the task as a temporary st
 open.
 
 If a process has to request the next rebalance, the assignment of its first member contains the time of the next
-rebalance. The leader's process has to request a probing rebalance. If the first member of a process has to rejoin at
-once for another reason, no member of the process gets the time of the next rebalance.
+rebalance. If a probing rebalance is needed, the leader's process has to request it. If a task of the first member is
+held back, the first member rejoins at once, and no member of the process gets the time of the next rebalance.
 
 The partitions of a task are written in the order of the HashSet that Kafka's partition grouper fills
 (`PartitionsInJavaOrder`). The order of the partitions of a task affects only the bytes: decoders read the partitions of
@@ -65,7 +65,7 @@ def _remembered(source_topics: SourceTopics, sources: Sources) -> PartitionsInJa
 
 
 class PartitionsInJavaOrder:
-    """The partitions of each task in Java's order; the order is computed at the first call of `of` for the task."""
+    """The partitions of each task in Java's order, which the first call `of(task)` computes."""
 
     def __init__(
         self, source_topics: SourceTopics, partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -122,8 +122,8 @@ def host_maps(
 
 def _partitions(tasks: Iterable[TaskId], partitions: PartitionsInJavaOrder) -> tuple[TopicPartition, ...]:
     """Returns the partitions of the tasks. Raises NullPointerError for a task that the group does not have. Only an
-    assignor of the public interface can return a task that the group does not have, and only if Kafka's check has
-    stopped at another error before.
+    assignor of the public interface can return a task that the group does not have. Validation does not report an
+    unknown task if the validation has stopped at an earlier error.
     """
     try:
         as_added = [partition for task in tasks for partition in partitions.of(task)]
@@ -141,7 +141,7 @@ _TASK = itemgetter(1)
 @dataclass(slots=True)
 class ConsumerAssignments:
     """The assignments of all members. `by_member`: the ConsumerProtocolAssignment of each member in parts, by member
-    id. `deadlines_encoded_ms`: the times in the assignments at which members have to request the next rebalance.
+    id. `deadlines_encoded_ms`: the encoded times at which members have to request the next rebalance.
     `followup_rebalance`: True if a member has to rejoin at once.
     """
 
@@ -169,9 +169,9 @@ class _GroupAssignment:
 def rebalance_deadlines(
     placement: Placement, leader: ProcessId | None, probing_rebalance_at_ms: int
 ) -> dict[ProcessId | None, int]:
-    """Returns each process that has to request the next rebalance, with the time of the request. The leader's process
-    has to request a probing rebalance. The time of the probing rebalance is a sum of two Java longs, which can wrap to
-    a time in the past.
+    """Returns each process that has to request the next rebalance, with the time of the request. If a probing rebalance
+    is needed, the leader's process has to request it. The time of the probing rebalance is a sum of two Java longs,
+    which can wrap to a time in the past.
 
     Differs from Kafka: a leader outside the group (None) keeps the deadline itself. The sum for a leader outside the
     group is capped and does not wrap, so that the time stays in the future.

@@ -1,7 +1,7 @@
 """The complete input and output of a rebalance.
 
-`RebalanceSnapshot` corresponds to `input` of `rebalance/1`, parsed; `RebalanceResult` corresponds to `output` of
-`rebalance/1`.
+`RebalanceSnapshot` is the parsed field `input` of a rebalance/1 document. `RebalanceResult` corresponds to the field
+`output` of a rebalance/1 document.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """The data that the leader reads from the cluster for a rebalance. `changelog_end_offsets`: None if the look-up of
-    end offsets failed; the tasks are then placed without lags. `created_internal_topics`: the descriptions of the
-    topics that this rebalance has created, which a rack-aware strategy needs; None before the topics are created.
+    """The data that the leader reads from the cluster for a rebalance. `changelog_end_offsets`: the end offset of each
+    changelog partition, by topic; None if the look-up failed, so that tasks are placed without lags.
+    `created_internal_topics`: the descriptions of the topics that this rebalance has created, which a rack-aware
+    strategy needs; None before the topics are created.
     """
 
     cluster: Cluster
@@ -58,16 +59,16 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceSnapshot:
-    """The complete input of a rebalance. `members`: in the order in which the leader received them. `failures`: the
-    names of the look-ups that failed, see `rebalance/1`.
+    """The complete input of a rebalance. `members`: the members, in the order in which the leader received them.
+    `failures`: the names of the look-ups that failed, as in the field `failures` of rebalance/1.
 
-    `leader_process_id`: None if the leader is not a member of the group. `future_process_id`: the id of the dummy
-    client for members of an unknown future version. In Kafka, the id of the dummy client is random. The dummy client
-    exists only if the group has members of an unknown future version. `created_internal_topics`: the descriptions of
-    the topics that this rebalance creates. A recorder always records the descriptions of created topics; a leader reads
-    the descriptions only if a rack-aware strategy needs them. `topics_refusal`: the brokers' error for the failed call
-    about internal topics (see `failures`), as `"SimpleName: message"`; None if the error is unknown. `steering`: the
-    instructions of operators.
+    `leader_process_id`: the leader's process; None if the leader is not a member of the group. `future_process_id`: the
+    id of the dummy client for members of an unknown future version. In Kafka, the id of the dummy client is random. The
+    dummy client exists only if the group has members of an unknown future version. `created_internal_topics`: the
+    descriptions of the topics that this rebalance creates. A recorder always records the descriptions of created
+    topics; a leader reads the descriptions only if a rack-aware strategy needs them. `topics_refusal`: the brokers'
+    error for the failed call about internal topics (see `failures`), as `"SimpleName: message"`; None if the error is
+    unknown. `steering`: the instructions of operators.
     """
 
     assignor: str

@@ -5,10 +5,10 @@ rebalance:
 1. count and check the repartition topics, and list those to create
 2. make tasks of partitions, find the previous tasks and the lags of every client, call the task assignor
 3. map every host to its partitions
-4. spread each client's tasks over its threads, hold back tasks that another member still owns, encode
+4. spread each client's tasks over its threads, hold back tasks that another member still owns, encode the assignments
 
-A what-if calls `gather_members`, `make_tasks` and `sum_end_offsets` before it changes a group, so that it has the same
-tasks and changelogs as the leader. Source: `StreamsPartitionAssignor.assign`.
+A what-if analysis calls `gather_members`, `make_tasks` and `sum_end_offsets` before it changes a group, so that the
+analysis has the same tasks and changelogs as the leader. Source: `StreamsPartitionAssignor.assign`.
 """
 
 import gc
@@ -147,7 +147,7 @@ class _Effects:
 
 
 def assign(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor | None = None) -> RebalanceResult:
-    """Computes one rebalance. `task_assignor`: the assignor to use in place of the one that the snapshot names;
+    """Computes one rebalance. `task_assignor`: the assignor to use in place of the assignor that the snapshot names;
     required if the snapshot names a user's own class.
 
     If Kafka's leader would throw, the result has `error`. If Kafka's leader would send an error code to the members,
@@ -162,13 +162,13 @@ def assign(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor
 
 @contextmanager
 def _collected_afterwards() -> Iterator[None]:
-    """Disables Python's garbage collector in the `with` block, and enables it afterwards. If several threads enter at
-    the same time, only the first thread disables and enables the collector. If the collector was disabled before the
-    block, it stays disabled after the block.
+    """Disables Python's garbage collector in the `with` block, and enables it afterwards. If several threads enter such
+    blocks at the same time, only the first thread disables and enables the collector. If the collector was disabled
+    before the block, it stays disabled after the block.
 
-    A rebalance creates hundreds of thousands of small objects and no reference cycles. The collector would run for
-    every few hundred new objects and would traverse all existing objects, which would take up to a third of the time of
-    a large rebalance.
+    A rebalance creates hundreds of thousands of small objects and no reference cycles. The collector would traverse all
+    existing objects after every few hundred new objects. These traversals would take up to a third of the time of a
+    large rebalance.
     """
     if not gc.isenabled():
         yield
@@ -315,7 +315,7 @@ def _rack_information(
     snapshot: RebalanceSnapshot, tasks: GroupTasks, states: Mapping[ProcessId, ClientState], is_public: bool
 ) -> RackInformation | None:
     """Returns the racks of partitions for the task assignor. Returns None if a client has no rack. An assignor of the
-    public interface always gets the racks of partitions, because it may use them itself.
+    public interface always gets the racks of partitions, because the assignor itself may use the racks.
     """
     if not is_public and any(state.metadata.rack is None for state in states.values()):
         return None
@@ -350,7 +350,7 @@ def _changelogs(tasks: GroupTasks) -> set[str]:
 def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lags_known: bool) -> TaskAssignor:
     """Returns the task assignor. If lags are unknown, FallbackPrior replaces the assignor, with three exceptions.
     LegacySticky and the assignor of streams groups are not replaced, because they do not use lags. Assignors of the
-    public interface are not replaced either.
+    public interface are not replaced, because they have to handle unknown lags themselves.
 
     This function never imports a class that a snapshot names: snapshots come over the network, and loading a class runs
     code.

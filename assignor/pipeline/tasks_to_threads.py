@@ -36,8 +36,8 @@ ThreadTasks = dict[str, list[TaskId]]
 """The tasks of each member, by member id, in the order of assignment. A member without tasks may be missing."""
 
 ThreadDecisions = list[tuple[DecisionKind, Sequence[TaskId], Iterable[str]]]
-"""Groups of decisions, each with its kind, its tasks and the consumer of each task. The consumers of a group can be
-iterated over only once.
+"""Decisions: each tuple has a kind, the tasks of this kind, and the consumer of each of these tasks. The consumers of a
+tuple can be iterated over only once.
 """
 
 Walk = Callable[[Collection[TaskId]], Collection[TaskId]]
@@ -104,10 +104,11 @@ def assign_tasks_to_threads(
     decided: ThreadDecisions,
     walk: Walk = tuple,
 ) -> ThreadTasks:
-    """Runs one pass. `tasks`: the tasks, in any order if there is a single consumer. `walk`: a function that is called
-    only if the iteration order of the tasks changes the result. `previous_tasks_by_lag`: each consumer that had tasks,
-    with its previous tasks, in the order of `consumers`, which are sorted; empty in the pass of stateless tasks.
-    `thread_load`: the number of tasks of each consumer so far; this function updates `thread_load`.
+    """Runs one pass. `tasks`: the tasks in the order in which Java adds them to its collection; with a single consumer,
+    in any order. `consumers`: sorted. `walk`: a function that is called only if the iteration order of the tasks
+    changes the result. `previous_tasks_by_lag`: each consumer that had tasks, with its previous tasks, in the order of
+    `consumers`; empty in the pass of stateless tasks. `thread_load`: the number of tasks of each consumer so far; this
+    function updates `thread_load`.
     """
     if len(consumers) == 1:
         return {consumers[0]: _all_to_one(tasks, previous_tasks_by_lag, consumers[0], thread_load, decided)}
@@ -244,8 +245,8 @@ def _hand_out_rest(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str
 class _TaskQueue:
     """A `java.util.PriorityQueue` of distinct tasks, from which tasks are polled and removed.
 
-    The rank of a task is its index among the sorted tasks; the queue represents a task by its rank. A poll returns the
-    lowest ranks in the queue, which are known without the heap's array. So the heap's array is built only for the
+    The rank of a task is its index among the sorted tasks; the queue represents a task by its rank. `poll` returns the
+    tasks with the lowest ranks, which are known without the heap's array. So the heap's array is built only for the
     iteration over the tasks that are left at the end, and only if more than two tasks are left. `heapq` builds and
     polls the heap. `heapq` moves elements differently from Java, but because all ranks differ, the resulting array is
     the same. To remove a task, Java searches the array from the front, which makes the whole pass quadratic; this class
@@ -272,7 +273,7 @@ class _TaskQueue:
         return map(self._tasks.__getitem__, self._left() if has_one_order else self._array())
 
     def poll(self, count: int) -> list[TaskId]:
-        """Polls `count` tasks. A queue supports only one call of this method."""
+        """Polls `count` tasks. A queue supports only one call of `poll`."""
         polled = self._left()[:count]
         self._polled = slice(len(self._removed), len(self._removed) + count)
         return self.remove_all(polled)

@@ -9,8 +9,8 @@ All members of a rebalance get the same versions and the same host maps, which a
 assignments of a rebalance, only the tasks and the time of the next rebalance differ between members. So there is one
 `AssignmentInfoEncoder` for each rebalance: it encodes the common part once, and is then called for each member. Kafka
 writes hosts, partitions and topics in the order of its hash maps. `AssignmentInfoEncoder` writes the elements of each
-mapping and tuple in the order in which they are given. The topic dictionary is written in the order in which Kafka's
-hash map would contain the topics of the given hosts and partitions. Source: `AssignmentInfo`, `ConsumerProtocolUtils`;
+mapping and tuple in the order in which they are given. The topic dictionary is written in the iteration order of the
+hash map that Kafka would fill for the given hosts and partitions. Source: `AssignmentInfo`, `ConsumerProtocolUtils`;
 KIP-441, KIP-535.
 """
 
@@ -41,7 +41,7 @@ from assignor.protocol.versions import (
 from assignor.types import JAVA_LONG_MAX, HostInfo, TaskId, TopicPartition
 
 HostPartitions = Mapping[HostInfo, tuple[TopicPartition, ...]]
-"""By host, the partitions of which the host has a copy; each partition is listed once."""
+"""The partitions of which each host has a copy, by host. A host has each partition only once."""
 
 _SMALLEST_HOST = 2 + 4 + 4
 _SMALLEST_DICTIONARY_ENTRY = 4 + 2

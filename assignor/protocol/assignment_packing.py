@@ -63,8 +63,8 @@ def unpack(packed: bytes) -> SharedAssignments:
 
 
 def share(assignments: Mapping[str, bytes]) -> SharedAssignments:
-    """Splits assignments that are not split yet (of an old record or a report), so that equal shared parts become one
-    object.
+    """Splits assignments that are not split yet, such as those of an old record or a report. Equal shared parts become
+    one object.
 
     The bytes of an application other than Kafka Streams are not split.
     """

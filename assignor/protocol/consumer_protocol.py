@@ -38,8 +38,8 @@ _ASSIGNMENT = "ConsumerProtocolAssignment"
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """The topics and the owned partitions of a member. `generation_id`: None if the member sent no generation. `rack`:
-    None if the member sent no rack or an empty rack.
+    """The topics and the owned partitions of a member. `generation_id`: the member's generation; None if the member
+    sent no generation. `rack`: the member's rack; None if the member sent no rack or an empty rack.
     """
 
     topics: tuple[str, ...]

@@ -1,7 +1,7 @@
 """Converts the bytes of a subscription or assignment to plain data, for people and for JSON.
 
-Tasks are written as `0_3`, partitions as `[topic, partition]`, and hosts as `host:port`. The user data of a message are
-decoded as well, in the field `user_data`.
+Tasks are written as `0_3`, partitions as `[topic, partition]`, and hosts as `host:port`. The field `user_data` contains
+the decoded user data of the message.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +17,7 @@ from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, TopicPartition
 Described = str | int | None | list["Described"] | dict[str, "Described"]
 """The types that JSON can hold."""
 
-# a later version of Kafka may send other numbers, which have no name here
+# a later version of Kafka may send numbers that have no name here
 _ERROR_NAMES = {code.value: code.name for code in AssignorErrorCode}
 
 

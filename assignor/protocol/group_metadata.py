@@ -24,7 +24,7 @@ _FIRST_VERSION_WITH_INSTANCE_ID = 3
 _FIRST_FLEXIBLE_VERSION = 4
 
 _NO_TIMESTAMP = -1
-# the bytes of the smallest member in version 0: three lengths of two bytes, a time-out, two lengths of four bytes
+# the size of the smallest member in version 0: three lengths of two bytes, a time-out, two lengths of four bytes
 _SMALLEST_MEMBER = 18
 _SMALLEST_FLEXIBLE_MEMBER = 15
 _LONGEST_VARINT = 5
@@ -32,7 +32,7 @@ _KEY, _VALUE = "key of __consumer_offsets", "GroupMetadataValue"
 
 
 class GroupKind(StrEnum):
-    """The protocol of a group that is not classic. The keys of classic groups are `GroupMetadataKey`."""
+    """The protocol of a group that is not classic. The key of a classic group is a `GroupMetadataKey`."""
 
     CONSUMER = "consumer"
     SHARE = "share"
@@ -63,7 +63,9 @@ class OffsetCommitKey:
 
 @dataclass(frozen=True, slots=True)
 class OtherGroupKey:
-    """The key of a group that is not classic (KIP-848, KIP-932, KIP-1071). A classic group may have the same id."""
+    """The key of a group that is not classic (KIP-848, KIP-932, KIP-1071). A classic group and a group of another kind
+    may have the same id.
+    """
 
     group: str
     kind: GroupKind
@@ -87,12 +89,13 @@ class MemberMetadata:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadataValue:
-    """A generation of a group. `members`: in the order of the record, which is the order in which the leader received
-    them.
+    """A generation of a group. `members`: the members, in the order of the record. This is the order in which the
+    leader received the members.
 
-    `protocol`, `leader`: None for a group without members. `state_timestamp_ms`: the time at which the group entered
-    the state in which the record was written; None if the record does not contain this time. For a new generation,
-    `state_timestamp_ms` is the time at which the last member joined.
+    `protocol`: the name of the chosen protocol. `leader`: the leader's member id. For a group without members,
+    `protocol` and `leader` are None. `state_timestamp_ms`: the time at which the group entered the state in which the
+    record was written; None if the record does not contain this time. For a new generation, `state_timestamp_ms` is the
+    time at which the last member joined.
     """
 
     protocol_type: str

@@ -189,8 +189,8 @@ class Reader:
         return values
 
     def peek_rows(self, form: struct.Struct, count: int, field: str) -> Iterator[tuple[Any, ...]]:
-        """Reads `count` rows of `form` without changing the position. If the rows are valid, call `skip` to advance
-        past them.
+        """Reads `count` records of the struct format `form` without changing the position. If the records are valid,
+        call `skip` to advance past them.
         """
         start = self._advance(form.size * count, field)
         self._offset = start

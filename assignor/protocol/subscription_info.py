@@ -4,7 +4,7 @@
 all members of a group.
 
 Up to version 6, a SubscriptionInfo lists previous active tasks and standby tasks. Since version 7, a SubscriptionInfo
-has an offset sum for every task with state, which is LATEST_OFFSET for running active tasks. The class
+has an offset sum for every task with state. The offset sum of a running active task is LATEST_OFFSET. The class
 `SubscriptionInfo` has offset sums for all versions. If version 6 or earlier lists a task as active, the task gets the
 sum LATEST_OFFSET. If version 6 or earlier lists a task as standby, the task gets the sum UNKNOWN_OFFSET_SUM. If the
 version is above LATEST_SUPPORTED_VERSION, only the two version numbers are read. Source: `SubscriptionInfo`,
@@ -194,8 +194,8 @@ def decode_members(subscriptions: Mapping[str, bytes]) -> Iterator[tuple[str, Me
 
     `subscriptions`: the ConsumerProtocolSubscription of each member, by member id, in the order received. Raises
     DecodeError with the member's id. As in Kafka, all subscriptions are decoded before the first user data, so an error
-    in a subscription comes before any error in user data. Equal bytes of several members are decoded only once. Equal
-    bytes are common, because many threads of a process may have no task.
+    in a subscription is raised before any error in user data. Equal bytes of several members are decoded only once.
+    Equal bytes are common, because many threads of a process may have no task.
     """
     decoded: dict[bytes, Subscription] = {}
     for member_id, raw in subscriptions.items():
@@ -310,8 +310,8 @@ def _read_sums_by_subtopology(reader: Reader) -> dict[TaskId, int]:
 
 
 def _read_task_sums(reader: Reader) -> dict[TaskId, int]:
-    """Reads the offset sums. Fast path: if no task has a topology name, all rows have the same length. (Kafka Streams 4
-    has no named topologies any more.)
+    """Reads the offset sums. Fast path: if no task has a topology name, the encoded sums of all tasks have the same
+    length. (Kafka Streams 4 has no named topologies any more.)
     """
     count = reader.count("task offset sums", _TASK_SUM.size)
     if not count:

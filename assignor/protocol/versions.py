@@ -2,10 +2,10 @@
 
 The leader encodes all assignments in the lowest version that it received. A member with a version that the leader does
 not know can still join if all other members have version 3 or later. The join of a member with an unknown version is
-called version probing. The member gets an empty assignment with the version that all members support, lowers its own
-version and rejoins. `received_versions` in `clients/client_metadata.py` computes the versions of a group. Source:
-`StreamsAssignmentProtocolVersions`, `StreamsPartitionAssignor.checkMetadataVersions`, `validateMetadataVersions`,
-`maybeUpdateSubscriptionVersion`;
+called version probing. The joining member gets an empty assignment with the version that all members support, lowers
+its own version and rejoins. `received_versions` in `clients/client_metadata.py` computes the versions of a group.
+Source: `StreamsAssignmentProtocolVersions`, `StreamsPartitionAssignor.checkMetadataVersions`,
+`validateMetadataVersions`, `maybeUpdateSubscriptionVersion`;
 KIP-268.
 """
 

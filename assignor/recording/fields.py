@@ -1,8 +1,8 @@
 """Reads JSON strictly: a wrong type, or a missing, repeated or unknown field, raises InputError with the field's path.
 
 Paths have the form `input.topology.subtopologies[0].stores[1].name`, so that a person finds the faulty field in a long
-line. Numbers have the bounds of Kafka's types. If a count determines how much memory is allocated, its bound is smaller
-than in Kafka, because a document may come from an untrusted source.
+line. Numbers have the bounds of Kafka's types. If a count determines how much memory is allocated, the bound of this
+count is smaller than in Kafka, because a document may come from an untrusted source.
 """
 
 import base64
@@ -109,12 +109,12 @@ def list_items(value: object, where: str) -> Iterator[tuple[object, str]]:
 
 
 def each_of(reader: Callable[[object, str], Value]) -> Callable[[object, str], tuple[Value, ...]]:
-    """Returns a reader of a list, each value of which `reader` reads."""
+    """Returns a reader of a list; `reader` reads each value of the list."""
     return lambda value, where: tuple([reader(item, at) for item, at in list_items(value, where)])
 
 
 def by_name(reader: Callable[[object, str], Value]) -> Callable[[object, str], dict[str, Value]]:
-    """Returns a reader of an object, each value of which `reader` reads."""
+    """Returns a reader of an object; `reader` reads each value of the object."""
     return lambda value, where: {name: reader(entry, at) for name, entry, at in object_entries(value, where)}
 
 
@@ -172,8 +172,8 @@ def as_int32s(value: object, where: str) -> tuple[int, ...]:
 
 
 def _integers(value: object, where: str, low: int, high: int) -> tuple[int, ...]:
-    """Reads a list of numbers. Fast path: lists of numbers are often long, so the numbers are checked one by one, with
-    their paths, only if one of them is wrong.
+    """Reads a list of numbers. Fast path: lists of numbers are often long, so the path of each number is made only if
+    the list has a wrong number.
     """
     if isinstance(value, list) and all(type(item) is int and low <= item <= high for item in value):
         return tuple(value)

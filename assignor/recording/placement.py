@@ -37,8 +37,8 @@ _RACK_FIELDS = ("task_partitions", "changelog_partitions", "partition_racks")
 
 @dataclass(frozen=True, slots=True)
 class RecordedPlacement:
-    """A line of placement/1. `output`: the recorded placement; None if the line has no output. `kafka_version`: as in
-    `RecordedRebalance`.
+    """One parsed line of placement/1. `output`: the recorded placement; None if the line has no output.
+    `kafka_version`: as in `RecordedRebalance`.
     """
 
     id: str
@@ -97,7 +97,7 @@ def _rack_information(
 ) -> RackInformation | None:
     """Reads the fields about racks. Returns None if the line has no field about racks. With a rack-aware strategy, all
     fields about racks are required, for all tasks. Without a rack-aware strategy, the fields are read as well, because
-    a what-if may set a strategy later.
+    a what-if analysis may set a strategy later.
     """
     given = [name for name in _RACK_FIELDS if fields.raw(name) is not None]
     if not given and not rack_aware:

@@ -1,4 +1,6 @@
-"""Reads rebalance/1: a recorded rebalance, with its input as a snapshot, and with its output if it was recorded."""
+"""Reads rebalance/1: a recorded rebalance with its input as a snapshot, and with its output if the line has an
+output.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -39,7 +41,9 @@ _FAILURES_ABOUT_TOPICS = ("create_topics", "describe_topics")
 
 @dataclass(frozen=True, slots=True)
 class RecordedTopic:
-    """An internal topic that the recorded rebalance created. `configs`: None if the configs were not recorded."""
+    """An internal topic that the recorded rebalance created. `configs`: the topic's configs; None if the configs were
+    not recorded.
+    """
 
     partitions: int
     replication_factor: int | None
@@ -48,7 +52,9 @@ class RecordedTopic:
 
 @dataclass(frozen=True, slots=True)
 class RecordedOutput:
-    """The `output` of rebalance/1. `created_topics`: None if the created topics were not recorded."""
+    """The `output` of rebalance/1. `created_topics`: the created topics by name; None if the created topics were not
+    recorded.
+    """
 
     assignments: Mapping[str, bytes]
     internal_topics: Mapping[str, int] = field(default_factory=dict)
@@ -61,9 +67,9 @@ class RecordedOutput:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRebalance:
-    """A line of rebalance/1. `led_by`: the software of the leader if it was not Kafka Streams. The `output` of other
-    software can differ from the output of Kafka. `kafka_version`: the release of Kafka whose rules the leader followed;
-    None if the line names no release.
+    """One parsed line of rebalance/1. `led_by`: the software of the leader; None stands for Kafka Streams. The `output`
+    of other software can differ from the output of Kafka. `kafka_version`: the release of Kafka whose rules the leader
+    followed; None if the line names no release.
 
     `interrupted`: True if the generation began but never got an assignment. An interrupted rebalance has no output, and
     its input is the input of the next generation.
@@ -209,7 +215,7 @@ def _as_member(value: object, where: str) -> Member:
 
 
 def _as_steering(value: object, where: str) -> Steering:
-    """Reads the instructions of operators to the rebalance."""
+    """Reads the operators' instructions for the rebalance."""
     fields = Fields(value, where, (), ("drained_processes", "drained_members", "keeps_owned", "away_processes"))
     return Steering(
         drained_processes=frozenset(fields.read_or_none("drained_processes", each_of(as_process_id)) or ()),

@@ -1,5 +1,5 @@
-"""Writes rebalance/1 and placement/1. If this package reads a document that it has written, the result has the same
-values.
+"""Writes rebalance/1 and placement/1. Documents written by this package give the same values when this package reads
+them.
 """
 
 import base64

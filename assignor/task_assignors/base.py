@@ -233,7 +233,7 @@ class PublicInterfaceAssignor(TaskAssignor, Protocol):
 
 
 _Fault = tuple[str, str]
-"""The name of a fault, which need not be a name of Kafka's, and the task or process concerned."""
+"""The name of a fault, and the task or process concerned. Some faults have names that Kafka does not have."""
 
 _FATAL = frozenset(error.value for error in AssignmentError if error.is_fatal)
 

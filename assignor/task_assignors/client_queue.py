@@ -76,7 +76,8 @@ def roomiest(candidates: Iterable[Client], prefers: Callable[[Client], bool]) ->
 
 class ClientQueue:
     """A heap of all clients: the client with the most room first, then by `ranks[client.number]`. An entry of the heap
-    may be out of date. Room only shrinks, so it is enough to correct an entry when it reaches the top.
+    may be out of date. The room of a client only shrinks, so it is enough to correct an entry when the entry reaches
+    the top.
     """
 
     __slots__ = ("_clients", "_heap")
@@ -161,8 +162,8 @@ class StandbyCandidates:
         return queue
 
     def _capacity(self, left_out: int) -> int | None:
-        """Returns the capacity of a set that contains all clients except a number `left_out` of clients. Returns None
-        if a bucket could become crowded while the set is filled (`java/order.py`).
+        """Returns the capacity of a set that contains all but `left_out` clients. Returns None if a bucket could become
+        crowded while the set is filled (`java/order.py`).
         """
         size, capacity = len(self._clients) - left_out, DEFAULT_INITIAL_CAPACITY
         while True:

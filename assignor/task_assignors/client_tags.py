@@ -23,11 +23,12 @@ class ClientTags(Generic[C]):
     """The configured tags (zone, cluster, host, ...) of clients, and the rule for the copies of one task.
 
     The tags of the clients that have a copy are the used tags. A client with a used tag gets no standby. As in Kafka, a
-    client that lacks a tag key counts as different from all others, so Kafka prefers this client to clients with a used
-    value of the key. If a client gets a copy, and one of its tag keys has no more values than there are clients with a
-    copy, all values of this key become unused. A key without used values excludes no client.
+    client that lacks a tag key counts as different from all other clients, so Kafka prefers this client to clients with
+    a used value of the key. When a client gets a copy, each of its tag keys is checked: if the key has at most as many
+    values as there are clients with a copy, all values of the key become unused. A key without used values excludes no
+    client.
 
-    `of`: for each client, those of its tags whose keys are configured.
+    `of[client]`: the client's tags whose keys are configured.
     """
 
     def __init__(self, tags: Mapping[C, Mapping[str, str]], keys: Collection[str]) -> None:
@@ -59,7 +60,7 @@ class ClientTags(Generic[C]):
     def draw_for_standbys(
         self, queue: list[tuple[float, C]], owner: C, wanted: int, may_hold: Callable[[C], bool]
     ) -> list[C]:
-        """Removes the clients that get the standbys of one task from the queue, and returns these clients. The result
+        """Removes from the queue the clients that get the standbys of one task, and returns these clients. The result
         may have fewer clients than `wanted`: when every client has a used tag, the caller places the remaining standbys
         on the least loaded clients. `owner`: the client with the active copy.
 
@@ -105,8 +106,8 @@ class ClientTags(Generic[C]):
 
 
 def draw(queue: list[tuple[float, C]], accepts: Callable[[C], bool]) -> C | None:
-    """Removes the least loaded client that `accepts` allows from the heap, and returns it. Returns None if `accepts`
-    allows no client. `queue`: a heap of clients, each with its load.
+    """Removes from the heap the least loaded client that `accepts` allows, and returns this client. Returns None if
+    `accepts` allows no client. `queue`: a heap of clients, each with its load.
     """
     rejected: list[tuple[float, C]] = []
     found: C | None = None

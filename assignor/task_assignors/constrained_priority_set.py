@@ -1,50 +1,51 @@
 """A queue of clients that returns the least loaded client that is acceptable for a task.
 
 Kafka's queue is a `java.util.PriorityQueue`: a binary heap in an array. Kafka's queue sorts clients by load, then by
-process id. An entry of the queue in this file is one number made of load and process id (`working_state.Entry`); the
-smaller of two entries comes first.
+process id. The queue in this file holds one number for each client, the client's entry, which combines the load and the
+process id (`working_state.Entry`). The smaller of two entries comes first.
 
-The load of a client changes while the client is in the queue, but the queue does not move the client. Until Kafka
-offers the client again, an entry in the heap may be less than its parent. A heap with such an entry is called out of
-order. A poll from a heap out of order need not return the least entry; the result of the poll depends on the position
-of each entry in the array. To return the same clients as Kafka, this queue has to have each entry at the same position
-as Kafka's array after every step. A step of the queue is of one of three kinds:
+A client's load changes while the client is in the queue, but the queue does not move the client at that time. Until
+Kafka offers the client again, the client's entry may be less than the entry of its parent in the heap. A heap is called
+in order if no entry is less than its parent. A poll of a heap that is not in order may return an entry that is not the
+least. The result of the poll depends on the position of each entry in the array. To return the same clients as Kafka,
+this queue has to have each entry at the same position as Kafka's array after every step. The queue has three kinds of
+steps:
 
-- A draw polls clients until one of them is acceptable. Kafka collects the rejected clients in a HashSet, and then
+- A search polls clients until it finds an acceptable client. Kafka collects the rejected clients in a HashSet, and then
   offers them to the queue again, in the order of this HashSet.
 - An offer removes the client from the array if it is queued already, and pushes it with its present load.
-- A draw that finds no acceptable client polls all clients and offers all of them again.
+- A search that finds no acceptable client polls all clients and offers all of them again.
 
-To carry out every step of Kafka's algorithm would be slow, because each draw would poll and offer many clients. Three
+Carrying out every step of Kafka's algorithm would be slow, because each search would poll and offer many clients. Three
 observations avoid most of the polls and offers:
 
-1. If the heap is in order, a poll returns the least entry, whatever the positions are. So a draw from a heap in order
-   returns the least acceptable entry, which a comparison of the acceptable clients finds. If only one client is
-   acceptable, a draw returns this client, whether the heap is in order or not. So the array is not needed if the heap
-   is in order or only one client is acceptable. If the array is not needed, `ConstrainedPrioritySet` only appends the
-   draw to a list of deferred steps.
-2. The array is needed only if several clients are acceptable and the heap may be out of order. When the array is
+1. If the heap is in order, a poll returns the least entry, whatever the positions are. So the search returns the least
+   entry of the acceptable clients, which a comparison of these entries finds. If only one client is acceptable, the
+   search returns this client, whether the heap is in order or not. So the array is not needed if the heap is in order
+   or only one client is acceptable. If the array is not needed, `ConstrainedPrioritySet` only appends the search to a
+   list of deferred steps.
+2. The array is needed only if several clients are acceptable and the heap may not be in order. When the array is
    needed, a `ClientHeap` carries out the deferred steps. If the heap is in order after the deferred steps, observation
    1 applies again.
-3. A draw that finds no acceptable client pushes all clients again with their present loads, so the heap is in order
-   after the draw. If the heap was also in order before the draw, the draw has polled the clients in sorted order, so
-   the new array depends only on the present entries. All earlier deferred steps are then dropped (REFILLED). If the
-   heap was out of order before the draw, the order of the polls depends on the old array, so the earlier deferred steps
-   are still needed (DRAINED).
+3. A search that finds no acceptable client pushes all clients again with their present loads, so the heap is in order
+   after the search. If the heap was also in order before the search, the search has polled the clients in sorted order,
+   so the new array depends only on the present entries, and all earlier deferred steps are dropped (REFILLED). If the
+   heap was not in order before the search, the order of the polls depends on the old array, so the earlier deferred
+   steps are still needed (DRAINED).
 
-An offer can put the heap out of order. `breaking_range_after` returns a range of entries: the offers can put the heap
-out of order only if an entry in the heap lies in this range.
+An offer can break the order of the heap. `breaking_range_after` returns a range of entries: offers can break the order
+only if an entry in the heap lies in this range.
 
 The array is a `heapq` heap, because `heapq` is written in C. As long as the heap is in order, `heapq` and Java give the
 same array. `heapq` and Java push in the same way: the new entry starts at the end of the array and rises while its
 parent is greater. To poll, `heapq` and Java remove the root of the heap, which leaves a hole. The hole sinks: the
 lesser of its two children moves up into the hole, again and again. Finally the last entry of the array moves into the
 hole. Java stops the sinking as soon as the last entry is less than both children of the hole. `heapq` lets the hole
-sink to the bottom, and then lets the last entry rise along the path on which the hole has sunk. In a heap in order, the
-entries grow along the path on which the hole sinks. No two entries of the heap are equal, because each entry contains
-its client's number. So only one position on the path is right for the last entry, and `heapq` and Java find the same
-position. In a heap out of order, the entries need not grow along the path on which the hole sinks, so `_java_poll`
-carries out Java's algorithm.
+sink to the bottom, and then lets the last entry rise along the path on which the hole has sunk. If the heap is in
+order, the entries grow along the path on which the hole sinks. No two entries of the heap are equal, because each entry
+contains its client's number. So only one position on the path is right for the last entry, and `heapq` and Java find
+the same position. If the heap is not in order, the entries may not grow along the path on which the hole sinks, so
+`_java_poll` carries out Java's algorithm.
 
 Source: `ConstrainedPrioritySet`, `java.util.PriorityQueue`.
 """
@@ -70,35 +71,35 @@ offers. An entry before the offers is NOT_QUEUED if its client was not in the he
 """
 
 BreakingRange = tuple[Entry, Entry]
-"""Two entries that bound a range. A heap that has an entry strictly between the two bounds may be out of order."""
+"""Two entries that bound a range. A heap that has an entry strictly between the two bounds may not be in order."""
 
 ANYWHERE: BreakingRange = (NOT_QUEUED, 1 << 64 + CLIENT_BITS)
 
 
 DRAINED: Entry = -2
-"""The step of a draw that polled all clients and offered them again, from a heap that may be out of order."""
+"""The step in which a search polled all clients of a heap that may not be in order, and offered all of them again."""
 
 REFILLED: Entry = -3
-"""The step of a draw that polled all clients and offered them again, from a heap in order. The array after this step
-depends only on the entries in the heap.
+"""The step in which a search polled all clients of a heap that was in order, and offered all of them again. The array
+after this step depends only on the entries in the heap.
 """
 
 Step = Entry | Offers
-"""A step of the queue: the entry of a client that was drawn, or two offers, or DRAINED, or REFILLED."""
+"""A step of the queue: the entry of a client that a search returned, or two offers, or DRAINED, or REFILLED."""
 
 
 def breaking_range_after(offers: Offers) -> BreakingRange | None:
-    """Returns a range of entries: two offers to a heap in order can break its order only if the heap has an entry in
-    this range. Returns None if the offers cannot break the order.
+    """Returns a range of entries: if a heap is in order, two offers can break the order only if the heap has an entry
+    in this range. Returns None if the offers cannot break the order.
 
     The offers cannot break the order if no queued client's entry has changed. If the entry of a queued client has
     changed, the result is a narrow range in the usual case, and ANYWHERE in all other cases. In the usual case, the
     first client is not queued, and the second client is queued and its entry has become less. When the first client is
-    pushed, the second client is still at its old position, which is too deep in the heap for its new entry. The push
-    may put the first client below the second client. When the second client is then removed, the first client may rise
-    to the old position of the second client. At the second client's old position, the first client breaks the order if
-    its entry is less than the entry of the parent. The parent's entry is less than the second client's old entry, so
-    the parent's entry lies between the two entries that this function returns.
+    pushed, the second client is still at its old position, which is too deep in the heap for its new entry. So the push
+    may put the first client into the subtree below the second client. When the second client is then removed, the first
+    client may rise to the old position of the second client. At the second client's old position, the first client
+    breaks the order if its entry is less than the entry of the parent. The parent's entry is less than the second
+    client's old entry, so the parent's entry lies between the two entries that this function returns.
     """
     first_before, second_before, first, second = offers
     if first_before != NOT_QUEUED:
@@ -133,7 +134,7 @@ class ClientHeap:
                 self._draw(step)
 
     def first_of(self, wanted: Collection[Entry]) -> Entry:
-        """Returns the entry of `wanted` that a draw would return, without changing the heap. All entries of `wanted`
+        """Returns the entry of `wanted` that a search would return, without changing the heap. All entries of `wanted`
         have to be in the heap.
         """
         array = self._array.copy()
@@ -143,8 +144,8 @@ class ClientHeap:
 
     def _offer(self, offers: Offers) -> None:
         """Carries out two offers. Before the offers, the entries of queued clients get their new values at their old
-        positions, as in Kafka, where loads change before the offers. In a heap out of order, `heappush` also gives the
-        same array as Java's push.
+        positions, because in Kafka the loads change before the offers. Even if the heap is not in order, `heappush`
+        gives the same array as Java's push.
         """
         array = self._array
         first_before, second_before, first, second = offers
@@ -178,7 +179,7 @@ class ClientHeap:
         self.in_order = True
 
     def _drawn_by_javas_steps(self, until: Entry | None) -> list[Entry]:
-        """Polls the heap, which may be out of order, until it returns `until` or is empty. Returns all entries before
+        """Polls the heap, which may not be in order, until it returns `until` or is empty. Returns all entries before
         `until`.
         """
         drawn: list[Entry] = []
@@ -192,7 +193,9 @@ class ClientHeap:
 
 
 def _before(steps: Sequence[Step], entries: Sequence[Entry]) -> list[Entry]:
-    """Returns the entry of each client before `steps`. `entries`: the entry of each client after `steps`."""
+    """Returns the entry that each client had before `steps` were carried out. `entries`: the entry of each client after
+    `steps`.
+    """
     entries = list(entries)
     for step in reversed(steps):
         if isinstance(step, tuple):
@@ -323,11 +326,11 @@ class ConstrainedPrioritySet:
         self._freshly_drained = False
 
     def poll(self, accepted: Sequence[int]) -> int | None:
-        """Removes the first client of `accepted` from the queue and returns it. If no client of `accepted` is queued,
-        removes no client and returns None.
+        """Removes the client of `accepted` that comes first in the queue, and returns this client. If no client of
+        `accepted` is queued, removes no client and returns None.
 
-        Clients that the draw polls and rejects are offered again, in the order of the HashSet in which Kafka collects
-        them.
+        Kafka also polls clients that are not in `accepted`, collects these clients in a HashSet, and offers them again
+        in the order of the HashSet.
         """
         entries = self._entries
         drawn, drawn_client, choices = NOT_QUEUED, 0, 0
@@ -355,8 +358,7 @@ class ConstrainedPrioritySet:
         """Offers two different clients, one after the other, after their loads may have changed. A client that is
         already queued is removed first.
 
-        The loads of the two clients change before the first offer, also the load of a second client that is still
-        queued.
+        Both loads change before the first offer, so the second client can still be queued when its load changes.
         """
         entries, copies, bits = self._entries, self._copies, self._bits
         first_before, second_before = entries[first], entries[second]
@@ -387,8 +389,8 @@ class ConstrainedPrioritySet:
         return True
 
     def _drain_in_vain(self) -> None:
-        """Polls all clients and offers all of them again. If the previous step also polled all clients, from a heap in
-        order, this step would change nothing and is skipped.
+        """Polls all clients and offers all of them again. If the previous step polled all clients of a heap that was in
+        order, polling them again would change nothing, so this method adds no step.
         """
         if self._freshly_drained:
             return

@@ -5,18 +5,19 @@ The assignor works in three steps:
 
 1. The assignor decides the target of each copy, as if every client were caught up. Stateful tasks are assigned to the
    sorted clients round robin and balanced over threads, before the standbys are placed.
-2. The assignor considers lags: a task stays for now on a client that has its state, while its target warms up.
+2. The assignor considers lags: a task stays for now on a client that has the task's state, while the task's target
+   warms up.
 3. The assignor gives each stateless task to the client with the lowest load.
 
 With a rack-aware strategy, tasks are swapped three times to save cross-rack traffic: after the placement of the active
 targets, of the standbys, and of the stateless tasks.
 
 Balancing moves tasks from clients with many tasks per thread to clients with few tasks per thread, in Kafka's order.
-The loops visit each pair of source and destination, both in process order. The lowest tasks move from the source to the
-destination as long as a move narrows the gap between the two loads. The loops over sources and destinations repeat
-until no task moves. Kafka checks all pairs of clients, and sorts the source's tasks for each pair. This module compares
-two numbers, one per client, to find out if a task can move between a pair of clients. A client is skipped as a source
-if no task could move from this client even to the least loaded client.
+The loops visit each pair of source and destination, both in process order. Tasks move from the source to the
+destination, lowest task id first, as long as a move narrows the gap between the two loads. The loops over sources and
+destinations repeat until no task moves. Kafka checks all pairs of clients, and sorts the source's tasks for each pair.
+This module compares two numbers, one per client, to find out if a task can move between a pair of clients. A client is
+skipped as a source if no task could move from this client even to the least loaded client.
 
 Source: `HighAvailabilityTaskAssignor`, KIP-441, KIP-925.
 """
@@ -87,7 +88,9 @@ def _balance(
 
 
 def _moves(state: WorkingState, held: set[int], source: int, destination: int) -> Iterator[int]:
-    """Yields the tasks to move, lowest first. The caller has to move each task before it asks for the next task."""
+    """Yields the tasks to move, lowest task id first. The caller has to move each task before it asks for the next
+    task.
+    """
     for task in sorted(held):
         if not _should_move(state, source, destination):
             return
@@ -98,7 +101,7 @@ def _moves(state: WorkingState, held: set[int], source: int, destination: int) -
 def _should_move(state: WorkingState, source: int, destination: int) -> bool:
     """True if the move of one task narrows the gap between the two loads and does not reverse it.
 
-    Source: `HighAvailabilityTaskAssignor.shouldMoveATask`, in the same doubles.
+    Source: `HighAvailabilityTaskAssignor.shouldMoveATask`, which also computes with doubles.
     """
     skew = state.load(source) - state.load(destination)
     if skew <= 0:

@@ -86,7 +86,7 @@ class StickyPlacement:
         return len(client.active) < self._fair_shares[client.number]
 
     def _map_previous(self) -> None:
-        """Maps tasks to their previous owners and standbys. If two clients claim a task as active, the later client
+        """Maps tasks to their previous owners and standbys. If two clients report a task as active, the later client
         counts as the owner of the task. The map of previous owners is in Java's order.
         """
         active: list[tuple[TaskId, Client]] = []
@@ -110,8 +110,8 @@ class StickyPlacement:
                 self._assign_active(task, client, DecisionKind.PREVIOUS_ACTIVE)
 
     def give_to_previous_standby(self) -> None:
-        """Gives each unassigned task to the first client that had a standby of it and has fewer active tasks than its
-        fair share.
+        """Gives each unassigned task to the first client that had a standby of the task and has fewer active tasks than
+        its fair share.
         """
         if not self._previous_standby:
             return
@@ -123,17 +123,17 @@ class StickyPlacement:
 
     def place_remaining_active(self) -> None:
         """Places the remaining active tasks, in the order of their ids. A remaining task goes to its previous owner, or
-        else to a client that had a standby of it. A client is passed over if it is full and another client has more
-        room. A task without a previous client, or whose previous clients are passed over, goes to the client with the
-        most room.
+        else to a client that had a standby of the task. A client is passed over if it is full and another client has
+        more room. If a task has no previous client, or if all its previous clients are passed over, the task goes to
+        the client with the most room.
         """
         for task in sorted(self._unassigned):
             client, kind, passed_over = self._find_client(task, self._roomiest_of_all)
             self._assign_active(task, client, kind, passed_over)
 
     def assign_standbys(self) -> None:
-        """Places the standbys by the rule of `place_remaining_active`, but prefers clients that bring new pairs of
-        tasks together. A task gets all its standbys before the next task gets any.
+        """Places the standbys by the rule of `place_remaining_active`, but prefers clients on which the task forms new
+        pairs. A task gets all its standbys before the next task gets any.
         """
         wanted = self._problem.configs.num_standby_replicas
         for task in self._tasks_to_copy():
@@ -281,14 +281,14 @@ class StickyPlacement:
 
     def _in_copied_set_order(self, previous: list[ProcessId]) -> list[Client]:
         """Returns the previous standbys in the order of a copy of Kafka's set of previous standbys, because Kafka
-        searches the copy. A copy of a HashSet can have another order than the set itself.
+        searches the copy. A copy of a HashSet can have a different order than the copied set.
         """
         order = previous if len(previous) == 1 else hash_set_copy_order(previous, process_hash)
         return [self._by_process[process_id] for process_id in order]
 
     def _brings_new_pair(self, task: TaskId, client: Client) -> bool:
-        """True if the client brings a new pair of tasks together. The result is also True if the client is empty,
-        because Kafka takes an empty client without a check of pairs.
+        """True if the task would form a new pair on the client. The result is also True if the client is empty, because
+        Kafka takes an empty client without a check of pairs.
         """
         return client.room == EMPTY or self._pairs.has_new_pair(task, client.number)
 
@@ -302,9 +302,9 @@ class LegacyStickyTaskAssignor:
     rebalance.
 
     1. Active tasks stay with their previous owner, up to the owner's fair share (tasks per thread, rounded down).
-    2. A task that is not placed yet goes to a client that had a standby of it, up to the client's fair share.
+    2. A task that is not placed yet goes to a client that had a standby of the task, up to the client's fair share.
     3. The remaining active tasks are placed as by `place_remaining_active`.
-    4. Standbys are placed by the rule of step 3, but clients that bring new pairs of tasks together are preferred.
+    4. Standbys are placed by the rule of step 3, but clients on which the task forms new pairs are preferred.
 
     With a rack-aware strategy, tasks are swapped to save traffic after step 3 and after step 4. Raises
     IllegalStateError if the clients have no threads, or if the racks of a partition are missing.

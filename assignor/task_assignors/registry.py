@@ -1,9 +1,9 @@
 """Finds task assignors by their names in configs and recordings.
 
-The built-in assignors are Kafka's, this project's MinimalMovementTaskAssignor, and the assignor of the broker's streams
-groups, which Kafka calls `sticky`. A name of the form `module:Class` stands for a user's own class. A user's class
-either extends `assignor.assignment.CustomTaskAssignor`, or has a method `assign(problem, log)` and a text attribute
-`name`. An assignor's module is imported when the assignor is first requested.
+The built-in assignors are Kafka's assignors, this project's MinimalMovementTaskAssignor, and the assignor of the
+broker's streams groups, which Kafka calls `sticky`. A name of the form `module:Class` stands for a user's own class. A
+user's class either extends `assignor.assignment.CustomTaskAssignor`, or has a method `assign(problem, log)` and a text
+attribute `name`. An assignor's module is imported when the assignor is first requested.
 Source: `internal.task.assignor.class` and `task.assignor.class` of `StreamsConfig`.
 """
 

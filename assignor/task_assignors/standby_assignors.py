@@ -3,8 +3,8 @@
 `client_tags.py` contains the rule for client tags.
 
 Kafka takes clients from its ConstrainedPrioritySet. The load of a client does not change while the client is queued, so
-the order inside of Java's heap changes no result, and `heapq` gives the same clients. Java's hash order does change
-results of the placement by tags: standbys for which every client has a used tag are placed last, in the order of a
+the order inside Java's heap changes no result, and `heapq` gives the same clients. But Java's hash order changes
+results of the placement by tags. Standbys for which every client has a used tag are placed last, in the order of a
 HashMap of tasks.
 
 Kafka's StandbyTaskAssignorFactory has a third way to place standbys, by the racks of the clients.
@@ -46,7 +46,7 @@ class DefaultStandbyTaskAssignor:
 
 class ClientTagStandbyTaskAssignor:
     """Places standbys on clients whose tags differ from those of the task's other copies (`client_tags.py`). If every
-    client has a used tag, a standby is placed at the end, on the least loaded client. `tag_keys`:
+    client has a used tag, a standby is placed after all other standbys, on the least loaded client. `tag_keys`:
     rack.aware.assignment.tags.
     """
 
@@ -90,7 +90,7 @@ class ClientTagStandbyTaskAssignor:
 
 def _in_map_order(state: WorkingState, missing: Mapping[int, int]) -> list[int]:
     """Returns the tasks that lack standbys, in the order of Kafka's HashMap of tasks. Kafka adds all tasks to a HashMap
-    in sorted order, and removes the tasks that lack no standby, also in sorted order.
+    in sorted order, and removes the tasks that have all their standbys, also in sorted order.
     """
     tasks_in_map = JavaHashMap((task, number) for number, task in enumerate(state.tasks))
     if len(missing) < len(state.tasks):

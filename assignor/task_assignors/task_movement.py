@@ -7,8 +7,8 @@ task or standby in a later rebalance.
 
 `LagRanking` finds the caught-up clients of a task, and the clients that come next by lag. Kafka builds two sets for
 every task: the sorted caught-up clients, and all clients sorted by lag. But only a few clients report a given task, and
-all other clients have one common lag on this task. So `LagRanking` stores the reported lags by task, and one unreported
-lag of each task for all other clients, which are sorted by process id.
+all other clients have one common lag on this task. So `LagRanking` stores the reported lags by task, and, for each
+task, one unreported lag for all other clients. The clients without a reported lag are sorted by process id.
 
 Source: `TaskMovement`, `HighAvailabilityTaskAssignor.tasksToCaughtUpClients`, `tasksToClientByLag`; KIP-441.
 """
@@ -214,16 +214,16 @@ def _active_movements(lags: LagRanking, owners: list[int], kept: list[int]) -> l
 
 
 def _fewest_caught_up_first(lags: LagRanking, tasks: list[int]) -> list[int]:
-    """Sorts tasks by their number of caught-up clients. `tasks`: the tasks, sorted, for all of which `lags.caught_up`
-    is filled.
+    """Sorts tasks by their number of caught-up clients. `tasks`: the tasks, sorted; `lags.caught_up` has an entry for
+    each of them.
     """
     counts = [len(lags.caught_up[task]) for task in tasks]
     return [tasks[place] for place in sorted(range(len(tasks)), key=counts.__getitem__)]
 
 
 def _move_active(state: WorkingState, lags: LagRanking, budget: WarmUpBudget, movements: list[int]) -> _DecisionFields:
-    """Moves each task to a caught-up client that has a standby of it, otherwise to any caught-up client, otherwise to
-    the client with the smallest lag.
+    """Moves each task to a caught-up client that has a standby of the task, otherwise to any caught-up client,
+    otherwise to the client with the smallest lag.
     """
     owners, standbys, caught_up_on = state.owner, state.standby, lags.caught_up
     queue = ConstrainedPrioritySet(state.processes, state.assigned, state.capacity)

@@ -1,8 +1,7 @@
-"""The pairs of tasks that already shared a client. The sticky assignor prefers clients on which new pairs come
-together.
+"""The pairs of tasks that already shared a client. The sticky assignor prefers clients on which a task forms new pairs.
 
 Kafka stores every pair of tasks that was ever placed on one client. The number of pairs is quadratic in the number of
-tasks. As long as no tasks are swapped, no client loses a task. So a pair is known exactly if some client holds both
+tasks. As long as no tasks are swapped, no client loses a task. So a pair is known if and only if some client holds both
 tasks. The tasks that form known pairs with a given task are the tasks of all clients that hold the given task. This
 module represents a set of tasks as one number with a bit for each task.
 
@@ -39,8 +38,8 @@ class TaskPairs:
         self._active = [0] * clients
         self._active_before_swaps = self._active
         self._standby = [0] * clients
-        # a cache: for each client, one task that formed a new pair in the last call of `has_new_pair`; it usually forms
-        # a new pair in the next call, too
+        # a cache: for each client, one task that formed a new pair in the last call of `has_new_pair`; this task
+        # usually forms a new pair in the next call, too
         self._witness = [0] * clients
         # the task of the last call of `has_new_pair`, and the tasks that share a client with this task
         self._current: TaskId | None = None

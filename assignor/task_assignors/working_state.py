@@ -33,9 +33,9 @@ _DOUBLE = Struct(">d")
 
 
 class NamedNumbers(NamedTuple):
-    """The ids of the numbers in a `WorkingState`. The functions that make decisions later (`DecisionLog.later`) keep
-    this tuple and not the whole state. The state refers to the log, so a function in the log that refers to the state
-    would form a reference cycle.
+    """The ids of the tasks and processes that a `WorkingState` represents by numbers. The functions that make decisions
+    later (`DecisionLog.later`) keep this tuple and not the whole state. The state refers to the log, so a function in
+    the log that refers to the state would form a reference cycle.
     """
 
     tasks: list[TaskId]
@@ -69,8 +69,8 @@ class WorkingState:
 
     @classmethod
     def of(cls, problem: PlacementProblem, log: DecisionLog) -> WorkingState:
-        """Creates a state in which nothing is assigned. Raises InputError if there are no clients, or for a client
-        without threads.
+        """Creates a state in which nothing is assigned. Raises InputError if there are no clients, or if a client has
+        no threads.
 
         Differs from Kafka: Kafka throws a NoSuchElementException for an empty group, and computes a load of NaN or
         infinity for a client without threads. A real group has a client, and each client has a thread.
@@ -164,7 +164,7 @@ class WorkingState:
 
 
 class _LoadBits(dict[int, Entry]):
-    """The load bits of an entry by number of copies, for clients with `capacity` threads."""
+    """The part of an `Entry` that contains the load, by number of copies, for clients with `capacity` threads."""
 
     def __init__(self, capacity: int) -> None:
         super().__init__()
@@ -177,8 +177,8 @@ class _LoadBits(dict[int, Entry]):
 
 
 def load_bits(capacity: Sequence[int]) -> list[Mapping[int, Entry]]:
-    """Returns, for each client, a mapping from its number of copies to the load bits of its entry. `capacity`: the
-    number of threads of each client.
+    """Returns one mapping for each client: from the number of copies on the client to an `Entry` whose high bits
+    contain the load and whose low bits are 0. `capacity`: the number of threads of each client.
     """
     of_threads = {threads: _LoadBits(threads) for threads in set(capacity)}
     return [of_threads[threads] for threads in capacity]
@@ -222,8 +222,8 @@ def assign_to_least_loaded(state: WorkingState, wanted: Iterable[tuple[int, int]
 
 
 def _standby_targets(names: NamedNumbers, chosen: list[int]) -> Iterator[Decision]:
-    """Yields the decisions about standbys. `chosen`: each task, followed by the client of one standby or, as a negative
-    number, by the number of standbys that found no client.
+    """Yields the decisions about standbys. `chosen`: a flat list of pairs. The first number of a pair is a task. The
+    second number is the client of one standby, or the negated number of standbys that found no client.
     """
     for task, client in zip(chosen[::2], chosen[1::2], strict=True):
         if client >= 0:

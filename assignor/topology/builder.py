@@ -89,7 +89,8 @@ class TopologyBuilder:
         changelog: ChangelogConfig | None = LOGGED,
         supplier: object = None,
     ) -> TopologyBuilder:
-        """Adds a store, and connects it to the processors that use it. `changelog`: None for a store without changelog.
+        """Adds a store, and connects it to the processors that use it. `changelog`: the configs of the changelog; None
+        for a store without changelog.
 
         A store may be added again, to connect it to more processors. A store that is added again must have the same
         `supplier` object, because a merely equal supplier could let two tables share their state. Differs from Kafka:

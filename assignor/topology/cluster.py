@@ -17,7 +17,7 @@ or for an unknown broker.
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker. `rack`: None if the broker has no rack."""
+    """A broker. `rack`: the broker's rack; None if the broker has no rack."""
 
     id: int
     rack: str | None = None

@@ -51,8 +51,8 @@ Node = SourceNode | ProcessorNode | SinkNode
 
 @dataclass(frozen=True, slots=True)
 class StoreDefinition:
-    """A state store. `changelog`: None for a store without changelog. `source_topic`: the source topic that serves as
-    changelog; None if no source topic serves as changelog.
+    """A state store. `changelog`: the configs of the changelog; None for a store without changelog. `source_topic`: the
+    source topic that serves as changelog; None if no source topic serves as changelog.
     """
 
     name: str
@@ -76,10 +76,12 @@ class GlobalStore:
 
 @dataclass(frozen=True, slots=True)
 class TopologyDefinition:
-    """A node graph. `nodes`: in the order in which they were added, so parents come first. `repartition_topics`: each
-    name without application id, with the fixed partition count, or None if the count is not fixed.
+    """A node graph. `nodes`: the nodes, in the order in which they were added, so parents come first.
+    `repartition_topics`: each name without application id, with the fixed partition count, or None if the count is not
+    fixed.
 
-    `copartitioned_sources`: the groups of co-partitioned source nodes, each in the order of the call of `copartition`.
+    `copartitioned_sources`: the groups of co-partitioned source nodes, each with its nodes in the order in which
+    `copartition` received them.
     """
 
     nodes: Mapping[str, Node]

@@ -1,4 +1,4 @@
-"""Describes the node graph by the text of Kafka's `Topology#describe`, to compare the graph with Kafka's.
+"""Describes the node graph by the text of Kafka's `Topology#describe`, to compare the graph with Kafka's graph.
 
 The nodes of a subtopology are sorted by their size, largest first, then by name. The size of a node is one more than
 the number of paths that lead from the node to other nodes. The neighbours of a node are sorted by the sizes that they
@@ -43,8 +43,8 @@ class _Described:
         path that leads from the node above to this node.
 
         Kafka follows each path, but the number of paths can double with every split and merge. So this method visits
-        each node above this node only once, and adds the sum over all paths to it. A node is visited after all nodes
-        below it.
+        each node above this node only once, and adds the sum over all paths to the size of the visited node. A node is
+        visited after all nodes below it.
         """
         growth = {self.number: by}
         waiting = [(-self.number, self)]

@@ -135,9 +135,9 @@ def changelogs_walk(changelogs: Mapping[str, ChangelogConfig]) -> list[str]:
 
 
 def java_hash_code(subtopology: Subtopology) -> int:
-    """Returns `TopicsInfo.hashCode()` as int32. A long has the hash of the source topics in its high half, and the hash
-    of the changelog configs in its low half. `TopicsInfo.hashCode()` is the remainder of this long divided by
-    `2**32-1`.
+    """Returns `TopicsInfo.hashCode()` as int32. Java packs two hashes into a long: the high half is the hash of the
+    source topics, and the low half is the hash of the changelog configs. `TopicsInfo.hashCode()` is the remainder of
+    this long divided by `2**32-1`.
     """
     sources = sum(string_hash(topic) for topic in set(subtopology.source_topics))
     changelogs = sum(
@@ -190,7 +190,9 @@ def _equality_key(subtopology: Subtopology) -> object:
 
 
 def _own_time_ms(config: ChangelogConfig) -> int | None:
-    """Returns the retention of a windowed changelog or the compaction lag of a versioned one; None for other types."""
+    """Returns the retention of a windowed changelog, or the compaction lag of a versioned changelog; None for other
+    types.
+    """
     if config.type is ChangelogType.WINDOWED:
         return config.retention_ms or 0
     return (config.min_compaction_lag_ms or 0) if config.type is ChangelogType.VERSIONED else None

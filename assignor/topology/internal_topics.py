@@ -86,7 +86,7 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """An internal topic that has to exist. `changelog`: None for a repartition topic.
+    """An internal topic that has to exist. `changelog`: the configs of a changelog; None for a repartition topic.
 
     `partitions`: the number of partitions; None as long as it is unknown. `fixed_partitions`: True if the user has
     fixed the number of partitions, so that it cannot be changed. Raises IllegalArgumentError if `partitions` is below
@@ -159,11 +159,10 @@ class ReadyTopics:
 def make_ready(
     topics: Mapping[str, InternalTopic], catalog: InternalTopicCatalog, configs: AssignmentConfigs
 ) -> ReadyTopics:
-    """Checks the topics of `topics` that exist, and returns the topics of `topics` that do not exist as topics to
-    create.
-
-    Raises StreamsError if an existing topic has another partition count, if a topic has no count, or if a call to the
-    brokers failed. Differs from Kafka: a failed call is not repeated, while Kafka repeats it until a timeout.
+    """Checks the existing topics of `topics`, and returns the missing topics of `topics` as topics to create. Raises
+    StreamsError if an existing topic does not have its computed partition count, if a topic has no computed count, or
+    if a call to the brokers failed. Differs from Kafka: a failed call is not repeated, while Kafka repeats it until a
+    timeout.
     """
     in_kafkas_maps = hash_set_order(hash_set_order(topics, string_hash), string_hash)
     walk = hash_set_copy_order(in_kafkas_maps, string_hash)
@@ -237,8 +236,8 @@ def prepare_repartition_topics(
     """Computes the partition counts of the repartition topics, checks the topics, and returns the topics to create.
 
     Raises MissingSourceTopicError if the cluster lacks a source topic, and TaskAssignmentError if a count cannot be
-    computed. Raises TopologyError for topics that are not co-partitioned, and StreamsError as `make_ready` does. As in
-    Kafka, co-partitioning is checked only if there are repartition topics.
+    computed. Raises TopologyError for topics that should be co-partitioned but are not, and StreamsError as
+    `make_ready` does. As in Kafka, co-partitioning is checked only if there are repartition topics.
     """
     missing = missing_source_topics(topology, cluster)
     if missing:
@@ -388,9 +387,9 @@ def _as_text(counts: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ChangelogTopics:
-    """The changelogs of a group. `stateful_tasks`: in the order of Kafka's `HashMap<TaskId, ..>`. `topics`: each
-    subtopology with changelogs, with the sorted changelogs of its tasks. `changelog_partitions`: each stateful task
-    with its changelog partitions.
+    """The changelogs of a group. `stateful_tasks`: the stateful tasks, in the order of Kafka's `HashMap<TaskId, ..>`.
+    `topics`: each subtopology with changelogs, with the sorted changelogs of its tasks. `changelog_partitions`: each
+    stateful task with its changelog partitions.
 
     `source_topics`: the source topics that serve as changelogs. `ready`: the partition counts of all existing
     changelogs and of all changelogs to create, except source topics.

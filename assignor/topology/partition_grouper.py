@@ -107,7 +107,7 @@ def places_in_order(tasks: tuple[TaskId, ...]) -> Mapping[TaskId, int]:
 
 MAX_GROUP_PARTITIONS = 1_000_000
 """The greatest number of source partitions of one group, and also the greatest number of its changelog partitions. An
-untrusted document can name a large count in a few bytes; this limit bounds the memory that the count can cost.
+untrusted document can name a large count in a few bytes; this limit bounds the memory that the count can require.
 """
 
 

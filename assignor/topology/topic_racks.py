@@ -30,8 +30,8 @@ class TopicRacks:
         self, sources: Iterable[str], internal: Mapping[str, int], changelogs: Iterable[str]
     ) -> dict[str, tuple[Racks, ...]]:
         """Returns the racks of each partition, by topic. `internal`: each internal topic with its partition count. If a
-        topic of `sources` is internal, the metadata of its first partitions, up to its count in `internal`, are
-        ignored. The result lacks a topic that has to be described but has no usable description.
+        topic of `sources` has n partitions in `internal`, the metadata of its first n partitions are ignored. The
+        result lacks a topic that has to be described but has no usable description.
         """
         racks: dict[str, tuple[Racks, ...]] = {}
         to_describe = dict.fromkeys(changelogs)

@@ -1,4 +1,6 @@
-"""The options of commands that call a running coordinator, the calls themselves, and tables of the answers."""
+"""Parses the options of commands that call a running coordinator, makes the calls, and formats the answers as
+tables.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -84,7 +86,9 @@ class GroupCommand(CoordinatorCalls):
         return group_path(self.group)
 
     def show(self, document: Mapping[str, object], sentence: str) -> None:
-        """Print the effect of the command as `sentence` or as `document`. Both name the group."""
+        """Print the effect of the command as `sentence` or as `document`. The sentence and the document name the
+        group.
+        """
         show({"group_id": self.group, **document}, f"{self.group}: {sentence}", self.format)
 
 
@@ -114,10 +118,10 @@ def duration_ms(text: str, option: str) -> int:
 
 
 Cell = tuple[Column, Callable[[Any, View], object]]
-"""A column, and the function that returns the column's value for one entry of a document."""
+"""A column, and the function that returns the column's value for one element of a JSON array."""
 
 
 def document_table(nothing: str, cells: Sequence[Cell], entries: Iterable[Any], view: View) -> str:
-    """Returns a table as `table_text` does, with a row for each entry of a document."""
+    """Returns a table as `table_text` does, with a row for each element of a JSON array."""
     rows = ([text_of(entry, view) for _, text_of in cells] for entry in entries)
     return table_text(nothing, [column for column, _ in cells], rows, view)

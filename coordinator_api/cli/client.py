@@ -70,15 +70,15 @@ def _no_answer(answers: Mapping[str, str]) -> InputError:
         if len(answers) == 1 and tls_problem(outcome) is not None:
             return InputError(outcome, address)
         advice = advice_of(outcome)
-        if advice is not None:  # this machine and not the coordinator refused the connection
+        if advice is not None:  # the error came from this machine, and not from the coordinator
             return InputError(f"cannot be asked: {outcome}; {advice}", address)
     each = ", ".join(f"{address} ({outcome})" for address, outcome in answers.items())
     return InputError(f"no coordinator answers at {each}: start one with `assignor serve`, or name it by --coordinator")
 
 
 def _document(answer: CoordinatorAnswer) -> Any:
-    """The answer's JSON; None for an empty answer. Raises InputError if the answer is not JSON, because another service
-    may use the address.
+    """The answer's JSON; None for an empty answer. Raises InputError if the answer is not JSON, because the answer may
+    come from another service at this address.
     """
     try:
         return answer.document() if answer.content else None

@@ -106,7 +106,7 @@ def list_groups(calls: CoordinatorCalls, output: ResultOutput) -> None:
 def describe_group(group: GroupArgument, calls: CoordinatorCalls, output: ResultOutput) -> None:
     """Show a group's state, its members and its tasks.
 
-    Every copy of a task has a line, with its role and its lag. Advice for the operator is at the top.
+    Every copy of a task has a line with the role and the lag of the copy. Advice for the operator is at the top.
     """
     output.show(lambda: calls.get(group_path(group)), _group_description)
 
@@ -140,10 +140,10 @@ def export_log(
 ) -> None:
     """Save a group's log as it is stored.
 
-    A damaged log is saved with its damage.
+    A damaged log is saved unchanged, with the damaged records.
 
-    Save the log before you repair the group: a repair deletes the commit with the first damaged record, and all later
-    records, from the store.
+    Save the log before you repair the group. A repair deletes records from the store: the commit with the first damaged
+    record, and all records after this commit.
     """
     with nullcontext(sys.stdout) if file is None else _new_file(file) as opened:
         log = calls.get(f"{group_path(group)}/log")
@@ -166,7 +166,7 @@ def repair_log(
 ) -> None:
     """Repair a damaged log, or show the effect of a repair.
 
-    A repair keeps the records before the damage. The members join again by themselves.
+    A repair keeps the commits before the first damaged record. The members join again by themselves.
     """
     answer = command.call("POST", f"{command.path}/repair", execute="true" if execute else None)
     show(answer, lambda view: _repair_text(answer, view), command.format)
@@ -185,7 +185,7 @@ def _new_file(file: Path) -> Iterator[IO[str]]:
         ) as opened:
             yield opened
             opened.flush()
-            # fails if another file got this name meanwhile; a rename would replace the other file
+            # `link` fails if another program has created `file` meanwhile; a rename would replace that file
             os.link(opened.name, file)
     except FileExistsError:
         problem = "exists already, and may be an earlier copy of the log: name another file"
@@ -201,8 +201,8 @@ def _group_list(document: Any, view: View) -> str:
 
 
 def _quotas(quotas: Any, view: View) -> list[str]:
-    """The quotas as a text such as `groups that begin with a-: 3 of 10 groups, 1,000 of 65,536 bytes`. Empty if there
-    are no limits.
+    """Returns a list with one text, such as `groups that begin with a-: 3 of 10 groups, 1,000 of 65,536 bytes`. The
+    list is empty if there are no quotas.
     """
     limited = [
         f"{quotas[what]['used']:,} of {quotas[what]['allowed']:,} {what}"
@@ -236,7 +236,9 @@ def _group_description(document: Any, view: View) -> str:
 
 
 def _notes(document: Any, view: View) -> Iterator[tuple[str, str]]:
-    """The values of the description's heading, each with its name. A service of an older release reports no levers."""
+    """Yields each value at the top of a group's description, after the name of the value. A service of an older release
+    reports no levers.
+    """
     if document["draining"]:
         yield "draining", "members are told to stop"
     for lever in active_levers(document["levers"]) if document.get("levers") else ():

@@ -51,8 +51,8 @@ def _only_group(get: Callable[..., Any], url: str) -> str:
 
 
 def _newest(get: Callable[..., Any], path: str, last: int) -> list[int]:
-    """Returns the newest generations, newest first. Held rebalances are left out, because no member got their
-    assignments.
+    """Returns the newest generations, newest first. Rebalances with the outcome `held` are left out, because no member
+    got their assignments.
     """
     generations: list[int] = []
     before: int | None = None

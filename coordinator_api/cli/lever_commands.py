@@ -22,7 +22,7 @@ from rebalance_analysis.presentation.quantities import duration_text
 
 GenerationOption = Annotated[
     int | None,
-    typer.Option("--generation", metavar="N", help="Generation of the rebalance. Default: the one that waits."),
+    typer.Option("--generation", metavar="N", help="Generation of the rebalance. Default: the rebalance that waits."),
 ]
 
 levers = typer.Typer()
@@ -51,9 +51,9 @@ def drain(
 ) -> None:
     """Stop all members, or move the tasks of one instance.
 
-    With --instance or --member, no member stops. The tasks of this instance or member move to other instances, each as
-    soon as another instance has caught up on the task.
-    Repeat the command to see whether the instance or member can be stopped, and the tasks that still have to move.
+    With --instance or --member, no member stops. Each task of this instance or member moves to another instance as soon
+    as that instance has caught up on the task.
+    Repeat the command to see whether the instance or member can be stopped, and which tasks still have to move.
     """
     group = command.group
     if instance is None and member is None and not end:
@@ -109,7 +109,7 @@ def request_rebalance(command: OperatorCommand) -> None:
 @levers.command("pause", epilog=example("groups pause orders --reason 'the database is being moved'"))
 @options_of(command=OperatorCommand)
 def pause_group(command: OperatorCommand) -> None:
-    """Pause all members: they process nothing until the resume.
+    """Pause all members: they process no records until a resume.
 
     Paused members stay in the group, restore their state and keep standbys up to date.
     """
@@ -130,11 +130,11 @@ def resume_group(command: OperatorCommand) -> None:
 def set_rejoin_grace(
     command: OperatorCommand,
     grace: Annotated[
-        str | None, typer.Argument(metavar="[DURATION]", help="Time that tasks wait, such as 60s or 5m.")
+        str | None, typer.Argument(metavar="[DURATION]", help="Time for which tasks are reserved, such as 60s or 5m.")
     ] = None,
     off: Annotated[bool, typer.Option("--off", help="Do not reserve tasks, as in Kafka.")] = False,
 ) -> None:
-    """Reserve the tasks of members that leave, for some time.
+    """For a limited time, reserve the tasks of members that leave.
 
     A process that comes back in time continues with its tasks, and no rebalance runs.
     """
@@ -157,10 +157,10 @@ def hold(
         str, typer.Option("--time-limit", metavar="TIME", help="Longest wait for approval: 60s, 10m, 1h30m.")
     ] = "10m",
     off: Annotated[
-        bool, typer.Option("--off", help="End the hold. A rebalance that waits is carried out.", show_default=False)
+        bool, typer.Option("--off", help="End the hold, and carry out the rebalance that waits.", show_default=False)
     ] = False,
 ) -> None:
-    """Have rebalances that move tasks wait for approval.
+    """Make rebalances that move tasks wait for approval.
 
     Members continue with their present tasks while a rebalance waits. Tasks whose owner has failed or left are placed
     at once.
@@ -187,7 +187,7 @@ def show_held(command: GroupCommand) -> None:
 def approve(command: OperatorCommand, generation: GenerationOption = None) -> None:
     """Carry out the rebalance that waits.
 
-    The approval also covers the rebalances that follow from the approved one.
+    The approval also covers the rebalances that follow from the approved rebalance.
     """
     approved = command.send("POST", "/approve", generation=generation)["generation_id"]
     command.show({"approved": approved}, f"the rebalance of generation {approved} is carried out")

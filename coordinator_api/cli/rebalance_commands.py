@@ -43,7 +43,7 @@ def list_rebalances(
     group: GroupArgument,
     calls: CoordinatorCalls,
     output: ResultOutput,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Most rebalances to list, newest first.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Largest number of rebalances to list.")] = 20,
     before: Annotated[
         int | None, typer.Option(min=0, max=JAVA_INT_MAX, help="List only generations below this number.")
     ] = None,
@@ -67,8 +67,8 @@ def show_rebalance(
     """Explain one rebalance.
 
     Shows the triggers of the rebalance, the moves of tasks and the reason for each move, as `assignor explain` does.
-    Without --format wide and --task, one line has the number of tasks that stay. With --format json or yaml, prints the
-    recorded rebalance/1 document, which `assignor assign` can run.
+    By default, one line has the number of tasks that stay. With --format wide, each task that stays has its own line.
+    With --format json or yaml, prints the recorded rebalance/1 document, which `assignor assign` can run.
     """
     path = f"{command.path}/rebalances"
     recorded = command.get(f"{path}/{generation}")
@@ -80,8 +80,8 @@ def show_rebalance(
     before = _past(command.get(f"{path}/{earlier[0]['generation_id']}")) if earlier else None
     past = _past(recorded)
     if past is None:
-        # the coordinator runs the rebalance if it cannot run here, for example because the group's custom assignor is
-        # missing
+        # if the rebalance cannot be run here, for example because the group's custom assignor is missing, let the
+        # coordinator run it
         explained = command.get(f"{path}/{generation}/explain", task=task)
         show(explained, lambda view: _explanations(explained, view), command.format)
     else:

@@ -33,7 +33,7 @@ ConfigFile = Annotated[
 DatabaseUrl = Annotated[str | None, typer.Option("--database-url", help="URL of the database, as for serve.")]
 
 _ROWS_OF_TABLES = {"groups": "group", "group_records": "record", "rebalances": "rebalance", "tokens": "token"}
-"""The noun for one row, by the name of the table."""
+"""The noun for one row of a table, by the table's name."""
 
 
 def register(app: typer.Typer) -> None:
@@ -55,7 +55,7 @@ def _settings_from_flags() -> Callable[..., Settings]:
 
     parameters = [_option("config", ConfigFile)]
     for row, field_name in zip(setting_rows(), Settings.model_fields, strict=True):
-        # a secret has a hidden option, so that the error is that secrets have no flag, and not that the option is
+        # a secret has a hidden option, so that the error says that secrets have no flag, and not that the option is
         # unknown
         option = typer.Option(
             row.flag or flag(field_name),
@@ -115,8 +115,8 @@ def backup(
 ) -> None:
     """Write a coordinator's database to a file.
 
-    The coordinator may be running. The file is a consistent snapshot of the database. The file has digests of the
-    tokens, and not the tokens.
+    The coordinator may be running. The file is a consistent snapshot of the database. The file has the digests of the
+    tokens, but not the tokens themselves.
     """
     from coordinator_api.store.backup import back_up
 
@@ -135,15 +135,15 @@ def restore(
         bool,
         typer.Option(
             "--exact",
-            help="Keep the members. Only for a backup that was made after the coordinator had stopped for good.",
+            help="Keep the members. Use this only for a backup made after the coordinator had stopped for good.",
         ),
     ] = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Write a backup into an empty database.
 
-    Each group begins without members, in a much higher generation. So no member continues with an assignment that is
-    newer than the backup. The members join again by themselves.
+    Each group begins without members, in a generation far above that of the backup. So no member continues with an
+    assignment that it got after the backup. The members join again by themselves.
     """
     from coordinator_api.store.backup import restore as restore_store
 

@@ -1,7 +1,8 @@
 """`assignor tokens`: creates, lists and revokes tokens, at a running coordinator or in a file of tokens.
 
 Rules: a new token is the only line on stdout, so that stdout can be redirected to a file. All messages go to stderr. A
-file of tokens (`auth.tokens.file`) has only hashes, can be read only by its owner, and is replaced as a whole.
+file of tokens (`auth.tokens.file`) has only the hashes of tokens. Only the owner of the file can read it, and each
+change replaces the whole file.
 """
 
 import os
@@ -42,7 +43,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the t
 FileOption = Annotated[
     Path | None,
     typer.Option(
-        "--file", metavar="FILE", help="Use this file of tokens (auth.tokens.file), and no running coordinator."
+        "--file", metavar="FILE", help="Use this file of tokens (auth.tokens.file) instead of a running coordinator."
     ),
 ]
 _TOKENS: Sequence[Cell] = (
@@ -66,9 +67,9 @@ _TOKENS: Sequence[Cell] = (
 def create_token(
     name: NameArgument,
     calls: CoordinatorCalls,
-    right: Annotated[Right, typer.Option("--right", help="Right of the token. Each right includes those before it.")],
+    right: Annotated[Right, typer.Option("--right", help="Right of the token. A right includes the rights before it.")],
     groups: Annotated[
-        str, typer.Option("--groups", metavar="PREFIX*", help="Only groups whose ids have this prefix.")
+        str, typer.Option("--groups", metavar="PREFIX*", help="Limit the token to groups whose ids have this prefix.")
     ] = "*",
     expires: Annotated[
         str | None,

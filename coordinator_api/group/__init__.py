@@ -11,8 +11,8 @@ The caller runs this loop for each group. The caller runs `handle` and `apply` w
 
 If the commit fails, the caller replays the group from the store, and sends `Recovered`.
 
-Heartbeats and fetches need no commit and do not queue. While other events wait for the store, heartbeats and fetches
-are answered from the last committed state:
+Heartbeats and fetches need no commit. While other events wait for the store, heartbeats and fetches are answered at
+once from the last committed state:
 
     immediate = group.respond(event, now_ms, committed_image)
     answer(immediate.response)                 # if immediate.wants_tick, send a Tick
@@ -31,21 +31,21 @@ Stable (members fetch it). Each further rebalance starts at PreparingRebalance a
     values   states          the states, reasons, outcomes and error codes of the protocol
              image           the durable state: the group, its members, and its last rebalance
              group_levers    the settings of operators that Kafka does not have
-             liveness        sessions, connections and timers, in memory only; the limits from the settings
-             events          requests of members and operators, results of rebalances, time
-             records         the effect of each record on the state, the sessions and timers; its text in errors
+             liveness        sessions, connections and timers, in memory only; limits from the settings
+             events          requests of members and operators, results of rebalances, timer events
+             records         the effect of each record on the state, the sessions and the timers; its text in errors
              record_codec    records as JSON, under names that never change
              outcome         the outcome of an event: records, answer, rebalance; `GroupTransition` handles one event
     loop     group           `Group`, and the rule for each event
-             snapshot        the state as the shortest list of records, also after a loss or damage
-             invariants      the checks of the state
+             snapshot        the state as the shortest list of records; restores and repairs of logs
+             invariants      checks of the state
     rules    heartbeats      fenced and refused members; the answers to heartbeats and fetches
              joining         joins, leaves, expired sessions, and the rejoin grace
              rebalancing     each rebalance from its start: the wait for joins, the computation, the result
              holding         computed rebalances that wait for approval
-             administration  declare, drain, delete, set a lever; the differences of two definitions
-             reporting       groups that have another leader
-             rebalance_result  the outcome of a computed rebalance; when a group is settled
+             administration  commands: declare, drain, delete, set a lever; compares two definitions
+             reporting       groups whose leader is outside this service
+             rebalance_result  the outcome of a computed rebalance; whether the group is settled
              subscriptions   the fields that the rules read from a member's subscription and assignment
     views    description     the description of a group for operators
 

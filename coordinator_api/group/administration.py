@@ -1,13 +1,13 @@
 """Commands of operators: declare, drain, delete a group, and set its levers.
 
-This file has the immediate effects of each command. The rules that a lever switches on stand in `holding`, `joining`
-(rejoin grace) and `rebalancing` (promotion). An operator drains an instance or a member in order to stop it: the tasks
-move to other instances without a pause.
+This file applies the immediate effects of each command. `holding`, `joining` (rejoin grace) and `rebalancing`
+(promotion) contain the rules that a lever switches on. An operator drains an instance or a member in order to stop it:
+the tasks move to other instances without a pause.
 
-    set -> a rebalance; its `RunRebalance.steering` names the drained processes and members
-           (`assignor.task_assignors.steering`)
+    the operator sets a drain -> a rebalance; its `RunRebalance.steering` names the drained processes and members
+                                 (`assignor.task_assignors.steering`)
     the last member of the instance is gone -> the drain ends
-    switched off -> the drain ends, a rebalance
+    the operator ends a drain -> the drain ends, and a rebalance starts
 
 A task that waits for a warm-up moves as soon as the warm-ups have caught up (`rebalancing.promote`), and at the latest
 at the probing deadline. A restart of an instance ends its drain, because the process id changes. Drains are recorded,
@@ -69,18 +69,18 @@ def declare(step: outcome.GroupTransition, event: events.DeclareGroup) -> outcom
 
 
 def drain(step: outcome.GroupTransition) -> outcome.Response:
-    """Drain the group: from now on heartbeats ask members to stop."""
+    """Drain the group: from now on the answers to heartbeats ask members to stop."""
     if step.image.state is GroupState.DEAD:
         return outcome.GROUP_DELETED
     if not step.image.draining:
         step.emit(records.DrainChanged(True))
-        end_grace(step)  # a drained group keeps no places for members that left
+        end_grace(step)  # members that left do not come back to a drained group, so their grace ends
     return outcome.Accepted()
 
 
 def delete(step: outcome.GroupTransition) -> outcome.Response:
-    """Delete the group. The deletion is refused while the group has members, unless a leader outside this service leads
-    the group.
+    """Delete the group. The deletion of a group with members is refused. A group whose leader is outside this service
+    may be deleted with its members.
     """
     image = step.image
     if image.state is GroupState.DEAD:
@@ -111,8 +111,8 @@ def apply_lever_command(step: outcome.GroupTransition, event: events.LeverComman
 
 
 def _request_rebalance(step: outcome.GroupTransition, event: events.RequestRebalance) -> outcome.Response:
-    """Start a rebalance. If a rebalance is being prepared, no other rebalance is started. The new rebalance replaces a
-    rebalance that is being computed.
+    """Start a rebalance. If a rebalance is being prepared already, the request starts no second one. If a rebalance is
+    being computed, the new rebalance replaces it.
     """
     if not step.image.members:
         return outcome.Rejected(
@@ -128,8 +128,8 @@ def _set_lever(step: outcome.GroupTransition, event: events.SetLever) -> outcome
     stays recorded. A second request to set a hold or a rejoin grace replaces the first request. The new time limit of a
     hold also applies to a rebalance that is already held.
 
-    Members that are already away keep their deadline, unless the rejoin grace is switched off. The answers to
-    heartbeats tell members whether the group is paused.
+    A new rejoin grace does not change the deadline of members that are already away. Switching the rejoin grace off
+    removes these members. The answers to heartbeats tell members whether the group is paused.
     """
     is_hold, is_grace = event.name is LeverName.HOLD, event.name is LeverName.REJOIN_GRACE
     if is_grace and event.is_on and not SHORTEST_GRACE_MS <= event.value_ms <= LONGEST_GRACE_MS:
@@ -186,8 +186,8 @@ def end_drains_of_gone(step: outcome.GroupTransition, before: GroupImage) -> Non
     `end_drains_of_gone` after each event.
 
     If the drained member was removed, a rebalance has already begun. If a drained static member was restarted, no
-    rebalance has begun. Then `end_drains_of_gone` starts a rebalance, so that the member may get tasks again. `before`:
-    the state before the event.
+    rebalance has begun, so `end_drains_of_gone` starts one. After this rebalance the member may have tasks again.
+    `before`: the state before the event.
     """
     if not any(_may_leave_instance(record, before) for record in step.records):
         return
@@ -258,8 +258,8 @@ def _refuse_another_application(members: int, differing: Sequence[str]) -> outco
 
 
 def differences(running: str, declared: str) -> list[str]:
-    """Returns a clause for each difference that running members could not handle. `running`, `declared`: `input_json`
-    of `DeclareGroup`.
+    """Returns a clause for each difference that running members could not handle. `running`, `declared`: the two
+    definitions, each in the form of `DeclareGroup.input_json`.
 
     Running members cannot handle a different topology, because a member can only start tasks of its own topology.
     Running members cannot handle a different cluster, because a member uses the cluster that it was started with. The
@@ -278,9 +278,9 @@ def shortened(names: Sequence[str], most: int, separator: str = ", ") -> str:
 
 
 def _of_clusters(running: Mapping[str, str], declared: Mapping[str, str]) -> Iterator[str]:
-    """Yields the difference between the clusters, if both definitions name an address. Members do not read a cluster
-    that a definition only describes. A definition that names a provider without an address means the only cluster of
-    the service.
+    """Yields the difference between the clusters if both definitions name an address. A definition without an address
+    either describes its cluster, which members do not read, or names only a provider. In the second case, the cluster
+    is the only cluster of the service.
     """
     before, after = running.get(_SERVERS), declared.get(_SERVERS)
     if before is None or after is None or not _brokers(before).isdisjoint(_brokers(after)):
@@ -329,7 +329,7 @@ def _of_subtopology(old: Subtopology, new: Subtopology) -> Iterator[str]:
 
 
 def _of_names(whose: str, verb: tuple[str, str], old: Iterable[str], new: Iterable[str]) -> Iterator[str]:
-    """`verb`: the third person and the plain form of a verb."""
+    """`verb`: the third person and the plain form of a verb, such as ("reads", "read")."""
     does, do = verb
     gone, added = sorted(set(old) - set(new)), sorted(set(new) - set(old))
     if gone and added:

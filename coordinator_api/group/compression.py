@@ -28,7 +28,7 @@ def decompress(stored: bytes, most: int) -> bytes:
         size = zstandard.frame_content_size(stored)
         if size > most:
             raise TooManyBytes(f"{size} bytes are more than {most}")
-        if size < 0:  # if the header has no size, the memory that the frame needs is unknown
+        if size < 0:  # without a size in the header, nobody knows how much memory the content needs
             raise InputError("the zstandard frame does not say how long it is")
         return zstandard.ZstdDecompressor().decompress(stored, allow_extra_data=False)
     except zstandard.ZstdError as error:

@@ -28,14 +28,17 @@ class DescribedTask:
 @dataclass(frozen=True, slots=True)
 class DescribedMember:
     """The description of a member for operators. `has_joined`: True if the member has sent its subscription for the
-    rebalance that is being prepared, else for the current generation.
+    rebalance that is being prepared. If no rebalance is being prepared, the field is True if the member has sent its
+    subscription for the current generation.
 
     `subscribed`: the user data of the member's last subscription; None if the user data cannot be read. `process_id`:
-    None if the user data cannot be read or have an unknown future version. `tasks`: the tasks of the member's last
-    assignment. `running`: the active tasks of the member's last subscription. `fetched`: whether the member is known to
-    have the assignment of the current generation. `last_heard_ms`, `session_expires_at_ms`: None if another leader
-    leads the group, because the group's members are then known from reports only. `rack`: the rack of the member's last
-    subscription; None if it names no rack.
+    the process id in these user data; None if the user data cannot be read or have an unknown future version. `tasks`:
+    the tasks of the member's last assignment. `running`: the active tasks that the member owned when it sent its last
+    subscription. `fetched`: True if the member is known to have the assignment of the current generation. `fetched` is
+    always True in a group whose leader is outside this service. `last_heard_ms`: the arrival time of the member's last
+    request. `session_expires_at_ms`: the end of the member's session. Both times are None if the leader is outside this
+    service, because its members have no sessions here. `rack`: the rack of the member's last subscription; None if the
+    subscription has no rack.
     """
 
     member: ClassicGroupMember
@@ -80,7 +83,7 @@ def describe(
 
 
 def _describe_member(image: GroupImage, member: ClassicGroupMember, session: Session | None) -> DescribedMember:
-    """`session`: None if another leader leads the group."""
+    """`session`: the member's session; None if the leader of the group is outside this service."""
     preparing = image.state is GroupState.PREPARING_REBALANCE
     subscribed = subscription_info(member.last_join.subscription)
     known = None if subscribed is None or subscribed.is_future else subscribed

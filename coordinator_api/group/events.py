@@ -21,11 +21,11 @@ class DeclareGroup:
     `input_json`: the `input` object of rebalance/1 without members. The caller has validated the JSON. The JSON has
     sorted keys, because a definition counts as changed if this text has changed. If the group has members, a changed
     definition starts a rebalance. An unchanged definition starts a rebalance only if the last rebalance failed. An
-    accepted PUT, changed or unchanged, ends a drain of the group. `replaces_topology`: True to accept the definition
-    even if members run another topology or use another cluster. If it is False, a definition with another topology or
-    cluster is refused while the group has members. `declared_by`: the name of the caller that sent the PUT. `no_room`:
-    the reason (a quota) for which a changed definition is refused; None when the quota allows it. The answer is
-    `Declared`.
+    accepted PUT ends a drain of the group, even if the definition is unchanged. `replaces_topology`: True to accept the
+    definition even if members run another topology or use another cluster. If `replaces_topology` is False, such a
+    definition is refused while the group has members. `declared_by`: the name of the caller that sent the PUT.
+    `no_room`: the reason (a quota) for which a changed definition is refused; None when the quota allows it. The answer
+    is `Declared`.
     """
 
     input_json: str
@@ -39,8 +39,8 @@ class LastJoin:
     """The part of a member's last `Join` that the group remembers, with the same fields. Records contain a `LastJoin`,
     so a new field comes last and has a default.
 
-    `group_instance_id`: None for a dynamic member. `incarnation`: None when the member sends no incarnation.
-    `generation_id`: the generation that the member joined for.
+    `group_instance_id`: the `group.instance.id` of a static member; None for a dynamic member. `incarnation`: as in
+    `Join`; None if the member sent no incarnation. `generation_id`: the generation that the member joined for.
     """
 
     group_instance_id: str | None
@@ -129,13 +129,13 @@ class ProcessHeartbeat:
 @dataclass(frozen=True, slots=True)
 class ConnectionLost:
     """A connection broke. The event concerns members that asked for `leave_on_disconnect` and sent their last process
-    heartbeat on the broken connection. The session of each of these members ends unless it sends another request within
-    `disconnect_grace_ms`. If more than half of the group's connections are broken at one time, the cause is probably
-    the network. In this case, members are removed only after their session timeout. The answer is `Accepted`.
+    heartbeat on the broken connection. The session of each of these members ends if the member sends no further request
+    within `disconnect_grace_ms`. If more than half of the group's connections are broken at one time, the cause is
+    probably the network. In this case, members are removed only after their session timeout. The answer is `Accepted`.
 
-    `held_elsewhere`: for each member, another open connection on which the member's process waits for the answer to an
-    earlier heartbeat. A process with a held heartbeat is alive, so its members are moved to the connection of the held
-    heartbeat.
+    `held_elsewhere`: for each member whose process waits for the answer to an earlier heartbeat on an open connection,
+    the number of this open connection. A process with a held heartbeat is alive, so its members are moved to the
+    connection of the held heartbeat.
     """
 
     connection_id: int
@@ -196,7 +196,7 @@ class AssignmentComputed:
     only the error.
 
     `topics`: the partition counts of the topology's topics after the rebalance, 0 for a topic that does not exist.
-    `topics` is empty if the definition describes its cluster itself, and if the cluster was not polled.
+    `topics` is empty if the definition describes its cluster itself, or if the cluster was not polled.
     `missing_topics`: source topics that did not exist. `kept_owned`: True if the rebalance was computed with every task
     kept in place.
     The answer is `AssignmentStored`, `RebalanceWaits` if the rebalance waits for approval, `ComputedAgain`, or
@@ -223,7 +223,8 @@ class TopicsSeen:
 
 @dataclass(frozen=True, slots=True)
 class ReportRebalance:
-    """Another leader of the group, or a recorder, reports a rebalance that this leader ran.
+    """The leader of a group is outside this service. The leader, or a recorder, reports a rebalance that the leader
+    ran.
 
     `led_by`: the leader of the group. `input_json`: the leader's input of the rebalance, in the form of `DeclareGroup`.
     `members`: the members in the order in which the leader received them. `assignments`: bytes of
@@ -254,8 +255,8 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """A DELETE request for the group. A group with members cannot be deleted, unless another leader leads the group.
-    The answer is `Accepted`.
+    """A DELETE request for the group. The deletion of a group with members is refused. A group whose leader is outside
+    this service may be deleted with its members. The answer is `Accepted`.
     """
 
 
@@ -280,8 +281,8 @@ class SetLever:
     """Set a lever of the whole group if `is_on`, otherwise switch the lever off. `by`, `reason`: as in
     `OperatorDecision`. The answer is `Accepted`.
 
-    - Hold: each computed rebalance that takes a task from a live owner waits for approval, for `value_ms` at most.
-      Switching the hold off carries out a held rebalance.
+    - Hold: each computed rebalance that takes a task from a live owner waits up to `value_ms` for approval. When the
+      hold is switched off, a held rebalance is carried out.
     - Rejoin grace: if a member leaves, the group keeps the place of the member for `value_ms`. A value outside of the
       bounds in `joining` is refused. Switching the rejoin grace off also removes the members that are away.
     - Promotion: the next probing rebalance starts when the warm-ups have caught up.
@@ -297,11 +298,12 @@ class SetLever:
 
 @dataclass(frozen=True, slots=True)
 class DecideHeldRebalance:
-    """Approve the held rebalance, so that it is carried out, or discard the held rebalance, so that every task stays in
-    place.
+    """Decide on the held rebalance. `approves`: True to carry out the held rebalance, False to discard it, so that
+    every task stays in place.
 
-    `generation_id`: the generation that the operator decided on, None for the generation that is held. `by`, `reason`:
-    as in `OperatorDecision`. The answer is `AssignmentStored` or `ComputedAgain`.
+    `generation_id`: the generation that the operator has examined; the decision is refused if this generation is not
+    held. None applies the decision to whichever generation is held. `by`, `reason`: as in `OperatorDecision`. The
+    answer is `AssignmentStored` or `ComputedAgain`.
     """
 
     approves: bool
@@ -312,9 +314,9 @@ class DecideHeldRebalance:
 
 @dataclass(frozen=True, slots=True)
 class SetInstanceDrain:
-    """Drain an instance or a member if `is_on`, otherwise end the drain. Either `process_id` (as text) or `member_id`
-    is given. The drain of an unknown instance or member is refused. `by`, `reason`: as in `OperatorDecision`. The
-    answer is `Accepted`.
+    """Drain an instance or a member if `is_on`, otherwise end the drain. Exactly one of `process_id` (as text) and
+    `member_id` is set. The drain of an unknown instance or member is refused. `by`, `reason`: as in `OperatorDecision`.
+    The answer is `Accepted`.
     """
 
     is_on: bool
@@ -346,7 +348,7 @@ requests are not part of the type `Event`.
 """
 
 LeverCommand = RequestRebalance | SetLever | SetInstanceDrain | WarmUpsCaughtUp | DecideHeldRebalance
-"""The commands of operators that Kafka does not have, for a declared group."""
+"""The commands of operators that do not exist in Kafka. Only a declared group accepts these commands."""
 
 Event = (
     LeverCommand

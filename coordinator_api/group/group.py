@@ -1,6 +1,7 @@
 """One group: `handle(event, now_ms) -> Outcome`, `apply(records)`, `replay(records) -> Group`.
 
-The docstring of this package shows the loop that calls a group. Source: the classic group of `GroupMetadataManager`.
+The docstring of the package `group` shows the loop that calls a group. Source: the classic group of
+`GroupMetadataManager`.
 """
 
 from collections import deque
@@ -62,7 +63,7 @@ class Group:
         return group
 
     def begin_sessions(self, now_ms: int) -> None:
-        """Restart all sessions and timeouts, as after a replay, because no request could arrive until now."""
+        """Restart all sessions and timeouts at `now_ms`, because no request could arrive before."""
         self._liveness.rearm(self._image, now_ms)
 
     @property
@@ -100,8 +101,8 @@ class Group:
         return outcome
 
     def respond(self, event: HeartbeatOrFetch, now_ms: int, image: GroupImage) -> ImmediateResponse:
-        """Answer the heartbeat or fetch from `image`, the last committed state. Restarts the session timeout of each
-        member that is not refused, unless the event is a recheck.
+        """Answer the heartbeat or fetch from `image`, the last committed state. Unless the event is a recheck, the call
+        also restarts the session timeout of each member that is not refused.
 
         The answer needs no commit. The state of this group may be newer than `image`, because records are being
         committed.
@@ -140,8 +141,8 @@ class Group:
     def describe(
         self, image: GroupImage | None = None, committed_sessions: Mapping[str, Session] | None = None
     ) -> GroupDescription:
-        """Describes the group for operators. `image`: the last committed state, if the description is to show this
-        state; None for the present state.
+        """Describes the group for operators. `image`: the state to describe, usually the last committed state; None for
+        the present state.
 
         `committed_sessions`: the members' sessions of the last committed state. While the record of a member's leave is
         being committed, the member's session is only in `committed_sessions`.
@@ -213,5 +214,5 @@ def _tick(step: GroupTransition) -> None:
     end_join_wait(step)
     start_probing_rebalance(step)
     follow_up_when_acknowledged(step)
-    # this check is the last: no member has fetched the result that it completes, so a follow-up must not be due yet
+    # This call is the last: it may complete a rebalance that no member has fetched, so a follow-up must not be due yet.
     end_hold_when_over(step)

@@ -42,9 +42,10 @@ class OperatorDecision:
 class Lever:
     """A lever, and the last decision to set the lever or to switch it off.
 
-    `value_ms`: the time of a lever. A hold carries out a computed rebalance after this time. A rejoin grace keeps the
-    tasks of a member that leaves for this time. The time is 0 for other levers. `process_id` (as text), `member_id`:
-    the process or member that a drain empties. If `member_id` is None, the drain concerns all members of the process.
+    `value_ms`: the time of a hold or a rejoin grace, 0 for other levers. A computed rebalance that is held is carried
+    out after this time. A rejoin grace reserves the tasks of a departed member for this time. `process_id` (as text),
+    `member_id`: the process or member that a drain empties. If `member_id` is None, the drain concerns all members of
+    the process.
     """
 
     name: LeverName
@@ -74,7 +75,9 @@ class Levers:
     drained: Mapping[str, Lever] = field(default_factory=dict)
 
     def changed(self, lever: Lever, is_on: bool) -> Levers:
-        """Returns a copy in which the lever is on or off. The name of the field is the name of the lever."""
+        """Returns a copy in which `lever` is on or off. The field of a lever has the lever's name with underscores.
+        Drains are in the field `drained`.
+        """
         if lever.name is LeverName.DRAIN:
             others = {target: drained for target, drained in self.drained.items() if target != lever.target}
             return replace(self, drained={**others, lever.target: lever} if is_on else others)

@@ -1,11 +1,11 @@
-"""Heartbeats and fetches: the checks of their senders, their answers, and their updates of sessions.
+"""Handles heartbeats and fetches: checks their senders, answers them, and updates sessions.
 
-Heartbeats and fetches do not change the durable state. So heartbeats and fetches are answered at once from the last
-committed state, while other events of the group wait for the store. Heartbeats and fetches restart the session timeout
-when they arrive. Heartbeats and fetches update the group's `Liveness`, which belongs to the working state. The working
-state may be newer than the committed state. A member that was just removed from the working state has no session any
-more, so its requests update no session. A follow-up rebalance that the leader asked for is due once all members have
-acknowledged their assignments.
+Heartbeats and fetches do not change the durable state, so they are answered at once from the last committed state,
+while other events of the group wait for the store. Heartbeats and fetches restart the session timeout when they arrive.
+Heartbeats and fetches update the group's `Liveness`, which belongs to the working state. The working state may be newer
+than the committed state. A member that was just removed from the working state has no session any more, so its requests
+update no session. A follow-up rebalance that the leader asked for is due once all members have acknowledged their
+assignments.
 
 These rules fence or refuse members in joins, heartbeats and fetches:
 
@@ -46,9 +46,9 @@ def answer(image: GroupImage, event: HeartbeatOrFetch) -> outcome.Response:
 def respond(
     liveness: Liveness, working: GroupImage, image: GroupImage, event: HeartbeatOrFetch, now_ms: int
 ) -> outcome.ImmediateResponse:
-    """Answer the heartbeat or fetch from the state `image`. Restarts the session timeout of each member that is not
-    refused, unless the event is a recheck. `liveness`: the sessions of the state `working`, which may be newer than
-    `image`.
+    """Answer the heartbeat or fetch from the state `image`. Unless the event is a recheck, the call also restarts the
+    session timeout of each member that is not refused. `liveness`: the sessions of the state `working`, which may be
+    newer than `image`.
     """
     answered = answer(image, event)
     if isinstance(answered, outcome.Rejected):
@@ -61,7 +61,7 @@ def respond(
 
 
 def connection_lost(step: outcome.GroupTransition, event: events.ConnectionLost) -> outcome.Response:
-    """Note that a connection broke. The members on the connection stay in the group. After the grace,
+    """Record in the liveness that a connection broke. The members on the connection stay in the group. After the grace,
     `joining.expire_sessions` removes the members that did not come back.
     """
     step.liveness.connection_lost(event.connection_id, event.held_elsewhere, step.now_ms)
@@ -72,8 +72,8 @@ def followup_is_due(image: GroupImage, liveness: Liveness) -> bool:
     """Returns whether the last rebalance asked for a follow-up, and every member that takes part has its assignment.
 
     A follow-up has to wait for all assignments, because a member revokes tasks only after it has its assignment.
-    Differs from Kafka: in Kafka, the members that wait for a task request the rebalance. Members of this group may
-    request the rebalance as well, but heartbeats are enough.
+    Differs from Kafka: in Kafka, the members that wait for a task request the follow-up. Members of this group may also
+    request the follow-up, but the group starts it without a request.
     """
     end = image.present_end
     return end is not None and end.outcome is RebalanceOutcome.FOLLOW_UP and not liveness.unfetched
@@ -82,8 +82,8 @@ def followup_is_due(image: GroupImage, liveness: Liveness) -> bool:
 def member_or_refusal(
     image: GroupImage, member_id: str, group_instance_id: str | None
 ) -> ClassicGroupMember | outcome.Rejected:
-    """Returns the member that sent a request. Returns a refusal if the group has no member `member_id`, or if the
-    member with this instance id has another id.
+    """Returns the member that sent a request. Returns a refusal if the group has no member `member_id`, or if
+    `group_instance_id` belongs to a member with a different id.
     """
     if image.state is GroupState.DEAD:
         return outcome.GROUP_DELETED
@@ -107,7 +107,9 @@ def member_or_refusal(
 
 
 def refuse_absent(member: ClassicGroupMember) -> outcome.Rejected | None:
-    """Returns a refusal if the member is away, because a process that left sends no requests; else None."""
+    """Returns a refusal if the member is away; else None. The process of such a member has left, so it should send no
+    requests.
+    """
     if not member.is_away:
         return None
     return outcome.Rejected(
@@ -179,8 +181,9 @@ def _note_heartbeat(
 def _note_connection(
     liveness: Liveness, working: GroupImage, member_id: str, connection_id: int | None, now_ms: int
 ) -> None:
-    """Note the connection of a refused static member. The member missed a rebalance, so its session is not extended.
-    But the member's process is alive on this connection, so the loss of an earlier connection must not end the session.
+    """Move a refused static member to the connection of its request. The member missed a rebalance, so its session is
+    not extended. The member's process is alive on the new connection, so the loss of an earlier connection must not end
+    the session.
     """
     member = working.members.get(member_id)
     if member is not None and not member.is_away and connection_id is not None:
@@ -265,8 +268,8 @@ def _digest(generation_id: int, answers: Mapping[str, outcome.MemberNews | outco
 def _assignment(
     image: GroupImage, event: FetchAssignment
 ) -> outcome.AssignmentReady | outcome.AssignmentPending | outcome.Rejected:
-    """Returns the member's assignment. If the member has rejoined, its assignment is pending until that rebalance
-    completes.
+    """Returns the member's assignment. If the member has rejoined for a rebalance, its assignment is pending until the
+    rebalance completes.
     """
     member = _taking_part(image, event)
     if isinstance(member, outcome.Rejected):

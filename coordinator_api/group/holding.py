@@ -9,8 +9,8 @@
 Rules:
 - While a rebalance is held, members keep processing their tasks. Members cannot distinguish a held rebalance from a
   rebalance that is computed for a long time.
-- Tasks without a live owner never wait: they are assigned at once, and the follow-up rebalance waits for approval of
-  the other moves.
+- Tasks without a live owner never wait: they are assigned at once. The moves of other tasks are left to the follow-up
+  rebalance, which waits for approval.
 - A generation is computed again at most once, so there is no loop. A follow-up with an unchanged result is settled
   (`rebalance_result`). After a discard, the follow-up keeps every task in place as well.
 - An approval covers the rebalance and its follow-up and probing rebalances, because they complete the approved moves.
@@ -43,7 +43,7 @@ from coordinator_api.group.subscriptions import assigned_tasks, process_of
 
 
 def take_computed(step: GroupTransition, event: AssignmentComputed) -> Response:
-    """Complete the computed rebalance, hold the rebalance, or have the rebalance computed again."""
+    """Complete the computed rebalance, hold it, or request that it is computed again."""
     image, rebalance = step.image, event.rebalance
     if _has_to_wait(image, rebalance):
         if rebalance.places_ownerless:
@@ -73,8 +73,8 @@ def carry_out_when_held(step: GroupTransition, decision: OperatorDecision) -> No
 
 
 def decide_held(step: GroupTransition, event: events.DecideHeldRebalance) -> Response:
-    """Carry out the held rebalance if the event approves it. If the event discards the held rebalance, have its
-    generation computed again with every task kept in place.
+    """Carry out the held rebalance if the event approves it. If the event discards the held rebalance, its generation
+    is computed again with every task kept in place.
     """
     refused = _refuse_not_held(step.image, event.generation_id)
     if refused is not None:
@@ -96,7 +96,7 @@ def end_hold_when_over(step: GroupTransition) -> None:
 
 
 def give_up_held(step: GroupTransition, why: str) -> None:
-    """End the held rebalance, because another rebalance begins. `why`: the cause of the other rebalance, in words."""
+    """End the held rebalance, because a new rebalance begins. `why`: the cause of the new rebalance, in words."""
     by_nobody = OperatorDecision(None, step.now_ms, why)
     step.emit(HeldRebalanceEnded(step.image.generation_id, HoldEnd.REPLACED, by_nobody))
 
@@ -125,9 +125,10 @@ def describe_held(image: GroupImage) -> DescribedHeld | None:
 
 
 def tasks_to_move(image: GroupImage) -> tuple[TaskId, ...]:
-    """Returns the tasks, sorted, of which the held rebalance takes the active copy or a standby copy from a process. A
-    standby that becomes active in its process does not count. Tasks of which only a warm-up is taken are not returned,
-    because warm-ups are temporary. The result is empty if no rebalance is held.
+    """Returns, sorted, the tasks that the held rebalance takes from a process, whether the process has the active task
+    or a standby task. A standby that becomes active in its process is not taken from the process. A task is not
+    returned if the rebalance takes only a warm-up of it, because warm-ups are temporary. The result is empty if no
+    rebalance is held.
     """
     held = image.held
     if held is None:

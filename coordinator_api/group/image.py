@@ -19,8 +19,8 @@ from coordinator_api.group.group_levers import NO_LEVERS, Levers
 from coordinator_api.group.states import GroupState, KeptBecause, RebalanceOutcome, RebalanceReason
 
 MAX_FENCED_MEMBER_IDS = 8
-"""The number of a member's earlier member ids that stay fenced. The group forgets still older member ids, so their
-requests are refused as unknown.
+"""The number of a member's earlier member ids that stay fenced. The group forgets older member ids, so requests with
+these ids are refused as unknown.
 """
 
 MAX_UNPACKED_BYTES = 2**31 - 1
@@ -76,8 +76,8 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
     _names: dict[tuple[str, str], str]
     """The member id by (kind, name), where a name is a `group.instance.id`, a `join_id` or a fenced member id."""
     _joined: dict[int, int]
-    """The number of members by the generation of their last join. With these numbers, a join need not iterate over all
-    members.
+    """The number of members by the generation of their last join. With these numbers, a join does not have to iterate
+    over all members.
     """
     _away: frozenset[str]
 
@@ -89,7 +89,7 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
         self._away = frozenset() if members is None else members._away
 
     def with_member(self, member: ClassicGroupMember) -> ClassicGroupMembers:
-        """Returns a copy with this member, in place of the member with its id, or else at the end."""
+        """Returns a copy with this member, which replaces the member with the same id or is added at the end."""
         made = ClassicGroupMembers(self)
         made._index(self.get(member.member_id), member)
         made[member.member_id] = member
@@ -203,9 +203,9 @@ class RebalanceCause:
 class RebalanceEnd:
     """The end of a rebalance.
 
-    `followup_rebalance`: True if the leader asked for an immediate follow-up. `outcome` tells whether the follow-up is
-    due. `error`: the error in the form `"SimpleName: message"`; None if there was no error. `error_code`: the code in
-    the error assignments; 0 if there was no error.
+    `followup_rebalance`: True if the leader asked for an immediate follow-up. The follow-up is due if `outcome` is
+    `FOLLOW_UP`. `error`: the error in the form `"SimpleName: message"`; None if there was no error. `error_code`: the
+    code in the error assignments; 0 if there was no error.
     """
 
     outcome: RebalanceOutcome
@@ -271,17 +271,18 @@ class GroupImage:
     """The state of a group. If the group has not been declared, `revision` is 0 and `input_json` is None. `origin`: the
     origin of the definition. `members`: the members in the order of joining.
 
-    `initial`: True if the group was empty before the rebalance that is being prepared, so that the initial delay
-    applies. `cause`, `rebalance_revision`: the cause of the current rebalance, and the definition revision that it
+    `initial`: True while the initial delay applies, because the group was empty before the rebalance that is being
+    prepared. `cause`, `rebalance_revision`: the cause of the current rebalance, and the definition revision that it
     uses. `led_by`: the leader, if the leader is outside this service; else None. The state of a group with an outside
     leader is its last report, which arrived at `reported_at_ms`.
 
     `held`: the rebalance of this generation, while this rebalance waits for approval. `kept_because`: the reason why
-    this generation is computed with every task kept in place; else None. After an operator discarded a rebalance,
-    `kept_because` applies to its follow-up as well. `approved_generation`: the generation of the held rebalance that
-    was carried out last. `approved_generation` is set while follow-up and probing rebalances of the carried out
-    rebalance need no approval. `promoted`: for each member, the warm-ups, sorted, that have triggered an early
-    rebalance since the last rebalance with another cause.
+    this generation is computed with every task kept in place; None if tasks may move. After an operator discarded a
+    rebalance, `kept_because` applies to its follow-up as well. `approved_generation`: the generation of the last held
+    rebalance that was carried out; None if its approval has ended. While it is set, follow-up and probing rebalances of
+    that rebalance do not wait for approval. `promoted`: for each member, the warm-ups, sorted, that have triggered an
+    early rebalance. `promoted` becomes empty when a rebalance begins that is neither a follow-up nor a probing
+    rebalance.
     """
 
     state: GroupState = GroupState.EMPTY
@@ -305,11 +306,11 @@ class GroupImage:
 
     @property
     def present_end(self) -> RebalanceEnd | None:
-        """The end of the last rebalance; None if another rebalance has been started since."""
+        """The end of the last rebalance; None if the group is not stable, because a new rebalance has begun since."""
         return self.last_rebalance.end if self.last_rebalance and self.state is GroupState.STABLE else None
 
     def with_member(self, member: ClassicGroupMember) -> GroupImage:
-        """Returns a copy with this member, in place of the member with its id, or else at the end."""
+        """Returns a copy with this member, which replaces the member with the same id or is added at the end."""
         return replace(self, members=self.members.with_member(member))
 
     def with_nothing_approved(self) -> GroupImage:
@@ -317,7 +318,7 @@ class GroupImage:
         return replace(self, approved_generation=None, kept_because=None, promoted={})
 
     def prepares_generation(self, generation_id: int) -> bool:
-        """Returns whether the rebalance that is being prepared may begin this generation."""
+        """Returns whether a rebalance is being prepared and this generation is its next generation."""
         return self.state is GroupState.PREPARING_REBALANCE and generation_id == self.generation_id + 1
 
     def completes_generation(self, generation_id: int) -> bool:
@@ -334,7 +335,8 @@ class GroupImage:
         """Returns whether the member sent its subscription for the current generation. The value is not valid during
         PreparingRebalance.
 
-        Static members that did not rejoin within the rebalance timeout do not take part, nor do members that were away.
+        A static member that did not rejoin within the rebalance timeout does not take part. A member that was away
+        during the rebalance does not take part either.
         """
         return member.last_join.generation_id >= self.generation_id
 

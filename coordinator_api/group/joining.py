@@ -1,14 +1,14 @@
 """Members join, rejoin, leave, and are removed when their sessions end.
 
 A join is answered as soon as it is committed. The answer to a join never waits for the rebalance: the answers to
-heartbeats tell members to rejoin, and members fetch their assignment when it is computed. A member sends a join again
-if the answer was lost. A repeated join, with the same bytes for the same rebalance, must not change anything. To force
-a rebalance, a member changes the unique field of its subscription. Source: `classicGroupJoin...`,
+heartbeats tell members to rejoin, and members fetch their assignment when it is computed. A member repeats a join if
+the answer was lost. A repeated join has the same bytes, concerns the same rebalance, and must not change anything. To
+force a rebalance, a member changes the unique field of its subscription. Source: `classicGroupJoin...`,
 `updateStaticMemberThenRebalanceOrCompleteJoin` and `classicGroupLeaveToClassicGroup`,
 `expireClassicGroupMemberHeartbeat`, `expirePendingSync` in `GroupMetadataManager`; KIP-345 for static members.
 
-If operators have set a rejoin grace, a member that leaves is away for that time, and its tasks wait for its process to
-come back:
+If an operator has set a rejoin grace, a member that leaves counts as away for the time of the grace. Meanwhile its
+tasks wait for its process to come back:
 
     Leave -> MemberAway -> the same process joins in time -> MemberReplaced, MemberSubscribed   no rebalance
                         -> its grace is over              -> MemberRemoved, a rebalance         as after a leave
@@ -17,16 +17,16 @@ come back:
   fetches of assignments wait for a member that is away. Requests of a member that is away are refused, because a
   process that left sends no requests.
 - A dynamic member that comes back is recognized by the client id and process id of its first join. A static member is
-  recognized by its group instance id. The member keeps its assignment if the group is stable, no rebalance ran
-  meanwhile, and the last rebalance neither asked for a follow-up nor failed. The member's topics, process id, endpoint,
-  tags, rack and versions must be unchanged (`static_identity`). If the member cannot keep its assignment, its join
-  starts a rebalance.
+  recognized by its group instance id. The member keeps its assignment if the group is stable and not settled, no
+  rebalance ran meanwhile, and the last rebalance neither asked for a follow-up nor failed. The member's topics, process
+  id, endpoint, tags, rack and versions must be unchanged (`static_identity`). If the member cannot keep its assignment,
+  its join starts a rebalance.
 - A rebalance that runs while the member is away treats the member as if it still had its assigned tasks
   (`subscription_now`). A process whose members are all away gets no new tasks
   (`assignor.task_assignors.steering.away`), so the tasks of a failed process go to running processes.
-- A member gets no grace if it is not expected back: if its group is drained or was asked to stop, if an operator drains
-  the member, or if the member has no assignment.
-- A crash is not a leave: after a session timeout or a broken connection, the tasks go to other members without a grace.
+- A member that is not expected back gets no grace. Such a member is drained, has no assignment, or is in a group that
+  is drained or was asked to stop.
+- A crash is not a leave: after a session timeout or a broken connection, the tasks move to other members at once.
 - The end of the grace is the end of the member's session, so the session timer covers the grace. The end of the grace
   is recorded, so a restart of the coordinator does not extend it. If all members are away, each member is removed at
   its deadline, and the group becomes empty.
@@ -96,8 +96,8 @@ def end_grace(step: GroupTransition) -> None:
 
 
 def expire_sessions(step: GroupTransition) -> None:
-    """Remove each member that sent no request within its session timeout, or whose connection broke and that did not
-    come back. Start a rebalance without the removed members.
+    """Remove each member whose session timeout has passed without a request, and each member whose connection broke and
+    that did not come back. Start a rebalance without the removed members.
     """
     expired = {member_id: _expiry(step, member_id) for member_id in step.liveness.expired_members(step.now_ms)}
     gone = {**dict.fromkeys(_disconnected(step), RemovalReason.DISCONNECTED), **expired}
@@ -130,8 +130,8 @@ def _disconnected(step: GroupTransition) -> list[str]:
 
 
 def remove_members_that_never_fetched(step: GroupTransition) -> None:
-    """Remove members that have not fetched their assignment in time. A member that never fetched its assignment may
-    send heartbeats, but its tasks do not run anywhere.
+    """Remove members that have not fetched their assignment in time. A member that never fetches its assignment may
+    still send heartbeats, and meanwhile its tasks do not run anywhere.
     """
     image, liveness = step.image, step.liveness
     if image.state is not GroupState.STABLE or liveness.fetch_due_ms is None or liveness.fetch_due_ms > step.now_ms:
@@ -197,7 +197,7 @@ def _first_join_again(step: GroupTransition, event: Join) -> Response | None:
 
 
 def _join_as_new_member(step: GroupTransition, event: Join) -> Response:
-    """Adds a new member. Differs from Kafka: while a rebalance is being prepared, the size limit counts also the
+    """Adds a new member. Differs from Kafka: while a rebalance is being prepared, the size limit also includes the
     members that have not rejoined yet. So a new member cannot take the place of a slow member.
     """
     if len(step.image.members) >= step.limits.max_size:
@@ -242,10 +242,10 @@ def _join_as_incarnation(step: GroupTransition, event: Join, old: ClassicGroupMe
     whose answer was lost.
 
     The newer incarnation gets the place and the assignment of the older incarnation. The join of a newer incarnation
-    needs no rebalance if `_assignment_still_holds` and the `static_identity` is unchanged. Owned partitions and offset
-    sums may differ. Differs from Kafka: a join with a lower `incarnation` than the known incarnation is refused. A join
-    with the known incarnation and equal bytes is a repeated request. A member whose process, tags, topics or versions
-    have changed starts a rebalance, whereas Kafka keeps the old assignment.
+    needs no rebalance if `_assignment_still_holds` returns True. Owned partitions and offset sums may differ. Differs
+    from Kafka: a join is refused if its `incarnation` is lower than the incarnation in the member's last join. A join
+    with the same incarnation and the same bytes as the last join is a repeated request. A member whose process, tags,
+    topics or versions have changed starts a rebalance, whereas Kafka keeps the old assignment.
     """
     refused = _refuse_stale(step, event, old)
     if refused is not None:
@@ -331,7 +331,8 @@ def _assignment_still_holds(image: GroupImage, event: Join, old: ClassicGroupMem
     The member cannot keep its assignment if a rebalance ran while the member was away, or if the last rebalance failed
     or asked for a follow-up. After a failed rebalance, a join starts another rebalance. A join after a rebalance with a
     follow-up is the first rejoin of the follow-up. The member cannot keep its assignment if the group is settled. In a
-    settled group, tasks wait until their present owner revokes them, and a restarted process has revoked all its tasks.
+    settled group, some tasks wait until their present owners revoke them. A restarted process has revoked all its
+    tasks, so such a task can move now.
     """
     end = image.present_end
     if end is None or end.outcome in (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.SETTLED, RebalanceOutcome.ERROR):

@@ -24,10 +24,11 @@ class GroupLimits:
 
     `initial_rebalance_delay_ms` (`group.initial.rebalance.delay.ms`): the time for which an empty group waits for more
     members after the first member. `min_session_timeout_ms`, `max_session_timeout_ms`: the limits of a member's session
-    timeout. Differs from Kafka: the minimum is 500, not 6,000, to allow failover within a second. `max_size`
+    timeout. Differs from Kafka: the default minimum is 500, not 6,000, to allow failover within a second. `max_size`
     (`group.max.size`): the largest number of members. `new_member_join_timeout_ms`: a member that sends no request
-    after its first join is removed after this time, even if its session timeout is longer. The answer to this join was
-    lost, so no process uses the member id. `disconnect_grace_ms` (`group.disconnect.grace.ms`): see `ConnectionLost`.
+    after its first join is removed after this time, even if its session timeout is longer. Probably the answer to the
+    join was lost, so no process uses the member id. `disconnect_grace_ms` (`group.disconnect.grace.ms`): see
+    `ConnectionLost`.
 
     Source: `GroupCoordinatorConfig`.
     """
@@ -48,7 +49,7 @@ class Session:
     `silent_since_join`: True if the member has sent no request since its first join. `acknowledged_generation`: the
     last generation whose assignment the member fetched or named in a heartbeat.
     `task_offset_sums`: the offset sums in the member's last heartbeat. `connection_id`: the connection that the member
-    belongs to; None if the service does not watch it.
+    belongs to; None if the service does not watch the member's connection.
     """
 
     last_heard_ms: int
@@ -84,14 +85,15 @@ class RejoinTimeout:
 
 @dataclass(slots=True)
 class MemberConnections:
-    """The connection of each member's last process heartbeat, and the connections that broke. Mutable.
+    """A mutable table of the connections on which the members sent their last process heartbeats. The table also
+    contains the broken connections, each with the time of its break.
 
     A killed process sends no message, but its kernel closes its connections within milliseconds. Rules:
 
     - A member belongs to the connection on which its last process heartbeat came.
     - If the connection of a member breaks while an earlier heartbeat of its process is held on another connection, the
-      process is alive. In this case, the member belongs to the other connection again. (This happens if the coordinator
-      reads a heartbeat late, after the process has abandoned the request.)
+      process is alive. In this case, the member belongs to the connection of the held heartbeat again. (This happens if
+      the coordinator reads a heartbeat late, after the process has abandoned the request.)
     - A broken connection becomes due `disconnect_grace_ms` after its break. When a broken connection is due, the
       sessions of its members that asked for `leave_on_disconnect` end. A member that sends a request earlier, on any
       connection, is alive and no longer belongs to the broken connection.
@@ -100,8 +102,8 @@ class MemberConnections:
       becomes due after a further wait. The further wait is as long as the time since the break, and at least
       `disconnect_grace_ms`.
 
-    Differs from Kafka, which always waits for the session timeout. Only members that ask for it (`leave_on_disconnect`)
-    are removed when their connection breaks.
+    Differs from Kafka, which always waits for the session timeout. Here only members with `leave_on_disconnect` are
+    removed when their connection breaks.
 
     `members`: the members of each connection. A connection without members has no entry. `lost`: the time at which each
     broken connection broke. `came_back_ms`: the last time at which the number of broken connections fell to half or
@@ -121,7 +123,9 @@ class MemberConnections:
         return 2 * len(self.lost) > len(self.members)
 
     def move(self, member_id: str, before: int | None, now: int | None, now_ms: int) -> None:
-        """Move the member from the connection `before` to `now`. None stands for a connection that is not watched."""
+        """Move the member from the connection `before` to the connection `now`. None stands for a connection that is
+        not watched.
+        """
         most_were_lost = self.most_are_lost
         if before is not None and before in self.members:
             left = self.members[before] - {member_id}
@@ -142,8 +146,8 @@ class MemberConnections:
         return tuple(key for key, lost_ms in self.lost.items() if self._due_ms(lost_ms, grace_ms) <= now_ms)
 
     def next_due_ms(self, grace_ms: int) -> int | None:
-        """Returns the time at which the next broken connection is due. Returns None if no connection is broken, and
-        while more than half of the connections are broken.
+        """Returns the time at which the next broken connection is due. Returns None if no connection is broken, or if
+        more than half of the connections are broken.
         """
         if not self.lost or self.most_are_lost:
             return None
@@ -187,8 +191,8 @@ class Liveness:
         connection_id: int | None = None,
         task_offset_sums: Mapping[TaskId, int] | None = None,
     ) -> None:
-        """Note a request of the member, and restart its session timeout. `connection_id`: the connection of a process
-        heartbeat.
+        """Restart the session timeout of a member that has sent a request. `connection_id`: the connection of the
+        request, if it is a process heartbeat.
 
         A request that is not a process heartbeat does not move the member to another connection, but removes the member
         from a broken connection.
@@ -210,7 +214,7 @@ class Liveness:
         self._expires(now_ms + timeout_ms)
 
     def acknowledged(self, member_id: str, generation_id: int) -> None:
-        """Note that the member has fetched the assignment of this generation."""
+        """Record that the member has fetched the assignment of this generation."""
         known = self.sessions[member_id]
         if generation_id > known.acknowledged_generation:
             self.sessions[member_id] = replace(known, acknowledged_generation=generation_id)
@@ -218,9 +222,7 @@ class Liveness:
             del self.unfetched[member_id]
 
     def connection_lost(self, connection_id: int, held_elsewhere: Mapping[str, int], now_ms: int) -> None:
-        """Note that the connection broke. `held_elsewhere`: for each member, another open connection on which a
-        heartbeat of the member is still held.
-        """
+        """Record that the connection broke. `held_elsewhere`: as in `events.ConnectionLost`."""
         for member_id, elsewhere in held_elsewhere.items():
             known = self.sessions.get(member_id)
             if known is not None and known.connection_id == connection_id:
@@ -277,8 +279,8 @@ class Liveness:
         self.await_fetches(image, now_ms)
 
     def member_subscribed(self, member: ClassicGroupMember, before: GroupImage, after: GroupImage, now_ms: int) -> None:
-        """Note that the member joined or rejoined. The group may be stable, because a static member may come back
-        without a rebalance.
+        """Update the member's session after it joined or rejoined. The group may be stable, because a static member may
+        come back without a rebalance.
         """
         if member.member_id in self.sessions:
             self.request_arrived(member, now_ms)
@@ -309,7 +311,7 @@ class Liveness:
         self.sessions[new_member_id] = Session(now_ms, timeout_ms)
 
     def await_joins(self, image: GroupImage, now_ms: int) -> None:
-        """Start the wait for joins. During this wait, members need not fetch the result of the previous rebalance."""
+        """Start the wait for joins. During this wait, no member has to fetch the result of the previous rebalance."""
         self.fetch_due_ms, self.unfetched = None, {}
         if image.initial:
             self.join_timer = _initial_delay(image, self.limits.initial_rebalance_delay_ms, now_ms)
@@ -355,7 +357,7 @@ def rejoin_timeout(image: GroupImage, now_ms: int) -> RejoinTimeout:
 
 
 def _initial_delay(image: GroupImage, delay_ms: int, now_ms: int) -> InitialDelay:
-    # with a delay of 0 the first member does not wait at all, so later joins do not extend the wait either
+    # with a delay of 0 the first member does not wait, so there is no wait that later joins could extend
     remaining_ms = max(image.rebalance_timeout_ms() - delay_ms, 0) if delay_ms else 0
     return InitialDelay(now_ms + delay_ms, delay_ms, remaining_ms)
 

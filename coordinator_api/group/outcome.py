@@ -1,7 +1,7 @@
 """The outcome of an event: records to commit, the answer, and the rebalance to compute.
 
-The docstring of this package tells in which order the caller processes the parts of an outcome, and how it handles a
-failed commit.
+The docstring of this package gives the order in which the caller processes the parts of an outcome. It also says how
+the caller handles a failed commit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from coordinator_api.group.states import GroupState, RebalanceOutcome, Rejection
 @dataclass(frozen=True, slots=True)
 class Declared:
     """A definition was accepted. `created`: True if this PUT created the group (status 201, else 200). `revision`: the
-    number of the present definition. `replaced_topology`: True if the group has members that run another topology.
+    number of the present definition. `replaced_topology`: True if members of the group run another topology or use
+    another cluster than the definition.
     """
 
     revision: int
@@ -34,9 +35,10 @@ class JoinAnswered:
     """A join was accepted. `generation_id`: the generation that the member has to wait for. The member sends this
     generation as `min_generation` of its fetch. `generation_id` is the next generation when the join takes part in a
     rebalance that is being prepared, or starts a rebalance. `generation_id` is the current generation if the join was a
-    repeated request, or if a static member came back unchanged. The member may get a later generation, because a new
-    rebalance replaces a rebalance that is being computed. `created`: True if a new member id was made (status 201, else
-    200). `replaced`: the former member id of the static or absent member whose place the joining member took.
+    repeated request, or if a static member came back unchanged. The member may get an assignment of a later generation,
+    because a new rebalance replaces a rebalance that is being computed. `created`: True if a new member id was made
+    (status 201, else 200). `replaced`: the former member id of the static or absent member whose place the joining
+    member took.
     """
 
     member_id: str
@@ -51,8 +53,9 @@ class HeartbeatAnswered:
     """The answer to a heartbeat. `rejoin`: True if a rebalance waits for this member's subscription. `stop`: True if
     the member has to leave and its process has to end.
 
-    `generation_id`: the group's current generation. If this generation is higher than the member's, the member can
-    fetch an assignment. `paused`: True if an operator has paused the group, so that members must not process records.
+    `generation_id`: the group's current generation. If it is higher than the generation of the member's assignment, the
+    member can fetch a new assignment. `paused`: True if an operator has paused the group, so that members must not
+    process records.
     """
 
     state: GroupState
@@ -66,7 +69,8 @@ class HeartbeatAnswered:
 class MemberNews:
     """The answer for one member in the answer to a process heartbeat. `rejoin`, `stop`: as in `HeartbeatAnswered`.
 
-    `assignment_generation`: the generation of the assignment that the member can fetch now; 0 if it cannot fetch one.
+    `assignment_generation`: the generation of the assignment that the member can fetch now; 0 if there is no assignment
+    to fetch.
     """
 
     rejoin: bool
@@ -79,8 +83,8 @@ class ProcessHeartbeatAnswered:
     """The answer to a process heartbeat. `members`: the answer or a refusal for each member of the request. `paused`:
     as in `HeartbeatAnswered`.
 
-    `news`: a short digest of `generation_id`, `members` and `paused`. The digest is equal if the answer is unchanged,
-    so the service holds a heartbeat that has the present digest.
+    `news`: a short digest of `generation_id`, `members` and `paused`. An unchanged answer has the same digest. So if a
+    heartbeat carries the digest of the present answer, the service holds the heartbeat until the answer changes.
     """
 
     state: GroupState
@@ -145,8 +149,8 @@ class ComputedAgain:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceReported:
-    """A rebalance of another leader was reported. `created`: True if the reported rebalance is new and has to be stored
-    (status 201); False if it was reported before (status 200).
+    """A rebalance of a leader outside this service was reported. `created`: True if the reported rebalance is new and
+    has to be stored (status 201); False if it was reported before (status 200).
     """
 
     generation_id: int
@@ -234,8 +238,8 @@ class GroupTransition:
     after the last record.
 
     `image`, `liveness`: the state after the records so far. From the first record on, `liveness` is a copy, so
-    `Group.apply` can adopt the image and the liveness. Before the first record, rules note requests of members in the
-    liveness of the group itself, because these notes need no commit.
+    `Group.apply` can adopt the image and the liveness. Before the first record, rules restart sessions in the liveness
+    of the group itself, because restarted sessions need no commit.
     """
 
     def __init__(self, limits: GroupLimits, image: GroupImage, liveness: Liveness, now_ms: int) -> None:
@@ -258,9 +262,9 @@ class GroupTransition:
         self.image = after
 
     def wait(self, timer: InitialDelay | RejoinTimeout) -> None:
-        """Let the rebalance that is being prepared wait for joins until `timer`.
+        """Let the rebalance that is being prepared wait for joins until `timer` is due.
 
-        The timer may be lost if `Group.apply` has to compute the state again. If the new timer is lost, the old timer
-        is still due, and the next tick sets the new timer again.
+        The new timer is lost if `Group.apply` has to compute the state again. Then the old timer is still due, and the
+        next tick sets the new timer again.
         """
         self.liveness.join_timer = timer

@@ -1,11 +1,11 @@
-"""The outcome of a computed rebalance, and the rule for whether a follow-up can still change anything.
+"""Determines the outcome of a computed rebalance, and whether a follow-up could still change the assignments.
 
 A rebalance that asks for an immediate follow-up is `settled` if it made the same decision as the previous rebalance,
 from the same input. Without this rule, follow-ups would go on for ever. Two inputs are the same if the definitions and
-the decoded subscriptions are equal. The unique field and the generation do not count, because they change with every
-rejoin. If a member did not receive its previous assignment (the answer was lost), its rejoin can still change the
-result, so the rebalance is not settled. Differs from Kafka: in Kafka, a group goes on rebalancing even if its
-follow-ups change nothing.
+the decoded subscriptions are equal. The comparison ignores the unique field and the generation of a subscription,
+because they change with every rejoin. A rebalance is not settled if a member did not receive its previous assignment,
+for example because the answer was lost. Then the rejoin of this member can still change the result. Differs from Kafka:
+a group in Kafka starts one follow-up after another even if they change nothing.
 
 A failed rebalance gives all members an error assignment. Source: `AssignorError`.
 """
@@ -39,7 +39,7 @@ def computed_assignments(
     """Returns the part of `result` that the group needs. The function runs in the process that computed the rebalance,
     because it reads every subscription.
 
-    `members`, `definition_revision`: the values of the `RunRebalance`.
+    `members`, `definition_revision`: the fields of the `RunRebalance` that requested the computation.
     """
     if result.error is not None:
         return ComputedAssignments(error=result.error.with_hint())
@@ -112,8 +112,7 @@ def _outcome(image: GroupImage, rebalance: ComputedAssignments) -> RebalanceOutc
 
 def _all_held_the_last_assignment(image: GroupImage) -> bool:
     """Returns whether each member that takes part held the assignment of the previous generation. A member that sends
-    no generation counts as a member that held this assignment. A member sends no generation if it held no assignment,
-    or if it uses ConsumerProtocol before version 2.
+    no generation is ignored: either it held no assignment, or it uses a version of ConsumerProtocol before 2.
     """
     taking_part = (member for member in image.members.values() if image.takes_part(member))
     held = {held_generation(member.last_join.subscription) for member in taking_part}

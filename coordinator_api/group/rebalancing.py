@@ -39,11 +39,11 @@ MAX_CHANGES_NAMED = 5
 
 
 def start_rebalance(step: GroupTransition, reason: RebalanceReason, detail: str | None = None) -> None:
-    """Ask all members to rejoin. If a rebalance is already being prepared, its generation starts once all members have
-    joined.
+    """Ask all members to rejoin. If a rebalance is already being prepared, the call only starts its generation, and
+    only once all members have joined.
 
-    The new rebalance replaces a rebalance that is being computed. An empty group first waits for more members during
-    the initial delay.
+    If a rebalance is being computed, the new rebalance replaces it. In a group that was empty, the new rebalance waits
+    for more members during the initial delay.
     """
     state = step.image.state
     if state is not GroupState.PREPARING_REBALANCE:
@@ -55,8 +55,8 @@ def start_rebalance(step: GroupTransition, reason: RebalanceReason, detail: str 
 
 
 def go_on_when_all_joined(step: GroupTransition) -> None:
-    """Start the generation if all members have rejoined. The function does nothing if no rebalance is being prepared,
-    or if the initial delay is not over.
+    """Start the generation if all members have rejoined. The function has no effect before the end of the initial
+    delay, or if no rebalance is being prepared.
     """
     if step.image.state is not GroupState.PREPARING_REBALANCE:
         return
@@ -67,9 +67,9 @@ def go_on_when_all_joined(step: GroupTransition) -> None:
 def close_joins(step: GroupTransition) -> None:
     """End the wait for joins, and start the generation with the members that rejoined.
 
-    Dynamic members that did not rejoin are removed. Static members stay, with their last subscription, until their
-    sessions expire. Members that are away stay until their grace is over. The wait starts again if no member has
-    rejoined and only static members or members that are away are left.
+    Dynamic members that did not rejoin are removed. A static member stays, with its last subscription, until its
+    session expires. A member that is away stays until its grace is over. If no member has rejoined but such members
+    stay, the wait for joins starts again.
     """
     members = step.image.members.values()
     late = [member for member in members if not step.image.has_joined(member)]
@@ -111,8 +111,8 @@ def rebalance_to_run(image: GroupImage) -> RunRebalance | None:
 
 
 def _away_processes(image: GroupImage) -> frozenset[ProcessId]:
-    """Returns the instances of which every member is away and did not rejoin. A member that leaves while the assignment
-    is being computed counts as present, because the input of a computation does not change.
+    """Returns the instances whose members are all away and did not rejoin. A member that leaves while the assignment is
+    being computed counts as present, because the input of a computation does not change.
     """
     away, present = set[ProcessId | None](), set[ProcessId | None]()
     if not image.members.away():
@@ -138,8 +138,8 @@ def store_rebalance(step: GroupTransition, event: AssignmentComputed) -> Respons
 
 
 def _is_awaited(image: GroupImage, event: AssignmentComputed) -> bool:
-    """Returns whether the group still waits for this result. The value is False for a second result of a generation.
-    The value is also False for the first result of a generation that is being computed again.
+    """Returns whether the group still waits for this result. The function returns False for a second result of a
+    generation, and for the first result of a generation that is being computed again.
     """
     is_newest = image.completes_generation(event.generation_id) and image.held is None
     return is_newest and event.kept_owned == (image.kept_because is not None)
@@ -171,15 +171,15 @@ def start_probing_rebalance(step: GroupTransition) -> None:
 def awaits_warm_ups(image: GroupImage) -> bool:
     """Returns whether the next probing rebalance starts as soon as all warm-ups have caught up, before its deadline.
 
-    The group waits for warm-ups while an operator has set promotion, and while a drained instance's tasks wait for
-    their warm-ups. The deadline still applies, because the lag of a warm-up may be unknown. Kafka always waits for
+    The group waits for warm-ups while an operator has set promotion, or while an instance or member is drained. The
+    deadline still applies, because the lag of a warm-up may be unknown. Kafka always waits for
     `probing.rebalance.interval.ms`, by default ten minutes.
 
     A warm-up triggers at most one early rebalance. If the task is still a warm-up after the early rebalance, the group
     waits for the deadline, so that early rebalances do not go on for ever. For example, a task stays a warm-up if its
     changelog grows faster than it is restored. A warm-up may trigger another early rebalance after a join, a leave or a
-    drain, or if promotion is switched on again. The same is true after a rebalance that is neither a follow-up nor a
-    probing rebalance.
+    drain, or if promotion is switched on again. It may also trigger another early rebalance after a rebalance that is
+    neither a follow-up nor a probing rebalance.
     """
     end = image.present_end
     if image.led_by is not None or end is None or end.probing_rebalance_at_ms is None:
@@ -194,7 +194,7 @@ def awaits_warm_ups(image: GroupImage) -> bool:
 
 
 def promote(step: GroupTransition, event: WarmUpsCaughtUp) -> Response:
-    """Start the probing rebalance. The function does nothing if another generation or rebalance has begun since the
+    """Start the probing rebalance. The function has no effect if a newer generation or rebalance has begun since the
     lags were read.
     """
     if event.generation_id == step.image.generation_id and awaits_warm_ups(step.image):
@@ -211,10 +211,10 @@ def promote(step: GroupTransition, event: WarmUpsCaughtUp) -> Response:
 def rebalance_when_topics_changed(step: GroupTransition, event: TopicsSeen) -> None:
     """Start a rebalance if the topics differ from the topics of the last rebalance, which may have failed.
 
-    For example, a rebalance starts when a missing source topic appears, or when a topic gets more partitions. A failed
-    rebalance is not repeated before a topic has changed, because it would fail again. For example, an internal topic
-    may have the wrong number of partitions. During a rebalance the function does nothing, because the next poll after
-    the rebalance compares the topics again.
+    For example, a rebalance starts when a missing source topic appears, or when a topic gets more partitions. A
+    rebalance may have failed because, for example, an internal topic has the wrong number of partitions. Such a
+    rebalance would fail again, so it is not repeated before a topic has changed. The function has no effect during a
+    rebalance, because the next poll after the rebalance compares the topics again.
 
     Source: `ConsumerCoordinator.rejoinNeededOrPending` with its metadata snapshots. Differs from Kafka: a change of a
     changelog topic also starts a rebalance, although no Kafka consumer subscribes to changelogs.

@@ -1,15 +1,15 @@
 """Writes records as JSON objects and reads them, for the store: `{"type": "MemberRemoved", "member_id": ..., ...}`.
 
 The classes in `records` define the format. The name of a class is the type, and the names of its fields are the keys. A
-field that is itself a dataclass is written as an object. The name of a stored class or field never changes, because
-databases contain the name. `tests/coordinator_api/group/stored_records.jsonl` holds a record of every type.
+field that is itself a dataclass is written as an object. The names of stored classes and fields never change, because
+databases contain these names. `tests/coordinator_api/group/stored_records.jsonl` holds a record of every type.
 
 Bytes are written as base64, tasks as text such as `0_1`, and members of enumerations as their values. The assignments
 of a rebalance are packed (`packed_assignments`) and then written as base64.
 
-An unknown type, a missing key or an unknown key is an error, because a state from partly read records would be wrong. A
-field with a default may be missing, and is not written while its value is the default. So the default of a new field
-has to mean the behaviour of the releases that did not have the field.
+An unknown type, a missing key or an unknown key is an error, because records that are read only partly would lead to a
+wrong state. A field whose value is its default is not written, so such a field may be missing. The default of a new
+field has to stand for the behaviour of the releases that did not have the field.
 """
 
 import base64
@@ -110,8 +110,8 @@ def _object_of(shape: _Shape) -> _Shape:
 
 @dataclass(frozen=True, slots=True)
 class _StoredField:
-    """A stored field of a dataclass. `default`: the value of the field that is not written. A required field has the
-    default MISSING.
+    """A stored field of a dataclass. `default`: the value that is not written but assumed if the field is missing. A
+    required field has the default MISSING.
     """
 
     name: str

@@ -40,12 +40,12 @@ from coordinator_api.group.states import GroupState, HoldEnd, KeptBecause, Rebal
 
 FOLLOWS_BY_ITSELF = (RebalanceReason.FOLLOWUP_REBALANCE, RebalanceReason.PROBING_REBALANCE)
 """The reasons of rebalances that follow from an earlier rebalance. The approval of the earlier rebalance covers the
-rebalances that follow from it. A warm-up that has triggered an early rebalance may trigger another early rebalance
-after a rebalance with a different reason.
+rebalances that follow from it. A warm-up triggers at most one early rebalance until a rebalance with any other reason
+begins.
 """
 
 CARRIED_OUT = (HoldEnd.APPROVED, HoldEnd.TIME_LIMIT, HoldEnd.HOLD_ENDED)
-"""If a wait for approval ends in one of these ways, the held rebalance is carried out."""
+"""The ends of a wait for approval after which the held rebalance is carried out."""
 
 REPORTED_REVISION = 1
 """The definition revision of a group whose leader is outside this service. The revision never changes, although each
@@ -53,8 +53,8 @@ reported rebalance replaces the definition.
 """
 
 NOT_IN_HISTORY = ("input_json", "fingerprint")
-"""The history of a group does not show these fields, because they contain documents and hashes. Ids and reasons of any
-length are shown.
+"""The history of a group does not show these fields of records, because they contain documents and hashes. It shows ids
+and reasons of any length.
 """
 
 
@@ -78,7 +78,8 @@ class CoordinatorRecord(ABC):
     """The types of records, by their stored names."""
 
     def __init_subclass__(cls) -> None:
-        # `dataclass(slots=True)` makes each class a second time, and the second class replaces the first class here
+        # `dataclass(slots=True)` creates each class a second time, so this entry is written twice and keeps the second
+        # class
         CoordinatorRecord.types[cls.__name__] = cls
 
     @abstractmethod
@@ -90,10 +91,12 @@ class CoordinatorRecord(ABC):
         return " ".join((type(self).__name__, *_shown_values(self)))
 
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:  # noqa: B027
-        """Update sessions and timers from `before` to `after`. Most types of records update no session and no timer."""
+        """Update the sessions and timers after the state changed from `before` to `after`. Most records update none."""
 
     def begun_generation(self) -> int | None:
-        """Returns the generation that this record names, if that generation has begun; else None."""
+        """Returns a generation that had certainly begun when this record was made; None if the record names no
+        generation.
+        """
         named: int | None = getattr(self, "generation_id", None)
         return named
 
@@ -107,7 +110,7 @@ class CoordinatorRecord(ABC):
 
 
 def _shown_values(changed: Any) -> Iterator[str]:
-    """Returns the numbers and texts in the fields and in nested values, except defaults."""
+    """Returns the numbers and texts in the fields of a record and of its nested dataclasses, except defaults."""
     for each in fields(changed):
         value = getattr(changed, each.name)
         if is_dataclass(value):
@@ -132,7 +135,9 @@ class DefinitionChanged(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class DrainChanged(CoordinatorRecord):
-    """The drain of the group began or ended. `draining`: True if the answers to heartbeats ask members to stop."""
+    """The drain of the group began or ended. `draining`: True if it began, so that the answers to heartbeats ask
+    members to stop.
+    """
 
     draining: bool
 
@@ -163,7 +168,7 @@ class LeverChanged(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscribed(CoordinatorRecord):
-    """A new member joined, or a known member sent another subscription."""
+    """A new member joined, or a known member sent a new subscription."""
 
     member_id: str
     join: LastJoin
@@ -181,7 +186,9 @@ class MemberSubscribed(CoordinatorRecord):
         liveness.member_subscribed(after.members[self.member_id], before, after, now_ms)
 
     def begun_generation(self) -> int | None:
-        """Returns the generation before the generation of the join, which may not have begun."""
+        """Returns the generation before the generation of the join, because the generation of the join may not have
+        begun.
+        """
         return self.join.generation_id - 1
 
     def known_member(self) -> str | None:
@@ -280,7 +287,9 @@ class RebalanceStarted(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class GenerationStarted(CoordinatorRecord):
-    """The state becomes CompletingRebalance: this generation is being computed from this revision of the definition."""
+    """The state becomes CompletingRebalance. The assignment of `generation_id` is now computed from
+    `definition_revision`.
+    """
 
     generation_id: int
     definition_revision: int
@@ -363,8 +372,8 @@ class RebalanceHeld(CoordinatorRecord):
 @dataclass(frozen=True, slots=True)
 class HeldRebalanceEnded(CoordinatorRecord):
     """The wait for approval ended. If the rebalance is carried out, the next record completes the rebalance.
-    `decision`: the caller that ended the wait, and the reason. There is no caller if the time limit or another
-    rebalance ended the wait.
+    `decision`: the caller that ended the wait, and the reason. The caller is None if the time limit or a new rebalance
+    ended the wait.
     """
 
     generation_id: int
@@ -392,8 +401,8 @@ class RebalanceKept(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceLedElsewhere(CoordinatorRecord):
-    """The state becomes Stable, because another leader ran a rebalance and reported the rebalance. A `MemberReported`
-    record for each member follows this record.
+    """The state becomes Stable, because a leader outside this service ran a rebalance and reported it. A
+    `MemberReported` record for each member follows this record.
 
     `led_by`: the leader of the group. `input_json`: the input of the reporting leader, which replaces the definition.
     """
@@ -467,8 +476,8 @@ class GroupDeleted(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class GroupRestored(CoordinatorRecord):
-    """The state of the group in a snapshot. `definition_revision`: the revision that the current rebalance started
-    from.
+    """The state of the group in a snapshot. `definition_revision`: the definition revision that the current rebalance
+    uses.
     """
 
     state: GroupState
@@ -503,7 +512,9 @@ class LastRebalanceRestored(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRestored(CoordinatorRecord):
-    """In a snapshot, the note that follow-up and probing rebalances of this generation's rebalance need no approval."""
+    """An approval in a snapshot: follow-up and probing rebalances of this generation's rebalance do not wait for
+    approval.
+    """
 
     generation_id: int
 
@@ -536,7 +547,7 @@ class WarmUpsPromoted(CoordinatorRecord):
 class MemberRestored(CoordinatorRecord):
     """One member with its whole state, in a snapshot. These records are in the order of joining.
 
-    An assignment that shares bytes with other assignments comes in an `AssignmentsPacked` record.
+    If the member's assignment shares bytes with other assignments, it is not here but in an `AssignmentsPacked` record.
     """
 
     member: ClassicGroupMember
@@ -557,8 +568,8 @@ class MemberRestored(CoordinatorRecord):
 @dataclass(frozen=True, slots=True)
 class AssignmentsPacked(CoordinatorRecord):
     """The assignments of members that earlier records have named without an assignment. An `AssignmentsPacked` occurs
-    in snapshots and in reports of other leaders' rebalances. The record stores the bytes that these assignments share
-    only once.
+    in snapshots and in reports of leaders outside this service. The record stores only one copy of the bytes that these
+    assignments share.
     """
 
     assignments: PackedAssignments

@@ -1,11 +1,11 @@
 """Groups whose leader is outside this service: a JVM or `assignor lead`. The coordinator stores and shows the reports
 of these leaders.
 
-Rules: a group with an outside leader begins with its first report, and the group's state is its last report. A report
-of the present generation is accepted again, so a report may be sent twice. A report of an older generation is refused.
-The coordinator keeps no session timeouts for these groups, because only the leader knows which members are alive.
-Members cannot join these groups at this coordinator, and a group that this coordinator leads accepts no reports.
-Otherwise two leaders could give the same task to two members.
+Rules: the first report creates a group with an outside leader, and the last report is the state of the group. A leader
+may send a report twice: a second report of the present generation is accepted without a change. A report of an older
+generation is refused. The coordinator keeps no session timeouts for these groups, because only the leader knows which
+members are alive. Members cannot join these groups at this coordinator, and a group that this coordinator leads accepts
+no reports. Without these two refusals, two leaders could give the same task to two members.
 """
 
 from assignor.protocol.assignment_packing import share
@@ -42,7 +42,7 @@ def refuse_led_elsewhere(image: GroupImage, event: Event | HeartbeatOrFetch) -> 
 
 
 def report(step: GroupTransition, event: events.ReportRebalance) -> Response:
-    """Record a rebalance that another leader ran."""
+    """Record a rebalance that a leader outside this service ran."""
     image = step.image
     if image.state is GroupState.DEAD:
         return Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has been deleted; report it again")

@@ -1,13 +1,13 @@
 """Snapshots: the shortest list of records that replays to a state, so that the store can delete all older records.
 
 When a backup is restored, the newest records of a group may be lost. After the backup was made, the group may have had
-members and generations that the backup does not contain. So the group is restored without members, in a generation
-above each generation that may have been used since (`log_after_a_loss`):
+members and generations that the backup does not contain. So the group is restored without members, in a generation that
+is higher than any generation that may have been used since (`log_after_a_loss`):
 
 - Each member is unknown to the restored group. An unknown member drops its tasks and joins again, so no task is given
   to two members.
-- Callers that compare generations do not prefer an answer from before the restore. For example, a client of the
-  instances' stores takes the answer of the newest generation.
+- The higher generation marks newer answers: callers that compare generations do not prefer an answer from before the
+  restore. For example, a client of the instances' stores takes the answer of the newest generation.
 
 A group with an outside leader stays unchanged, because its leader counts the generations and reports again.
 
@@ -15,15 +15,16 @@ The repair of a damaged log (`plan_repair`) keeps the records before the damage:
 
     records -> the longest prefix of whole commits that replays -> its state without members, at a new generation
 
-- Only whole commits before the first damaged or missing record count. If no commit is whole, only the declaration is
-  kept, which is the first record of every log.
+- The repair keeps only whole commits before the first damaged or missing record. If no commit is whole, the repair
+  keeps only the declaration, which is the first record of every log.
 - A repaired group keeps no member, because a member's tasks may have been given to other members in the records after
   the damage. Requests of these members get `UNKNOWN_MEMBER_ID`, so the members drop their tasks and join again.
-- The new generation is above each generation that may have been used. The new generation begins with the highest
-  generation in any readable record or recorded rebalance. One is added for each unreadable record, because each may
-  have begun a generation. `LOST_GENERATIONS` is added, because the log may come from a backup after which the group had
-  more generations. If the snapshot record with the generation is lost, `PASSED_OVER_BEFORE` is added.
-- A group with an outside leader keeps the state of its last whole report, because its members do not join here.
+- The new generation is higher than any generation that may have been used. Its base is the highest generation in any
+  readable record or recorded rebalance. For each unreadable record, 1 is added, because the record may have begun a
+  generation. `LOST_GENERATIONS` is added, because the log may come from a backup after which the group had more
+  generations. If the snapshot record with the generation is lost, `PASSED_OVER_BEFORE` is also added.
+- A group with an outside leader keeps the state of its last whole report, including the members, because its members do
+  not join here.
 """
 
 from collections.abc import Iterator, Sequence
@@ -58,8 +59,8 @@ from coordinator_api.group.records import (
 from coordinator_api.group.states import GroupState
 
 LOST_GENERATIONS = 1_000_000
-"""The generations that a repair or restore skips. A group begins fewer generations than this number between a backup
-and a loss: at one generation a second, this number takes eleven days.
+"""The number of generations that a repair or restore skips. A group begins fewer generations than this number between a
+backup and a loss: at one generation a second, a group needs eleven days for them.
 """
 
 PASSED_OVER_BEFORE = 100 * LOST_GENERATIONS
@@ -69,8 +70,8 @@ enough for 100 restores or repairs.
 
 
 class LogDoesNotReplay(AssignorFault):
-    """Some records of the log cannot be read, or do not fit together. A coordinator does not lead a group whose log
-    does not replay.
+    """Some records of a group's log cannot be read or do not fit together. A coordinator does not lead a group whose
+    log does not replay.
     """
 
 
@@ -101,8 +102,8 @@ def snapshot_records(image: GroupImage) -> tuple[CoordinatorRecord, ...]:
 
 
 def without_members(image: GroupImage, generation_id: int) -> GroupImage:
-    """Returns the group as Empty, in this generation. The definition, the drain of the group, the end of the last
-    rebalance and the levers stay. Drains of instances and members end, because the members are gone.
+    """Returns the group without members, in the state Empty and in this generation. The definition, the drain of the
+    group, the last rebalance and the levers stay. Drains of instances and members end, because the members are gone.
     """
     return replace(
         image,
@@ -123,7 +124,7 @@ def log_after_a_loss(records: Sequence[str]) -> tuple[str, ...]:
     """Returns the log of a group whose later records may be lost. `records`: the records of the log that are not lost,
     oldest first.
 
-    Raises LogDoesNotReplay. Raises InputError if the generation cannot be raised any more.
+    Raises LogDoesNotReplay. Raises InputError if the raised generation would be larger than a 32-bit number.
     """
     image = GroupImage()
     try:
@@ -191,8 +192,8 @@ class NothingToKeep(AssignorFault):
 
 @dataclass(frozen=True, slots=True)
 class LoggedRecord:
-    """One record of the log. `number`: the place of the record in the log. `body`: None if the record is damaged.
-    `ends_commit`: True for the last record of a commit.
+    """One record of the log. `number`: the record number in the log. `body`: the record as JSON; None if the record is
+    damaged. `ends_commit`: True for the last record of a commit.
     """
 
     number: int
@@ -202,12 +203,12 @@ class LoggedRecord:
 
 @dataclass(frozen=True, slots=True)
 class LogRepair:
-    """The plan of a repair. `kept_records`: the count of kept records, which are the first records of the old log.
-    `last_kept`: the record number of the last kept record. `kept_generation`, `revision`: the generation and the
-    definition revision of the state that the kept records replay to. `generation_id`: the new generation. `lines`: the
-    records of the new log as JSON.
+    """The plan of a repair. `kept_records`: the number of kept records. The kept records are the first records of the
+    old log. `last_kept`: the record number of the last kept record. `kept_generation`, `revision`: the generation and
+    the definition revision of the state that the kept records replay to. `generation_id`: the new generation. `lines`:
+    the records of the new log as JSON.
 
-    `dropped_records`: the count of dropped records, including missing and unreadable records. `dropped_members`: the
+    `dropped_records`: the number of dropped records, including missing and unreadable records. `dropped_members`: the
     known members that have to join again. `dropped_generations`: the known generations after `kept_generation`.
     """
 
@@ -231,7 +232,8 @@ def plan_repair(
     now_ms: int,
 ) -> LogRepair:
     """Plans the repair of a log. `records`: all stored records, in the order of their numbers. `last_number`: the
-    number of the last record that was written. `recorded_generations`: the generations of the recorded rebalances.
+    record number of the last record that was written. `recorded_generations`: the generations of the recorded
+    rebalances.
 
     If the log has no damage, all its records are kept, but the group's members are still dropped. Raises NothingToKeep.
     """

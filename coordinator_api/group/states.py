@@ -40,11 +40,11 @@ class RebalanceReason(StrEnum):
 class RebalanceOutcome(StrEnum):
     """The outcome of a rebalance.
 
-    `stable`: no other rebalance is due. `follow-up`: a member has to revoke a task first. The next rebalance starts by
-    itself after the task is revoked. `probing`: the next rebalance starts at the probing deadline. `settled`: the
-    leader asked for an immediate follow-up, but made the same decision as in the previous rebalance, from the same
-    input. No follow-up is started, because it would not change the assignment. `error`: the members got an error
-    assignment. The next PUT or join starts a new rebalance.
+    `stable`: no other rebalance is due. `follow-up`: a member still has to revoke a task, so the next rebalance starts
+    by itself once all members have fetched their assignments. `probing`: the next rebalance starts at the probing
+    deadline. `settled`: the leader asked for an immediate follow-up, but made the same decision as in the previous
+    rebalance, from the same input. No follow-up is started, because it would not change the assignment. `error`: the
+    members got an error assignment. After an error, the next PUT or join or a change of topics starts a new rebalance.
     """
 
     STABLE = "stable"
@@ -58,7 +58,8 @@ class HoldEnd(StrEnum):
     """The way in which the wait for approval of a held rebalance ended.
 
     After `approved`, `time-limit` and `hold-ended` (the hold was switched off), the rebalance was carried out.
-    After `discarded`, every task was kept in place. `replaced` means that another rebalance began.
+    After `discarded`, every task was kept in place. `replaced`: a new rebalance began before the held rebalance was
+    decided on.
     """
 
     APPROVED = "approved"

@@ -1,11 +1,11 @@
 """The parts of a member's subscription and assignment that the group protocol reads. The remaining parts of a
 subscription are read only by the assignment pipeline.
 
-The protocol compares two subscriptions in two ways. `rebalance_input` tells whether a rebalance would make the same
-decision: all fields except the unique field and the generation are equal. `static_identity` tells whether a static
-member that came back is unchanged. `static_identity` also ignores owned tasks and offsets, because a restarted process
-owns no tasks. Bytes that cannot be decoded are compared as they are. Source: `ConsumerProtocolSubscription`,
-`SubscriptionInfo`.
+The protocol compares subscriptions in two ways. If two subscriptions have an equal `rebalance_input`, a rebalance would
+make the same decision with each of them. The `rebalance_input` has all fields except the unique field and the
+generation. If the two subscriptions of a restarted member have an equal `static_identity`, the member is unchanged. The
+`static_identity` also lacks owned tasks and offsets, because a restarted process owns no tasks. Bytes that cannot be
+decoded are compared as they are. Source: `ConsumerProtocolSubscription`, `SubscriptionInfo`.
 """
 
 from collections.abc import Mapping
@@ -57,10 +57,10 @@ def subscription_now(subscription: bytes, assignment: AssignmentParts | None, re
     member's assigned tasks, with the offsets that the member has `reported`.
 
     `reported`: for each task, the offset sum from the member's heartbeats. An assigned active task without a reported
-    sum counts as running. A standby task without a reported sum has the sum of the last subscription. `reported` is
+    sum counts as running. A standby task without a reported sum gets the sum from the last subscription. `reported` is
     empty for a member that is away: the member stopped cleanly, so its disk has the state of its last assignment. The
-    last subscription of a member that is away is older than its last assignment, and would claim tasks that other
-    members run by now.
+    last subscription of such a member is older than its last assignment, and may claim tasks that other members now
+    run.
     """
     decoded = _decoded(subscription)
     if decoded is None or assignment is None:
@@ -85,7 +85,7 @@ def subscription_info(subscription: bytes) -> SubscriptionInfo | None:
 
 
 def subscribed_rack(subscription: bytes) -> str | None:
-    """Returns the `client.rack` of the member; None if the member has no rack, or if its version does not send the
+    """Returns the `client.rack` of the member; None if the member has no rack, or if the subscription's version has no
     rack.
     """
     try:
@@ -107,8 +107,8 @@ def running_tasks(subscription: bytes) -> tuple[TaskId, ...]:
 
 
 def held_generation(subscription: bytes) -> int | None:
-    """Returns the generation of the assignment that the member held. Returns None if the member held no assignment, or
-    if its version does not send the generation.
+    """Returns the generation of the assignment that the member held when it subscribed. Returns None if the member held
+    no assignment, or if the subscription's version has no generation.
     """
     try:
         return decode_subscription(subscription).generation_id
@@ -136,8 +136,8 @@ def assigned_tasks(assignment: AssignmentParts | bytes) -> assignment_info.Tasks
 
 
 def assignment_error(assignment: AssignmentParts | bytes) -> int:
-    """Returns the error code in an assignment. The code is 0 if the assignment has no error, and if its user data
-    cannot be read or are not from Kafka Streams.
+    """Returns the error code in an assignment. The code is 0 if the assignment has no error, or if its user data cannot
+    be read or are not from Kafka Streams.
     """
     if not isinstance(assignment, AssignmentParts) or not assignment.shared:
         assignment = assignment_info.split_assignment(bytes(assignment))
@@ -154,8 +154,8 @@ def error_assignment(code: AssignorErrorCode) -> bytes:
 
 
 def _decoded(subscription: bytes) -> tuple[Subscription, SubscriptionInfo] | None:
-    """Returns None if the subscription has no readable user data of Kafka Streams, or user data of a future version, of
-    which only the version can be read.
+    """Returns the decoded subscription and its user data. Returns None if the user data cannot be read, are not from
+    Kafka Streams, or have a future version.
     """
     try:
         outer, info = decode_member(subscription)

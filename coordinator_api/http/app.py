@@ -21,7 +21,7 @@ from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.settings import Settings
 from coordinator_api.store.store_errors import NotOwner
 
-# routes are tried in this order, and most calls come from members
+# members come first, because routes are tried in this order and most calls come from members
 _NOUNS = (members, groups, levers, rebalances, logs, stateless, tokens, service)
 _TAGS = ("groups", "levers", "members", "rebalances", "logs", "stateless", "tokens", "service", "health")
 _CALLS = [route for noun in _NOUNS for route in noun.router.routes]
@@ -29,7 +29,7 @@ _CALLS = [route for noun in _NOUNS for route in noun.router.routes]
 
 class Pages(NamedTuple):
     """The web pages of `coordinator_api.web`, which this package must not import: `coordinator_api.web` is a layer
-    above this package. `install`: called before the first request.
+    above this package. `install`: a function that is called before the first request.
     """
 
     routes: Sequence[BaseRoute]
@@ -38,7 +38,7 @@ class Pages(NamedTuple):
 
 
 async def open_with_tokens(settings: Settings, access: Access, url: str = "") -> Coordinator:
-    """Opens the coordinator, and loads the tokens of its database into `access`. `url`: passed on to
+    """Opens the coordinator, and loads the tokens of the coordinator's database into `access`. `url`: as in
     `open_coordinator`.
 
     Raises StoreError. Raises SettingsError if other machines could reach the service without a token.
@@ -62,13 +62,13 @@ def create_app(
 ) -> FastAPI:
     """Builds the application of the service.
 
-    `coordinator`, `access`: a coordinator and the tokens of its database, which `open_with_tokens` has opened; if None,
-    the application opens its own when it starts. When the application stops, it closes its coordinator, even a
-    coordinator that was passed to `create_app`. `pages`: the web pages; without the pages, the service has only the
-    API. `connections`: the connections of the server; if None, the service does not notice broken connections.
+    `coordinator`, `access`: the coordinator that `open_with_tokens` has opened, and the tokens that it has loaded. If
+    `coordinator` is None, the application opens one when it starts. When the application stops, it closes the
+    coordinator in either case. `pages`: the web pages; without the pages, the service has only the API. `connections`:
+    the connections of the server; if None, the service does not notice broken connections.
 
-    Raises InputError for tokens that cannot be used, and SettingsError for an audit log that cannot be written. The
-    service does not start if other machines can reach it and it has no token.
+    Raises InputError for tokens that cannot be used, and SettingsError for an audit log that cannot be written. Without
+    a token, the service starts only if other machines cannot reach it.
     """
     access = access or Access(settings)
     audit = AuditLog(settings.audit_log_file)

@@ -1,16 +1,16 @@
-"""The audit log: the calls that it covers, the fields of a line, and its destination.
+"""The audit log. This file builds the audit line of a call and writes it.
 
-A line of the audit log has the caller, the call, the time, the caller's address, the reason and the outcome. The line
-is written after the answer to the call is known and before the answer is sent. A change is committed before its call is
-answered. So each change that a caller knows of has its line, even if the process is killed. A call has one line,
-whether it was carried out or refused. If a call is redirected, the coordinator that answers it writes the line. The log
-leaves out reads, heartbeats, computations (`/v1/assign`, `/v1/simulate`), and joins that make no new member (status
-200). `docs/formats.md` describes the fields of a line.
+A line of the audit log has the caller, the call, the time, the caller's address, the reason and the outcome. A change
+is committed first, then its line is written, and then the call is answered. So each change that a caller knows of has
+its line, even if the process is killed. A call has one line, whether it was carried out or refused. If a call is
+redirected to another coordinator, the coordinator that answers the call writes the line. The log leaves out reads,
+heartbeats, computations (`/v1/assign`, `/v1/simulate`), and joins that make no new member (status 200).
+`docs/formats.md` describes the fields of a line.
 
 A line is one JSON object in ASCII, so that no text of a caller can begin a new line. The line is written to a file or
-to the service's log. `write` hands the line to the operating system before it returns, so a crash of the process loses
-no line. A power loss may lose lines, because the file is not synced. The file is created with mode 0600. If the audit
-file is moved away, as logrotate does, a new file is created.
+to the service's log. `AuditLog.write` hands the line to the operating system before it returns, so a crash of the
+process loses no line. A power loss may lose lines, because the file is not synced. The file is created with mode 0600.
+If the audit file is moved away, as logrotate does, a new file is created.
 
 If the file cannot be written, calls are still answered, so members can join and leave even if the disk is full. The
 service logs the error once, and counts the lost lines.
@@ -67,12 +67,12 @@ def _audited(request: Request) -> AuditedCall:
 
 
 def note_effect(request: Request, **effect: object) -> None:
-    """Adds fields that the answer does not contain to the call's line."""
+    """Adds to the call's line fields that the call's answer does not contain."""
     _audited(request).effect.update(effect)
 
 
 def note_lever(request: Request, event: Event) -> None:
-    """Adds the lever's new value, or the instance or member that is drained, to the call's line."""
+    """Adds to the call's line the new value of the lever. For a drain, adds the drained instance or member."""
     match event:
         case SetInstanceDrain(process_id=process_id, member_id=member_id):
             drained = {"instance": _name(process_id)} if member_id is None else {"member": _name(member_id)}
@@ -94,14 +94,16 @@ def reason_of(request: Request) -> str | None:
 
 
 def note_reason(request: Request, reason: str) -> str | None:
-    """Sets the reason of a call that sends it in a form. Raises Problem for a reason that is not one printable line."""
+    """Sets the reason of a call whose reason is a field of a form. Raises Problem for a reason that is not one
+    printable line.
+    """
     _audited(request).reason = checked = _checked_reason(reason, "reason")
     return checked
 
 
 class AuditedCall:
-    """The audit of one call. The call's line is written before the call's answer is sent. The audit begins before the
-    caller is known.
+    """The audit of one call. An `AuditedCall` exists before the caller is known. It writes the call's line before the
+    call's answer is sent.
     """
 
     def __init__(self, log: AuditLog, scope: Scope, call: Call) -> None:
@@ -122,14 +124,14 @@ class AuditedCall:
         self.reason = _reason(self._scope.get("query_string", b""))
 
     def found_out(self, principal: Principal | None) -> None:
-        """Sets the caller of a login, which is not known before its form is read. `principal` is None if the token is
-        unknown.
+        """Sets the caller of a login. The caller is not known before the login form is read. `principal` is None if the
+        token is unknown.
         """
         self._principal, self._stranger = principal, "unknown token"
 
     def before(self, send: Send) -> Send:
-        """Returns a function that writes the audit line, and then calls `send`. The function delays the head of the
-        answer until the body is there, because the line has fields of the body.
+        """Returns a function that writes the audit line, and then calls `send`. The returned function delays the head
+        of the answer until the first part of the body arrives, because the line contains fields of the body.
         """
         head: Message | None = None
 
@@ -175,7 +177,9 @@ class AuditedCall:
 
 
 def _answered(body: bytes) -> Mapping[str, Any]:
-    """The JSON object of an answer; an empty mapping if the body is too long or is not a JSON object."""
+    """Returns the JSON object in the body of an answer. Returns an empty mapping if the body is too long or is not a
+    JSON object.
+    """
     if not body.startswith(b"{") or len(body) > _LONGEST_ANSWER:
         return {}
     try:
@@ -212,8 +216,8 @@ def _checked_reason(given: str, where: str) -> str | None:
 
 
 class AuditLog:
-    """Writes the audit lines of one service, on the service's event loop. `on_lost`: a function that is called for each
-    lost line.
+    """Writes the audit lines of one service. Use an AuditLog only on the service's event loop. `on_lost`: a function
+    that is called for each lost line.
     """
 
     def __init__(self, file: Path | None) -> None:
@@ -232,7 +236,7 @@ class AuditLog:
                 raise SettingsError(f"audit.log.file: {file} cannot be written: {error.strerror or error}") from None
 
     def write(self, line: Mapping[str, object]) -> None:
-        """`line`: the fields of the line, in their order."""
+        """Write one line. `line`: the fields, in the order in which they are written."""
         if self._path is None:
             self._logger.info(_EVENT, **line)
             return

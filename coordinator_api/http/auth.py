@@ -1,14 +1,14 @@
 """All tokens of one service. Tokens in the database are created, listed and revoked over HTTP.
 
-Tokens come from settings, files and the database, all at the same time. A service without tokens refuses to listen on
-an address that other machines can reach.
+A service may have tokens from settings, files and the database at the same time. A service without tokens refuses to
+listen on an address that other machines can reach.
 
 An admin whose token has a group prefix sees, creates and revokes only tokens whose group prefix begins with the admin's
-prefix. The names of the tokens that this admin creates must begin with the prefix, too: otherwise a refused name would
-reveal a token of another tenant. The first token of a service is an admin token for all groups. The last admin token
-for all groups cannot be revoked, because no token could be created without it. A call that creates or revokes a token
-is answered after the change is stored and in force. Other coordinators of the same database see the change within about
-a second.
+prefix. The name of a token that this admin creates must also begin with the admin's prefix. Without this rule, a
+refused name would reveal a token of a different tenant. The first token of a service is an admin token for all groups.
+The last admin token for all groups cannot be revoked, because it is needed to create tokens. A call that creates or
+revokes a token is answered when the change is stored and in force. Other coordinators of the same database see the
+change within about a second.
 """
 
 import asyncio
@@ -42,19 +42,20 @@ MOST_TOKENS = 10_000
 """The largest number of tokens in the database."""
 
 READ_EVERY_S = 1.0
-"""The interval at which the tokens that other coordinators create are read. The interval is longer if reading would
-take more than a twentieth of the time.
+"""The shortest pause between two reads of the tokens that other coordinators create. The pause is at least 20 times as
+long as the last read took.
 """
 
 _SHARE_OF_TIME = 20
 
 
 class CreatedTokens:
-    """The tokens of one service that are stored in the database. Use `CreatedTokens` on one event loop, and call `load`
-    first.
+    """The tokens of one service that are stored in the database. Use an object of this class on one event loop only,
+    and call `load` first.
 
-    `is_shared`: True if other services create tokens in the same store. Each method of `CreatedTokens` first reads the
-    store: other services may have changed the store, and a write that raised an error may have been committed.
+    `is_shared`: True if other services create tokens in the same store. Each method first reads the store, for two
+    reasons: other services may have changed the store, and an earlier write may have been committed although it raised
+    an error.
     """
 
     def __init__(self, credentials: Credentials, store: TokenStore, *, is_shared: bool) -> None:
@@ -85,7 +86,7 @@ class CreatedTokens:
             await asyncio.sleep(max(READ_EVERY_S, _SHARE_OF_TIME * (loop.time() - began_s)))
 
     async def visible_to(self, caller: Principal) -> list[TokenLine]:
-        """The tokens that `caller` may see, ordered by name. Raises StoreError."""
+        """Returns the tokens that `caller` may see, ordered by name. Raises StoreError."""
         async with self._one_at_a_time:
             await self.load()
         lines = [self._line(source, entry) for source, entry in self._visible(caller)]
@@ -147,7 +148,7 @@ class CreatedTokens:
             found = [(source, entry) for source, entry in self._visible(caller) if entry.principal.name == name]
             if not found:
                 raise Problem("RESOURCE_NOT_FOUND", "there is no token of this name that the caller may see")
-            # a token of the same name may have been added to a setting later: revoke the token of the database
+            # Prefer the token of the database: a token of the same name may have been added to a setting later.
             source, entry = min(found, key=lambda each: each[0] != FROM_DATABASE)
             if source != FROM_DATABASE:
                 raise Problem(
@@ -166,8 +167,8 @@ class CreatedTokens:
         _log("token_revoked", caller, entry)
 
     def _visible(self, caller: Principal) -> list[tuple[str, TokenEntry]]:
-        """The tokens that `caller` may see, as pairs of source and token. The source is the setting that contains the
-        token, or "database".
+        """Returns the tokens that `caller` may see, as pairs of source and token. The source is the setting that the
+        token comes from, or "database".
         """
         return [each for each in self._credentials.all_entries() if _is_within(caller, each[1].principal)]
 
@@ -226,11 +227,12 @@ class Access:
             self.credentials.also_find(self._signed.find)
 
     def is_tenant(self, prefix: str) -> bool:
-        """Returns whether a token has exactly this prefix of group ids."""
+        """Returns whether any token has exactly the group prefix `prefix`."""
         return prefix in self.credentials.group_prefixes
 
     async def load(self, store: TokenStore, *, is_shared: bool) -> None:
-        """Load the tokens of the database, and the keys of the issuer of signed tokens. Raises StoreError.
+        """Load the tokens of the files and the database, and the keys of the issuer of signed tokens. Raises
+        StoreError.
 
         `is_shared`: True if other coordinators create tokens in the same database.
         """
@@ -254,8 +256,8 @@ class Access:
 
     @asynccontextmanager
     async def kept_up_to_date(self) -> AsyncIterator[None]:
-        """Within the block, changed token files are read again, and the tokens of other coordinators are read
-        periodically.
+        """Within the block, token files are read again when they change, and the tokens that other coordinators create
+        are read periodically.
         """
         watchers: list[asyncio.Task[None]] = []
         if not self._files.are_none or self._signed is not None:

@@ -1,11 +1,11 @@
-"""The caller of a request and its rights: the right that each call needs, and the token that the caller sends.
+"""Finds the caller of a request from the token that it sends, and the right that the call needs.
 
 `RequestGuard` checks the right before it reads a body. The table `ENDPOINTS` has all calls except the health checks. A
 call that is not in this table gets 404 or 405. `docs/how-to/protect-the-coordinator.md` has the same table for readers,
 and a test tries each of its cells.
 
-The addresses below /ui belong to the web page and may change with it. A browser sends its token in a cookie. The cookie
-is accepted below /ui only, so that no other web page can have a browser make a call below /v1.
+The addresses below /ui belong to the web page and may change with it. A browser sends its token in a cookie. The
+service accepts the cookie only below /ui, so a web page of another site cannot make a browser send a call below /v1.
 """
 
 import base64
@@ -43,8 +43,8 @@ because no group id begins with a slash.
 
 class Endpoint(NamedTuple):
     """A call in the table of calls. `route`: the pattern of the call's path, as in FastAPI. `right`: the lowest right
-    that allows the call. `audited`: False for a call that the audit log leaves out although it is not a GET.
-    `body_limit`: the setting that limits the size of the call's body; None for the default of the HTTP method.
+    that allows the call. `audited`: False to leave the call out of the audit log. The audit log always leaves out a
+    GET. `body_limit`: the setting that limits the size of the call's body; None for the default of the HTTP method.
     `all_groups`: True if the caller needs a right for all groups, because the answer shows the groups of every tenant.
     """
 
@@ -129,13 +129,13 @@ ENDPOINTS = (
     Endpoint("POST", "/ui/groups/{group}/levers", Right.OPERATOR),
     Endpoint("GET", "/ui/groups/{group}/tasks/{task}", Right.READER),
     Endpoint("GET", "/ui/groups/{group}/topology", Right.READER),
-    # these calls need the right of a member, because the content of a store is the application's own data
+    # this call needs the right of an operator, because the content of a store is the application's own data
     Endpoint("GET", "/ui/groups/{group}/stores", Right.OPERATOR),
 )
 
 
 class Call(NamedTuple):
-    """A call that a request makes. `parameters`: the values of the path parameters, by name."""
+    """The call that a request makes: an entry of the table of calls, and the values of its path parameters by name."""
 
     endpoint: Endpoint
     parameters: Mapping[str, str]
@@ -145,8 +145,8 @@ _ENDPOINT_OF = {(endpoint.method, endpoint.route): endpoint for endpoint in ENDP
 
 
 def call_of(scope: Scope) -> Call | None:
-    """The call of the table that this request makes; None if the table does not have the call. FastAPI finds the route
-    by the same comparisons, so the checked right is always that of the route that answers.
+    """Returns the call that this request makes; None if the table of calls does not contain it. FastAPI finds the route
+    by the same comparisons, so `RequestGuard` checks the right of the route that then answers.
     """
     for route in scope["app"].routes:
         match, found = route.matches(scope)
@@ -198,18 +198,19 @@ def need(call: Call | None, path: str) -> Need:
 
 
 def principal_of(request: Request) -> Principal:
-    """The principal that `RequestGuard` has set for this request; ANYBODY if the guard set no principal."""
+    """Returns the principal that `RequestGuard` has set for this request; ANYBODY if `RequestGuard` has set none."""
     principal: Principal = request.scope.get("state", {}).get(PRINCIPAL, ANYBODY)
     return principal
 
 
 def cookie_value(token: bytes) -> str:
-    """Encodes a token for a cookie, because a token may have bytes that a cookie must not have."""
+    """Encodes a token for a cookie, because a token may contain bytes that are not allowed in a cookie."""
     return base64.urlsafe_b64encode(token).decode("ascii").rstrip("=")
 
 
 def token_of_cookie(headers: Mapping[str, str]) -> bytes | None:
-    """The token in a browser's session cookie; None without a session cookie. The names of `headers` are in lower
+    """Returns the token in a browser's session cookie; None if there is no session cookie. The names of `headers` are
+    in lower
     case.
     """
     value = cookie_parser(headers.get("cookie", "")).get(SESSION_COOKIE, "")
@@ -220,8 +221,8 @@ def token_of_cookie(headers: Mapping[str, str]) -> bytes | None:
 
 
 def with_session(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """The headers that identify the caller of a page: if there is no Authorization header, one is made from the
-    cookie's token.
+    """Returns the headers of a request to the page. If they have no Authorization header, one with the cookie's token
+    is added.
     """
     token = None if "authorization" in headers else token_of_cookie(headers)
     if token is None:

@@ -1,8 +1,8 @@
-"""Computations for a caller whose results are not stored: a rebalance, a forecast, the explanation of a rebalance.
+"""Computations that a caller requests and that store nothing: a rebalance, a forecast, the explanation of a rebalance.
 
-Each function calls the library with one rebalance/1 or placement/1 document, in a worker process. A forecast may be as
-much work as one rebalance of the largest group that the service accepts. So the number of rebalances, multiplied by the
-size of the group, is limited.
+Each function calls the library with one rebalance/1 or placement/1 document, in a worker process. A forecast must not
+be more work than one rebalance of the largest group that the service accepts. So the number of its rebalances,
+multiplied by the size of the group, is limited.
 """
 
 from collections.abc import Mapping
@@ -34,8 +34,8 @@ MAX_ROUNDS = 1_000
 
 
 MAX_ANSWER_BYTES = 67_108_864
-"""The largest size of one answer; the whole answer is in memory. The library and `assignor assign` do not limit the
-size of an answer.
+"""The largest size of one answer in bytes, because the whole answer is in memory. The library and `assignor assign` do
+not limit the size of an answer.
 """
 
 
@@ -97,7 +97,7 @@ def own_assignors(classes: tuple[str, ...]) -> LoadOwn:
 
 
 def most_rounds(size: int, bounds: DocumentBounds) -> int:
-    """The largest number of rebalances of a forecast for a group or a placement problem of this size."""
+    """Returns the largest number of rebalances in a forecast for a group or a placement problem of this size."""
     return max(min(MAX_ROUNDS, bounds.max_partitions // max(size, 1)), 1)
 
 
@@ -116,7 +116,9 @@ def _read(document: Mapping[str, object], bounds: DocumentBounds) -> RecordedReb
 
 
 def _size(recorded: RecordedRebalance | RecordedPlacement, bounds: DocumentBounds) -> int:
-    """The size of a group or a placement problem. Raises InputError for a problem that is too large for a forecast."""
+    """Returns the size of a group or a placement problem. Raises InputError for a problem that is too large for a
+    forecast.
+    """
     if isinstance(recorded, RecordedRebalance):
         return group_size(recorded.snapshot)
     clients = recorded.problem.clients.values()
@@ -135,7 +137,7 @@ def group_size(snapshot: RebalanceSnapshot) -> int:
 
 def explain(stored: bytes, task: TaskId | None, classes: tuple[str, ...]) -> bytes | None:
     """Runs a recorded rebalance again and explains it, as JSON. `same_result` in the answer is true if the result
-    equals the recorded result. `same_result` should always be true. Returns None if the rebalance did not place `task`.
+    equals the recorded result, which should always be the case. Returns None if the rebalance did not place `task`.
 
     `stored`: the recording in the stored form. `classes`: the class paths of `AllowedAssignors`. Raises InputError if
     the assignor is no longer available.

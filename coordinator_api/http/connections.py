@@ -1,18 +1,19 @@
-"""The open connections of the service, and the detection of broken connections: the kernel closes the connections of a
-killed process.
+"""Tracks the open connections of the service, and detects broken connections. When a process is killed, the kernel
+closes its connections.
 
     accepted -> gets a number, which each process heartbeat carries, so the members belong to the connection
     broken -> the groups of its members are notified (`coordinator_api/group/liveness.py` has the rules), and its
         requests that are held or computed end, because no caller reads the answers
     closed by the service after an answer -> shows nothing about its members
 
-uvicorn identifies a connection by the caller's address and port (`scope["client"]`). Each connection has a unique
-number, because a caller may use a port again before uvicorn reports that the earlier connection from this port broke.
+uvicorn identifies a connection by the caller's address and port (`scope["client"]`). A caller may use a port again
+before uvicorn reports that the earlier connection from this port broke. So each connection also has a unique number.
 
-A request that a proxy forwards counts as a separate connection from its arrival to its answer. The proxy shares its own
-connections among many processes, and keeps these connections open when a process fails. So the service notices the
-failure of a process behind a proxy only while it holds a heartbeat of the process. In this case, the proxy closes the
-connection on which it forwarded the heartbeat.
+A request that a proxy forwards is treated as a connection of its own, which exists from the arrival of the request to
+its answer. The proxy shares its own connections among many processes, and keeps these connections open when a process
+fails. So the service notices the failure of a process behind a proxy only while the service holds a heartbeat of the
+process. When the process fails during such a heartbeat, the proxy closes the connection on which it forwarded the
+heartbeat.
 """
 
 import asyncio
@@ -52,8 +53,8 @@ class Connection(NamedTuple):
     is_forwarded: bool = False
 
     def number_of_heartbeat(self) -> int:
-        """The number of this connection, for a heartbeat that arrived on it. Raises CallerGone if the connection has
-        broken since the request began: if the process has failed meanwhile, its heartbeat must not extend sessions.
+        """Returns the number of this connection, for a heartbeat that arrived on it. Raises CallerGone if the
+        connection has broken since: its process may have failed, so the heartbeat must not extend sessions.
         """
         if self.gone is not None and self.gone.is_set() and not self.is_forwarded:
             raise CallerGone
@@ -61,7 +62,7 @@ class Connection(NamedTuple):
 
 
 class OpenConnections:
-    """The connections of one service, on its event loop."""
+    """The open connections of one service. Use an OpenConnections only on the service's event loop."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
@@ -83,8 +84,8 @@ class OpenConnections:
         self._coordinator.connection_lost(connection.number)
 
     def of_request(self, scope: Scope) -> Connection | None:
-        """The connection of a new request. The connection is stored in the request's state at once, because it may
-        break while the body arrives.
+        """Returns the connection of a new request. The method also stores the connection in the request's state at
+        once, because the connection may break while the body arrives.
         """
         client = scope.get("client")
         connection = None if client is None else self._open.get(tuple(client))
@@ -112,8 +113,8 @@ async def hung_up(request: Request) -> None:
 
 
 async def unless_hung_up(request: Request, work: Coroutine[object, object, Value]) -> Value:
-    """Returns the result of `work`, or raises its error. If the caller disconnects, cancels `work` and raises
-    CallerGone.
+    """Returns the result of `work`, or raises the error of `work`. If the caller disconnects first, cancels `work` and
+    raises CallerGone.
     """
     working = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(hung_up(request))
@@ -147,8 +148,8 @@ class _QuietTransport:
     """A transport that ignores writes after the transport was closed.
 
     A caller may pipeline several requests. When a caller with several open requests disconnects, uvicorn notifies only
-    the last request, and still writes the answers of the earlier requests. The transport of asyncio would raise an
-    error for each of these writes.
+    the last request. It still writes the answers of the earlier requests. The transport of asyncio would raise an error
+    for each of these writes.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:

@@ -1,5 +1,5 @@
-"""The code that all routes share: it finds the coordinator and the group of a call, parses bodies and parameters, and
-makes answers and problems.
+"""Code that all routes share. It finds the coordinator and the group of a call, parses bodies and parameters, and
+builds answers and problems.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ def named_router(**named: Any) -> APIRouter:
 
 
 async def the_coordinator(request: Request) -> Coordinator:
-    """The coordinator of the service. Raises Problem while the service is stopping."""
+    """Returns the coordinator of the service. Raises Problem while the service is stopping."""
     coordinator: Coordinator = request.app.state.coordinator
     if coordinator.stopping:
         raise stopping()
@@ -86,9 +86,11 @@ GroupId = Annotated[str, Depends(group_id_in)]
 
 
 async def requested_group(request: Request, group: GroupInPath) -> GroupRuntime:
-    """The group of the address. Raises Problem, GroupNotFound and the other errors of `Coordinator.group`."""
-    # these are calls and not nested dependencies, because FastAPI takes 10 us for each dependency of a dependency, a
-    # twentieth of the time of a heartbeat
+    """Returns the group whose id is in the address of the call. Raises Problem, and the errors of `Coordinator.group`
+    such as GroupNotFound.
+    """
+    # Plain calls, not nested dependencies: FastAPI takes 10 us for each nested dependency, which is a twentieth of the
+    # time of a heartbeat.
     coordinator = await the_coordinator(request)
     return coordinator.group(await group_id_in(group))
 
@@ -96,7 +98,7 @@ async def requested_group(request: Request, group: GroupInPath) -> GroupRuntime:
 RequestedGroup = Annotated[GroupRuntime, Depends(requested_group)]
 
 _MOST_DIGITS = 19
-"""The largest number of digits of a number, with leading zeros: `int` takes long for very many digits."""
+"""The largest number of digits of a number, including leading zeros. Without this limit, `int` could take long."""
 
 
 def whole_number(text: str, most: int = JAVA_INT_MAX) -> int | None:
@@ -111,15 +113,15 @@ _DIGITS = re.compile(r"-?[0-9]+", re.ASCII)
 
 
 def _check_digits(sent: object) -> object:
-    """Refuses `5.0`, `+5` and `1_0`, which pydantic alone accepts."""
+    """Refuses texts such as `5.0`, `+5` and `1_0`, because pydantic accepts them as integers."""
     if isinstance(sent, str) and _DIGITS.fullmatch(sent) is None:
         raise PydanticKnownError("int_parsing")
     return sent
 
 
 DIGITS = BeforeValidator(_check_digits)
-"""The validator of an integer in an address. Put `DIGITS` after the bounds in `Annotated`: otherwise OpenAPI does not
-show them.
+"""The validator of an integer in an address. In `Annotated`, put `DIGITS` after the bounds of the integer: otherwise
+OpenAPI does not show the bounds.
 """
 
 _UUID_PATTERN = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
@@ -134,8 +136,8 @@ DrainedMember = Annotated[
 
 
 def one_drained(instance: str | None, member: str | None) -> tuple[str | None, str | None]:
-    """The instance or the member that the call names. Raises Problem if the call names neither an instance nor a
-    member, or both an instance and a member.
+    """Returns the instance or the member that the call names. A call has to name exactly one of them. Raises Problem if
+    the call names both or neither.
     """
     if (instance is None) == (member is None):
         raise Problem("INVALID_REQUEST", "name what is drained: ?instance= (a process id) or ?member=, one of them")
@@ -143,8 +145,8 @@ def one_drained(instance: str | None, member: str | None) -> tuple[str | None, s
 
 
 _ALWAYS = (401, 403, 408, 413, 422, 429, 500, 503)
-"""The error statuses that any call may have: `RequestGuard` refused the call, a limit was exceeded, or the service is
-broken or stopping.
+"""The error statuses that any call may have. They mean that `RequestGuard` refused the call, that a limit was exceeded,
+or that the service is broken or stopping.
 """
 
 
@@ -188,8 +190,8 @@ class JsonBody(Generic[Model]):
     """
 
     def __init__(self, model: type[Model], *, required: bool = True, may_be_large: bool = False) -> None:
-        """`required`: False if the call may come without a body; a missing body counts as `{}`. `may_be_large`: True if
-        the body may have more than `OFF_LOOP_BYTES`; then only the size limit of `RequestGuard` applies.
+        """`required`: False if the body of the call may be missing; a missing body counts as `{}`. `may_be_large`: True
+        if the body may have more than `OFF_LOOP_BYTES`; then only the size limit of `RequestGuard` applies.
         """
         self.model = model
         self.required = required
@@ -222,7 +224,7 @@ class JsonBody(Generic[Model]):
 
 @contextmanager
 def computing(request: Request, coordinator: Coordinator) -> Iterator[None]:
-    """Within the block, counts one computation towards the limits of its caller and of the service.
+    """Within the block, one computation more counts towards the limits of its caller and of the service.
 
     Raises TooManyRequests if a limit is reached or the service is overloaded.
     """
@@ -249,9 +251,9 @@ async def run_on_document(
     """Runs `function(document, *arguments)` with the body's JSON object, in a worker process that is killed when the
     caller disconnects.
 
-    `function`: a function of a module that the workers know (`worker_pool.MODULES`). `members`: the name of the field
-    with the members whose bytes the function decodes. Raises CallerGone, and Problem and UnreadableBytes with the path
-    of the wrong field.
+    `function`: a function of a module that the workers know (`worker_pool.MODULES`). `members`: the name of the body's
+    field that contains the members, for errors about a member's bytes. Raises CallerGone, and Problem and
+    UnreadableBytes with the path of the wrong field.
     """
     if "content-type" in request.headers:
         check_json(request)
@@ -266,8 +268,8 @@ async def run_on_document(
 
 
 def check_json(request: Request) -> None:
-    """Raises Problem if the body is not declared as JSON: a page of another site can have a browser send text or a form
-    to this service without a preflight request.
+    """Raises Problem if the body is not declared as JSON. Without this check, a page of another site could make a
+    browser send text or a form to this service without a preflight request.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
@@ -285,7 +287,7 @@ def check_not_encoded(request: Request) -> None:
 
 
 def caller(request: Request) -> str:
-    """Describes the caller: the name of its token, its User-Agent, and its address."""
+    """Returns a description of the caller: the name of its token, its User-Agent, and its address."""
     user_agent = "".join(
         letter for letter in request.headers.get("user-agent", "") if letter.isascii() and letter.isprintable()
     )
@@ -297,7 +299,9 @@ def caller(request: Request) -> str:
 
 
 def accepted(response: GroupResponse, kind: type[Answer]) -> Answer:
-    """Returns the group's response, which has the class `kind`. Raises Problem if the group refused the request."""
+    """Returns the group's response as an object of the class `kind`. Raises Problem if the group refused the
+    request.
+    """
     if isinstance(response, Rejected):
         raise Problem(response.code.value, response.detail)
     assert isinstance(response, kind), f"expected {kind.__name__}, not {response!r}"

@@ -1,20 +1,21 @@
-"""A group as JSON for operators: state, members, every copy of every task with its lag, and the next rebalance.
+"""Builds the JSON description of a group for operators: state, members, tasks with their lags, and the next rebalance.
 
-A copy's lag is the lag that the leader would compute now: the end offsets minus the offsets that the member last
-reported by heartbeat or with its subscription. The end offsets are those of the definition, or of the cluster that the
-definition names. In a group that is led elsewhere, the lag is that of the last rebalance that its leader reported. The
-lags of a member that is away are not known. If the cluster does not answer soon, or is known to be out of reach, the
-description of the group has no lags.
+A task copy is an active task, a standby task or a warm-up of one member. Its lag is the lag that the leader would
+compute now: the end offsets minus the offsets that the member last reported by heartbeat or with its subscription. The
+end offsets come from the definition, or from the cluster that the definition names. In a group whose leader is outside
+this service, the lag comes from the last rebalance that the leader reported. The lags of a member that is away are
+unknown. If the cluster does not answer in time, or did not answer the last poll, the description has no lags.
 
-A lever is null or empty while it is off. A lever that is on has the caller that set it, the time and the reason. A
-drain also has its progress: whether the instance can be stopped, and the conditions that the drain still waits for, in
-words. The progress of a drain is computed from the members and tasks of the same answer, so it agrees with them. An
-instance can be stopped when the group is stable, its members have the assignment of this generation, and none of them
-has an active task. A drain does not wait for members that are away, because they fetch nothing.
+A lever is null or empty while it is off. The description of a lever that is on has the caller that set the lever, the
+time and the reason. A drain also has its progress: a flag that shows whether the instance can be stopped, and in words
+the conditions that the drain still waits for. The progress of a drain is computed from the members and tasks of the
+same answer, so it agrees with them. An instance can be stopped when the group is stable, the members of the group have
+the assignment of this generation, and no member of the instance has an active task. A drain does not wait for fetches
+of members that are away, because these members send no requests.
 
 The state of a group is one of Kafka's states, and does not show whether the group processes records. For example, a
-group whose topics are missing is Stable. So the answer also has a `condition`. The `advice` of the condition names the
-step that ends the present state, and says whether the group continues by itself.
+group whose topics are missing is Stable. So the answer also has a `condition`. The answer's `advice` names the step
+that an operator has to take, or says that the group continues by itself.
 """
 
 import asyncio
@@ -76,15 +77,15 @@ def group_line(group_id: str, image: GroupImage, notices: Sequence[ReceivedNotic
 
 
 async def described_group(runtime: GroupRuntime, clusters: Clusters) -> GroupAnswer:
-    """Describes the committed state of the group and the present state of its cluster, with advice. Runs in a thread,
-    and takes time in proportion to the group's members and tasks.
+    """Describes the committed state of the group and the present state of its cluster, with advice. A thread builds the
+    answer, because this takes time in proportion to the group's members and tasks.
     """
     group = await runtime.describe()
     definition = await runtime.definition(group.image)
     snapshot, address, cluster = definition.snapshot, definition.provider, None
     if address is not None:
         snapshot = await _seen(runtime, clusters, address, snapshot)
-        # read here on the event loop, because a poll of the cluster may change this state while the thread runs
+        # Read on the event loop and not in the thread, because a poll of the cluster may change this state meanwhile.
         cluster = GroupsCluster(
             **asdict(address),
             looked_at_ms=runtime.cluster.looked_at_ms,
@@ -99,8 +100,8 @@ async def described_group(runtime: GroupRuntime, clusters: Clusters) -> GroupAns
 async def _seen(
     runtime: GroupRuntime, clusters: Clusters, address: ProviderAddress, definition: RebalanceSnapshot
 ) -> RebalanceSnapshot:
-    """Returns the definition with the present state of its cluster. The result has no end offsets if the cluster does
-    not answer.
+    """Returns the definition with the present state of its cluster. If the cluster does not answer, returns the
+    definition without end offsets.
     """
     if runtime.cluster.error is not None and runtime.is_polling_its_cluster():
         return definition
@@ -170,7 +171,7 @@ def _tasks(group: GroupDescription, definition: RebalanceSnapshot) -> list[TaskC
     for member in group.members:
         sums = dict(member.subscribed.task_offset_sums) if member.subscribed else {}
         sums |= {copy.task_id: copy.offset_sum for copy in member.tasks if copy.offset_sum is not None}
-        # a member that is away has the tasks that it had before it left
+        # the lags of a member that is away are unknown, although it still has its last assignment
         present = () if member.member.is_away else member.tasks
         lags = changelogs.lags_of([copy.task_id for copy in present], sums)
         for copy in member.tasks:
@@ -209,7 +210,9 @@ def held_answer(held: DescribedHeld | None) -> HeldAnswer | None:
 def drained_levers(
     group: GroupDescription, members: Sequence[GroupMemberAnswer], tasks: Sequence[TaskCopyAnswer]
 ) -> list[DrainedLever]:
-    """The drains of a group with their progress. `members`, `tasks`: the members and tasks of the group's answer."""
+    """Returns the drains of a group with their progress. `members`, `tasks`: the members and tasks in the group's
+    answer.
+    """
     drained = [each for _, each in sorted(group.image.levers.drained.items())]
     stays = _why_it_stays(group, members, drained)
     of_group = _missing_of_group(group, members)
@@ -230,7 +233,7 @@ def drained_levers(
 
 
 def _missing_of_group(group: GroupDescription, members: Sequence[GroupMemberAnswer]) -> list[MissingForDrain]:
-    """The conditions that all tasks of a drain wait for."""
+    """Returns the conditions of the group that every drain waits for."""
     last = group.image.last_rebalance
     late = sorted(member.member_id for member in _present(members) if not member.fetched)
     if group.held is not None:
@@ -257,8 +260,8 @@ def _is_meant(drained: Lever, member: GroupMemberAnswer) -> bool:
 
 
 def _active_tasks(ids: set[str], tasks: Sequence[TaskCopyAnswer], stays: str | None) -> list[MissingForDrain]:
-    """The active tasks that a drain waits for. `ids`: the ids of the drained members. `stays`: the reason why all tasks
-    of these members stay; None if the tasks will move.
+    """Returns the active tasks that a drain waits for. `ids`: the ids of the drained members. `stays`: the reason why
+    no task of these members will move; None if the tasks will move.
     """
     elsewhere: dict[str, list[TaskCopyAnswer]] = {}
     for copy in tasks:
@@ -274,8 +277,9 @@ def _active_tasks(ids: set[str], tasks: Sequence[TaskCopyAnswer], stays: str | N
 def _why_it_stays(
     group: GroupDescription, members: Sequence[GroupMemberAnswer], drained: Sequence[Lever]
 ) -> str | None:
-    """The reason why the drained tasks stay; None if a rebalance that can move them will come. Without a new cause, the
-    group does not compute a discarded rebalance again.
+    """Returns the reason why the tasks of drained members will not move; None if a rebalance that can move them is
+    under way or due. For example, if an operator discarded a rebalance, the group does not compute it again without a
+    new cause.
     """
     last = group.image.last_rebalance
     if group.image.state is not GroupState.STABLE or last is None or last.end.outcome in _MORE_TO_COME:
@@ -288,8 +292,8 @@ def _why_it_stays(
 
 
 def _why(elsewhere: Sequence[TaskCopyAnswer]) -> str:
-    """Returns the reason why a task has not moved yet, as its other copies show it. A warm-up copy is considered first,
-    because its process is the next owner.
+    """Returns the reason why a drained task has not moved yet. `elsewhere`: the copies of the task on members that are
+    not drained. A warm-up is considered first, because its process is the next owner.
     """
     waits = sorted(elsewhere, key=lambda copy: (copy.role != Role.WARM_UP, copy.member_id))
     if not waits:
@@ -301,8 +305,8 @@ def _why(elsewhere: Sequence[TaskCopyAnswer]) -> str:
 
 
 def condition(group: GroupImage, has_active_task: bool | None) -> str | None:
-    """The reason why a group does no work although its state is Stable; None for a group that works or is led
-    elsewhere.
+    """Returns the reason why a group processes no records although its state is Stable. Returns None for other groups,
+    and for a group whose leader is outside this service.
 
     `has_active_task`: True if any member has an active task; None if it is not known.
     """
@@ -329,7 +333,7 @@ def has_active_task(group: GroupDescription) -> bool | None:
 def advice(
     group: GroupDescription, definition: RebalanceSnapshot, cluster: str | None, cluster_error: str | None
 ) -> str | None:
-    """Advice for the operator of a group; None if there is nothing to do.
+    """Returns advice for the operator of a group; None if there is nothing to do.
 
     `cluster`: the address that the definition names; None if the definition describes its cluster itself.
     `cluster_error`: the reason why the cluster did not answer; None if it answered.

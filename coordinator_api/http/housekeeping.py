@@ -7,11 +7,12 @@ took 16 ms. A full collection visits every container of the process, which takes
 alone. So this module starts collections by time. No collection blocks the event loop for long:
 
 - The objects that exist at the start are frozen: no collection visits them.
-- The youngest generation is collected ten times a second: this generation has at most the objects that the loop makes
-  in a tenth of a second.
-- The middle generation is collected twice a second, and all generations every five minutes. Both happen less often if a
-  collection takes long, so that all collections together take a small part of the time. A collection of the middle
-  generation visits the objects of about a second at most.
+- The youngest generation is collected ten times a second, so it contains only the objects that the service created in
+  the last tenth of a second.
+- The middle generation is collected twice a second, and all generations every five minutes. The pause after such a
+  collection is longer if the collection took long: 20 times its duration for the middle generation, and 500 times for
+  all generations. So these collections take at most about 5% of the time. The middle generation usually contains only
+  objects that the service created in the last half second.
 
 Reference counting frees nearly all objects. Cycles, such as an error with its frames and the body in these frames, are
 freed after a few seconds, even if the service is idle.
@@ -31,18 +32,19 @@ from collections.abc import Callable, Mapping
 from operating_system.processes import freeze_loaded_objects, return_freed_memory
 
 AT_ONCE = 100_000
-"""The number of new containers minus freed containers at which Python collects without waiting for the next timed
+"""Python starts a collection by itself when it has created this many more containers than it has freed since the last
 collection.
 """
 
 MIDDLE_EVERY_S, ALL_EVERY_S = 0.5, 300.0
-"""The shortest intervals of collections of the middle generation and of all generations. If the middle generation were
-collected every five seconds, one pass could visit all objects that the joins of 5,000 members had just made.
+"""The shortest pauses, in seconds, after a collection of the middle generation and after a collection of all
+generations. If the middle generation were collected every five seconds, one pass could visit all objects that the joins
+of 5,000 members had just made.
 """
 
 MIDDLE_PARTS, ALL_PARTS = 20, 500
-"""The pauses after a collection of the middle generation and of all generations, as multiples of the time that the
-collection took.
+"""The shortest pauses after a collection of the middle generation and after a collection of all generations, as
+multiples of the time that the collection took. The longer of the two pauses applies.
 """
 
 _NEVER = 1_000_000
@@ -52,7 +54,7 @@ TRIM_EVERY_S = 5.0
 
 
 def freeze_existing_objects() -> None:
-    """Freezes the loaded objects. Call this when all modules are loaded, before the first request."""
+    """Freezes the loaded objects. Call the function when all modules are loaded, before the first request."""
     freeze_loaded_objects()
     gc.set_threshold(AT_ONCE, _NEVER, _NEVER)
 
@@ -68,7 +70,9 @@ class Garbage:
         self._next_s: dict[int, float] = {}
 
     def collect_if_due(self, now_s: float) -> None:
-        """Run a collection that is due. `now_s`: the time of a monotonic clock."""
+        """Run a collection of the oldest generation that is due. If none is due, collect the youngest generation.
+        `now_s`: the time of a monotonic clock.
+        """
         for generation, (every_s, parts) in self._due.items():
             if now_s >= self._next_s.setdefault(generation, now_s + every_s):
                 began_s = self._seconds()
@@ -88,8 +92,8 @@ class FreedMemory:
         self._trimming: asyncio.Future[object] | None = None
 
     def give_back_if_due(self, now_s: float) -> asyncio.Future[object] | None:
-        """If it is due, starts a thread that returns freed memory to the system. Returns the future of the last started
-        thread, or None if no thread was started yet.
+        """If the last return of memory began at least `TRIM_EVERY_S` ago and has ended, returns freed memory to the
+        system in a thread. Returns the future of the last such thread; None if there was none yet.
         """
         busy = self._trimming is not None and not self._trimming.done()
         if not busy and now_s >= self._next_s:
@@ -101,8 +105,9 @@ class FreedMemory:
 class ServiceManager:
     """Notifies the service manager that the service is ready, alive or stopping, as systemd expects with `Type=notify`.
 
-    A message is one datagram to the manager's socket. Without a manager, nothing is sent. `environment`: the
-    environment of this process, in which the manager passes its socket and the watchdog interval. Source: sd_notify(3).
+    A message is one datagram to the manager's socket. Without a manager, no message is sent. `environment`: the
+    environment variables of this process. The manager sets the variables for its socket and the watchdog interval.
+    Source: sd_notify(3).
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:

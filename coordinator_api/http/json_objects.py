@@ -1,5 +1,5 @@
-"""Reads JSON strictly by RFC 8259. Refuses text that is not UTF-8, NaN, lone surrogates, numbers that are too large,
-and deep nesting. If an object has a name twice, the last value counts.
+"""Reads JSON strictly by RFC 8259. Refuses NaN, lone surrogates, numbers that are too large, deep nesting, and text
+that is not UTF-8. If an object has a name twice, the last value counts.
 
 A document that a caller sends (a definition, a recording, a placement problem) is read in a worker process, because
 reading and processing a large document can take seconds. A worker process does not block other calls, returns its
@@ -19,13 +19,14 @@ Value = TypeVar("Value")
 Arguments = TypeVarTuple("Arguments")
 
 MAX_VALUES = 4_000_000
-"""The largest number of values in one document. Each value takes some 60 bytes of memory, so the commas are counted
-before the document is parsed.
+"""The largest number of values in one document. A parsed value takes about 60 bytes of memory, so `read_document` first
+estimates the number of values by the number of commas.
 """
 
 MAX_NESTING = 64
 """The greatest nesting depth of objects and lists. Documents in this project's formats have less than a fifth of this
-depth. A deeper document might be readable here, and exceed Python's stack when other code reads or writes it.
+depth. This module could read deeper documents, but other code that reads or writes such a document could exceed
+Python's stack.
 """
 
 _TOO_DEEP = f"nested too deeply: up to {MAX_NESTING} objects and lists in each other"
@@ -54,8 +55,8 @@ def read_document(
 
 
 def check_values(document: Mapping[str, object], nesting: int = 0) -> None:
-    """Raises ValueError for values that pydantic's parser accepts and JSON cannot represent (NaN, Infinity), and for a
-    depth above MAX_NESTING. `nesting`: the depth of `document` itself within a larger document.
+    """Raises ValueError for NaN and Infinity, which pydantic's parser accepts but JSON cannot represent. Also raises
+    ValueError for a depth above MAX_NESTING. `nesting`: the depth of `document` itself within a larger document.
 
     The check goes level by level, because recursion could exceed Python's stack.
     """
@@ -71,8 +72,8 @@ def check_values(document: Mapping[str, object], nesting: int = 0) -> None:
 
 
 def not_json(message: str, raw: bytes) -> Problem:
-    """The problem for a body that is not JSON. `message`: the error text of pydantic's parser, which has line and
-    column.
+    """Returns the problem for a body that is not JSON. `message`: the error text of pydantic's parser, which has line
+    and column.
     """
     if message.startswith("recursion limit"):
         return Problem("INVALID_REQUEST", f"body: {_TOO_DEEP}")

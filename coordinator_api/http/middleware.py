@@ -1,12 +1,13 @@
-"""The only middleware of the service. Each request passes it before FastAPI finds the route.
+"""The only middleware of the service. Each request passes through this middleware before FastAPI finds the route.
 
     public address -> call of the table -> audit -> no upgrade -> caller -> right -> the whole body, within limits
     -> owner of the group -> route -> audit line -> answer -> metrics
 
 The caller's right is checked before the body is read, so a caller without a right cannot fill the memory. A body is
-read whole before its route runs, so that a route never sees an incomplete body. Each call has a size limit, all bodies
-together have a memory limit, and a body has to arrive in time. A call about a group of another coordinator is
-redirected. Errors of all packages become problems; an unexpected error has status 500.
+read whole before its route runs, so that a route never sees an incomplete body. There are a size limit for the body of
+each call, a memory limit for all bodies together, and a time limit for the arrival of a body. A call about a group of
+another coordinator is redirected. Errors of all packages are converted to problems. An unexpected error gets status
+500.
 """
 
 import asyncio
@@ -41,12 +42,14 @@ may send the login form.
 """
 
 BODIES_AT_ONE_TIME = 8
-"""The memory limit for the bodies of all calls together, as a number of bodies of the largest size."""
+"""The memory limit for the bodies of all calls together, as a multiple of the largest size of one body
+(`request.max.bytes`).
+"""
 
 
 SMALL_BYTES = 65_536
-"""A body up to this size, in bytes, counts towards the memory limit only while it arrives in pieces. So held heartbeats
-do not use up the memory for large bodies.
+"""The size in bytes of a small body. A small body counts towards the memory limit only while it arrives in pieces. So
+held heartbeats do not use up the memory for large bodies.
 """
 
 
@@ -69,7 +72,7 @@ class RequestBodies:
         self._stopping = False
 
     def begin_stop(self) -> None:
-        """Refuse the requests whose bodies are still arriving: a slow sender would delay the stop."""
+        """Refuse the requests whose bodies are still arriving, because a slow sender would delay the stop."""
         self._stopping = True
         now_s = asyncio.get_running_loop().time()
         for timeout in self._arriving:
@@ -77,7 +80,7 @@ class RequestBodies:
                 timeout.reschedule(now_s)
 
     def _hold(self, size: int) -> None:
-        """Raises Problem when all bodies together take too much memory."""
+        """Reserves memory for a part of a body. Raises Problem if all bodies together would take too much memory."""
         if self._held_bytes + size > self._most_held_bytes:
             detail = "many large bodies are under way already: try again"
             raise Problem("THROTTLING_QUOTA_EXCEEDED", detail, headers=TRY_AGAIN_SOON)
@@ -89,8 +92,8 @@ class RequestBodies:
             self._held_bytes -= len(body)
 
     async def arrive(self, call: Call | None, scope: Scope, receive: Receive) -> bytes:
-        """Read the whole body. The caller has to `release` the body. Raises Problem 408, 413, 429 and 503, and
-        CallerGone.
+        """Read the whole body. Call `release` with the body when its request has been answered. Raises Problem with
+        status 408, 413, 429 or 503. Raises CallerGone.
         """
         limit = _limit_of(call, scope["method"], scope["path"])
         announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
@@ -137,7 +140,9 @@ class RequestBodies:
 
 
 def _limit_of(call: Call | None, method: str, path: str) -> str:
-    """The name of the size limit for this request's body: a setting's dotted name, or the kind of body."""
+    """Returns the name of the size limit for this request's body: either the dotted name of a setting, or the kind of
+    body.
+    """
     if call is not None and call.endpoint.body_limit is not None:
         return call.endpoint.body_limit
     if is_page(path):
@@ -146,8 +151,8 @@ def _limit_of(call: Call | None, method: str, path: str) -> str:
 
 
 class RequestGuard:
-    """Authenticates, limits and audits each request before its route. `bodies`: limits the request bodies of the
-    service. `proxies`: determines the address at which a browser sees the service.
+    """Authenticates, limits and audits each request before its route. `bodies`: the request bodies of the service and
+    their limits. `proxies`: determines the address at which a browser sees the service.
     """
 
     def __init__(
@@ -207,11 +212,12 @@ class RequestGuard:
                     raise elsewhere
             await self._app(scope, receive, send_and_note)
         except CallerGone:
-            # the caller has disconnected, but uvicorn reports a request without an answer as an error
+            # the caller has disconnected; this answer is for uvicorn, which reports a request without an answer as an
+            # error
             if not status:
                 await Response()(scope, receive, send)
         except asyncio.CancelledError:
-            # a request is cancelled only if the service stops and the time limit of the stop is over
+            # uvicorn cancels a request only if the service is stopping and the time limit of the stop is over
             if status:
                 raise
             await answer_to(scope, stopping())(scope, receive, send_and_note)
@@ -219,7 +225,8 @@ class RequestGuard:
             problem = problem_of(error, scope)
             if status:
                 raise  # the response has started, so the connection can only be closed
-            # do not close the connection: the caller would lose the answer; uvicorn discards the rest of the body
+            # Keep the connection open, because the caller would otherwise lose the answer. uvicorn discards the rest of
+            # the body.
             await answer_to(scope, problem)(scope, receive, send_and_note)
         finally:
             self._bodies.release(body)
@@ -228,7 +235,7 @@ class RequestGuard:
             self._measure(call, scope, status, time.perf_counter() - started)
 
     def _measure(self, call: Call | None, scope: Scope, status: int, seconds: float) -> None:
-        # the route's pattern, not the path: groups and members must not become label values
+        # use the route's pattern and not the path, because ids of groups and members must not become label values
         route = call.endpoint.route if call is not None else getattr(scope.get("route"), "path", _NO_ROUTE)
         method = scope["method"] if route != _NO_ROUTE else "(any)"
         coordinator: Coordinator = scope["app"].state.coordinator
@@ -248,8 +255,8 @@ def _ends_connection(scope: Scope, answer: Message) -> bool:
 def _check_hides_no_request(headers: Headers) -> None:
     """Raises Problem for a request that has a body and asks for another protocol.
 
-    uvicorn's parser would take the body of this request for the next request on the connection. If a proxy forwarded
-    this request, the body could contain requests that the proxy has not checked.
+    uvicorn's parser would read the body of this request as the next request on the connection. If a proxy forwarded
+    this request, its body could contain requests that the proxy has not checked.
     """
     has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
     if "upgrade" in headers and has_body:

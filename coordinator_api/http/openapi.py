@@ -38,8 +38,8 @@ _NEEDS_A_REASON = "/v1/groups/{group}/discard"
 
 
 def install(app: FastAPI, needs_token: Callable[[], bool]) -> None:
-    """Serve `/openapi.json`. `app` has all its routes, and no `openapi_url` of FastAPI. `needs_token`: returns whether
-    calls need a bearer token at present.
+    """Serve `/openapi.json`. `app`: the application with all its routes, and without an `openapi_url` of FastAPI.
+    `needs_token`: a function that returns whether calls need a bearer token now.
     """
 
     @lru_cache(8)
@@ -54,7 +54,7 @@ def install(app: FastAPI, needs_token: Callable[[], bool]) -> None:
 
 
 def described(app: FastAPI, *, needs_token: bool = False) -> dict[str, Any]:
-    """Returns the OpenAPI document. `app`: has all its routes."""
+    """Returns the OpenAPI document. `app`: the application with all its routes."""
     document = deepcopy(app.openapi())  # change a copy, because FastAPI caches its document
     _describe_bodies(app, document)
     _secure(document, needs_token)
@@ -64,9 +64,9 @@ def described(app: FastAPI, *, needs_token: bool = False) -> dict[str, Any]:
 
 
 def _describe_bodies(app: FastAPI, document: dict[str, Any]) -> None:
-    """Describe the request bodies that `JsonBody` reads: FastAPI does not know that a dependency reads a body. The
-    function also adds the models to which `problems` and `described_body` refer. It also adds AssignAnswer, because
-    FastAPI drops the nulls from the example of AssignAnswer.
+    """Describe the request bodies that `JsonBody` reads, because FastAPI does not know that a dependency reads a body.
+    The function also adds the models to which `problems` and `described_body` refer. It adds AssignAnswer again,
+    because FastAPI drops the nulls from its example.
     """
     others = (ProblemDocument, DefinitionDocument, RebalanceDocument, AssignAnswer)
     models: list[tuple[type[BaseModel], Literal["validation"]]] = [(each, "validation") for each in others]

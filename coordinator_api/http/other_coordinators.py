@@ -5,15 +5,15 @@ of all coordinators.
         another coordinator: 307 with the owner's address and the same path     no owner for now: 503, try again
         no such group: this coordinator answers 404, or creates it
 
-`RequestGuard` calls `not_here` before each call, after it has checked the caller's right and read the body. If a group
-moves while a call is in progress or held, the packages below raise NotOwner, and `not_here` is called again. Status 307
-keeps method and body.
+`RequestGuard` calls `not_here` for each call, after the check of the caller's right and the read of the body. If a
+group moves to another coordinator while a call is in progress or held, the lower packages raise NotOwner, and
+`on_not_owner` calls `not_here` again. A caller that follows status 307 keeps method and body.
 
     list -> own groups from memory; each owner of other groups is called with the caller's token, for a second at most
          -> a group whose owner does not answer is listed as Unknown
 
-An owner that is called for its list (header `Assignor-Asked-By`) answers from its memory and calls no other
-coordinator. Answers are cached for a second for callers with the same token, because pages are refreshed often. The
+A coordinator that another coordinator calls for its list (header `Assignor-Asked-By`) answers from its memory only.
+An answer is cached for a second and used again for callers with the same token, because pages are refreshed often. The
 answers of other coordinators are validated, because they come from another process.
 """
 
@@ -63,8 +63,8 @@ class OtherCoordinators:
             await client.aclose()
 
     async def groups(self, request: Request, path: str, kind: type[GroupList] = GroupList) -> list[GroupList]:
-        """Gets `path` from the coordinators that own other groups. The first list of the result has all groups of other
-        coordinators in state Unknown. The answers of the coordinators follow, parsed as `kind`.
+        """Gets `path` from the coordinators that own other groups. The result begins with a list of all groups of other
+        coordinators, each in state Unknown. Then follow the answers of the coordinators, parsed as `kind`.
 
         Returns an empty list if there is only one coordinator, or if another coordinator sent the request.
         """
@@ -106,7 +106,7 @@ class OtherCoordinators:
                 if response.status_code != 200:
                     raise ValueError(f"it answers with status {response.status_code}")
                 answer = kind.model_validate_json(bytes(body))
-        # the superclass of all errors of a call
+        # these classes cover all errors of a call
         except (httpx.HTTPError, httpx.InvalidURL, InputError, OSError, ValueError) as why:
             if url not in self._reported:
                 self._reported.add(url)
@@ -120,7 +120,7 @@ class OtherCoordinators:
         return answer
 
     def _client(self, url: str) -> httpx.AsyncClient:
-        """The client for a coordinator. Raises InputError if the TLS files cannot be used."""
+        """Returns the HTTP client for a coordinator. Raises InputError if the TLS files cannot be used."""
         client = self._clients.get(url)
         if client is None:
             client = self._clients[url] = async_http_client(url, timeout=LONGEST_ANSWER_S)
@@ -130,8 +130,8 @@ class OtherCoordinators:
 def all_groups(
     coordinator: Coordinator, sees: Callable[[str], bool], elsewhere: Iterable[GroupList]
 ) -> tuple[list[GroupLine], list[UnreadableGroupLine]]:
-    """The groups of this coordinator and the groups in `elsewhere`, if `sees` is true for the group's id. Raises
-    LeaseEnded.
+    """Returns the groups of this coordinator and the groups in `elsewhere`. Leaves out groups for whose id `sees`
+    returns False. Raises LeaseEnded.
     """
     coordinator.check_may_answer()
     found: dict[str, GroupLine | UnreadableGroupLine] = {}
@@ -164,7 +164,8 @@ def _unknown(other: OtherGroup) -> GroupLine:
 
 
 async def not_here(scope: Scope, coordinator: Coordinator) -> Problem | None:
-    """The redirect for a call about a group that another coordinator owns; None if this coordinator answers the call.
+    """Returns the redirect for a call about a group that another coordinator owns; None if this coordinator answers the
+    call.
 
     Raises CoordinatorFault and StoreError if no coordinator can answer the call for now.
     """
@@ -177,7 +178,7 @@ async def not_here(scope: Scope, coordinator: Coordinator) -> Problem | None:
 
 
 async def on_not_owner(request: Request, error: Exception) -> Response:
-    """FastAPI's handler of NotOwner: this coordinator lost the group, or handed it over, during the call."""
+    """Handles NotOwner, which means that this coordinator lost the group or handed it over during the call."""
     elsewhere = await not_here(request.scope, request.app.state.coordinator)
     problem = elsewhere or Problem(
         "COORDINATOR_LOAD_IN_PROGRESS",

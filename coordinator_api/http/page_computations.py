@@ -47,10 +47,11 @@ _UNCHANGED = frozenset({TaskChange.STAYED, TaskChange.ABSENT})
 def history_of_group(
     group_id: str, stored: tuple[Stored, ...], before: Stored | None, classes: tuple[str, ...]
 ) -> dict[str, object]:
-    """The history of the rebalances as in `assignor explain`, with the triggers of each rebalance in words (`words`).
+    """Returns the history of the rebalances as in `assignor explain`. The field `words` of each rebalance has its
+    triggers in words.
 
-    `stored`: the rebalances, oldest first. `before`: the rebalance before the first shown rebalance, which is only used
-    for comparison. Raises InputError.
+    `stored`: the rebalances, oldest first. `before`: the rebalance with which the first rebalance of `stored` is
+    compared; None if there is no earlier rebalance. Raises InputError.
     """
     load = own_assignors(classes)
     history = group_history((_past(each, load) for each in stored), None if before is None else _past(before, load))
@@ -66,8 +67,9 @@ def history_of_group(
 def history_of_task(
     stored: Sequence[Stored], has_more: bool, task: TaskId, classes: tuple[str, ...]
 ) -> dict[str, object] | None:
-    """The history of one task in the last recorded rebalances, newest first. For each rebalance it has the task's
-    copies before and after, and the reason by each rule. Returns None if none of the rebalances has the task.
+    """Returns the history of one task in the last recorded rebalances, newest first. The history has, for each
+    rebalance, the task's copies before and after the rebalance, and the reason by each rule. Returns None if no
+    rebalance has the task.
 
     `stored`: the rebalances, oldest first. `has_more`: True if the first rebalance of `stored` is only used for
     comparison with the second rebalance. `classes`: the class paths of `AllowedAssignors`.
@@ -86,8 +88,8 @@ def history_of_task(
 
 def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict[str, object]:
     """Compares two rebalances. The result has the moves of `assignor diff`, the active owner of each task in each
-    recording, and short names of members. For each move it has the later rebalance's reason, or None if the later
-    rebalance did not place the task.
+    recording, and short names of members. The field `why` has the reason of each move in the later rebalance, or None
+    if the later rebalance did not place the task.
 
     Raises InputError, DecodeError.
     """
@@ -118,7 +120,7 @@ def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict
 def what_if(
     stored: bytes | RecordedRebalance, asked: Mapping[str, object], bounds: DocumentBounds, model: ForecastModel
 ) -> dict[str, object]:
-    """The answers of `assignor what-if` and `assignor simulate` for these changes: `{"difference", "forecast",
+    """Computes what `assignor what-if` and `assignor simulate` answer for these changes: `{"difference", "forecast",
     "names"}`.
 
     `stored`: a recording in the stored form, or a rebalance made from the group's present state. `asked`: the `Changes`
@@ -144,14 +146,14 @@ def what_if(
 
 
 def held_document(stored: bytes, bounds: DocumentBounds) -> dict[str, object]:
-    """The effects of a held rebalance: `{"difference", "forecast"}`. A value is None if it cannot be computed. The
-    cause is a member with an unknown future version, or a custom assignor that is no longer available. `stored`: the
-    recording in the stored form.
+    """Computes the effects of a held rebalance: `{"difference", "forecast"}`. A value is None if it cannot be computed,
+    because a member has an unknown future version or a custom assignor is no longer available. `stored`: the recording
+    in the stored form.
     """
     recorded = parse_recorded_rebalance(_document(stored))
     load, model = own_assignors(bounds.assignor_classes), ForecastModel()
     most = most_rounds(group_size(recorded.snapshot), bounds)
-    # compare the computed rebalance with one that keeps every task in place, as after a discard
+    # compare the held rebalance with the rebalance after a discard, which keeps every task in place
     steering = replace(recorded.snapshot.steering, keeps_owned=True)
     kept = replace(recorded, snapshot=replace(recorded.snapshot, steering=steering))
     return {
@@ -238,8 +240,8 @@ def _round(same: Sequence[TaskRebalance], history: TaskHistory, names: InstanceN
 
 
 def _candidates(each: TaskRebalance, names: InstanceNames) -> dict[str, object]:
-    """The instances with the lags that the assignor got. Instances that got a copy come first. Within these two parts,
-    the order is by lag.
+    """Returns the instances with the lags that the assignor got. Instances that got a copy of the task come first, then
+    the other instances. Both parts are sorted by lag.
     """
     problem = each.problem
     if problem is None:

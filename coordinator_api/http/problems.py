@@ -1,8 +1,8 @@
 """Errors over HTTP: RFC 9457 `application/problem+json` whose `code` is Kafka's error name.
 
 `problem_response` makes every error answer, so a client needs only `code` to recognize an error. Only this file
-converts errors of the packages below to problems. A problem never repeats values that the caller sent. The problem of
-an unexpected error has no stack trace. The log has the stack trace, under the `instance` of the problem. Source of the
+converts errors of the lower packages to problems. A problem never repeats values that the caller sent. The stack trace
+of an unexpected error is in the log, under the id in the problem's `instance`, and not in the problem. Source of the
 names: `org.apache.kafka.common.protocol.Errors`.
 """
 
@@ -67,7 +67,7 @@ MOVED = 307
 """The status of NOT_COORDINATOR for a group that another coordinator of the same database owns."""
 
 _OF_A_NAME = "[key]"
-"""The last element of pydantic's path to an error, if the error is in the name of a field and not in its value."""
+"""The last element of pydantic's path to an error, if the name of a field is wrong and not the value of the field."""
 
 _logger = structlog.get_logger("coordinator_api")
 
@@ -95,8 +95,8 @@ class Problem(AssignorFault):
 
 
 def problem_response(problem: Problem) -> Response:
-    """Returns the problem as a JSON response. The response is ASCII, so it can be encoded even if its text contains
-    lone surrogates.
+    """Returns the problem as a JSON response. The response is ASCII, so even a text with lone surrogates can be
+    encoded.
     """
     document: dict[str, object] = {
         "type": f"urn:assignor:error:{problem.code}",
@@ -112,10 +112,10 @@ def problem_response(problem: Problem) -> Response:
 
 
 ProblemPage = Callable[[Scope, Problem], Response | None]
-"""A function that renders a problem as an HTML page, and returns None for a caller that is a program."""
+"""A function that renders a problem as an HTML page. The function returns None if the caller is not a browser."""
 
 PROBLEM_CODE = "problem_code"
-"""The key of a request's `state` with the code of the problem that answered the request."""
+"""The key under which a request's `state` holds the code of the problem that answered the request."""
 
 
 def answer_to(scope: Scope, problem: Problem) -> Response:
@@ -134,11 +134,12 @@ def stopping() -> Problem:
 
 @contextmanager
 def refusing_input() -> Iterator[None]:
-    """Converts an InputError raised in the block to a Problem with status 422. The InputError may also stand for a
-    feature that this release does not have. Use `refusing_input` around code that reads a caller's input or a
-    recording: elsewhere an InputError is a fault of the service.
+    """Converts an InputError raised in the block to a Problem with status 422. A NotBuiltYet becomes a Problem with the
+    code UNSUPPORTED_VERSION. Use `refusing_input` only around code that reads a caller's input or a recording, because
+    an InputError from any other code is a fault of the service.
 
-    OwnAssignorFailed is not converted: it is a fault of the service, because the service's settings list the assignor.
+    OwnAssignorFailed is not converted: the service's settings list the assignor, so its failure is a fault of the
+    service.
     """
     try:
         yield
@@ -151,9 +152,7 @@ def refusing_input() -> Iterator[None]:
 
 
 def install(app: FastAPI) -> None:
-    """Adds handlers that answer FastAPI's own errors as problems. `middleware.py` answers the errors without a handler
-    here.
-    """
+    """Adds handlers that answer FastAPI's own errors as problems. `middleware.py` answers all other errors."""
     app.add_exception_handler(RequestValidationError, _on_error)
     app.add_exception_handler(HTTPException, _on_error)
 
@@ -185,8 +184,8 @@ def problem_of(error: Exception, scope: Scope) -> Problem:
 
 
 def _from_fault(fault: CoordinatorFault) -> Problem:
-    """Converts an error of the coordinator to a problem. The error's Kafka name becomes the code, and its message the
-    detail.
+    """Converts an error of the coordinator to a problem. The Kafka name of the error becomes the `code` of the problem,
+    and the message of the error becomes the `detail`.
     """
     extensions: dict[str, object] = {}
     if isinstance(fault, UnreadableBytes):
@@ -229,7 +228,7 @@ def _from_http_exception(error: HTTPException, scope: Scope) -> Problem:
 
 
 def _methods_of(scope: Scope) -> list[str]:
-    """The HTTP methods of all routes with this path. (A single route knows only its own methods.)"""
+    """Returns the HTTP methods of all routes with this path. (A single route knows only its own methods.)"""
     return [
         method
         for method in ("DELETE", "GET", "PATCH", "POST", "PUT")

@@ -1,4 +1,5 @@
-"""The address at which a browser sees this service: a proxy may show the service below another path, host and scheme.
+"""Finds the address at which a browser sees this service. A proxy may change the path, the host and the scheme of the
+address.
 
     a call -> from a trusted proxy: X-Forwarded-Prefix, -Host and -Proto count; else root.path
            -> the prefix is removed from the path, unless the proxy has removed it: routes and rights have no prefix
@@ -22,8 +23,9 @@ _STATE = "public_address"
 
 
 class PublicAddress(NamedTuple):
-    """The public address of the service. `prefix`: the path below which browsers see the service; empty if it is not
-    known. `host`: the Host header that a trusted proxy received; None if the call has no X-Forwarded-Host.
+    """The public address of the service. `prefix`: the path below which browsers see the service; empty if there is no
+    such path or it is unknown. `host`: the Host header that a trusted proxy received; None if the call has no
+    X-Forwarded-Host.
     """
 
     prefix: str = ""
@@ -42,8 +44,8 @@ class Proxies:
     def note(self, scope: Scope, forwarded: Mapping[bytes, bytes]) -> None:
         """Sets the public address, the browser's scheme, and the path without the prefix in the call's scope.
 
-        `forwarded`: the call's X-Forwarded headers. A call without X-Forwarded headers needs no `note` if there is no
-        root path.
+        `forwarded`: the call's X-Forwarded headers. If a call has no X-Forwarded headers and there is no root path,
+        `note` need not be called.
         """
         client = scope.get("client")
         found = PublicAddress(self.root_path)
@@ -59,11 +61,13 @@ def public_address(scope: Scope) -> PublicAddress:
 
 
 def way_to_root(scope: Scope) -> str:
-    """The relative reference from the call's address to the root of the service: `../../` for /ui/groups/a."""
+    """Returns the relative reference from the call's address to the root of the service, such as `../../` for
+    /ui/groups/a.
+    """
     prefix = public_address(scope).prefix
     if prefix and scope["path"] == "/":
-        # if a browser requested the prefix without a slash at its end, relative links begin one directory above the
-        # prefix
+        # A browser may have requested the prefix without a slash at its end. Then a relative link would begin one
+        # directory above the prefix.
         return f"{prefix}/"
     return "../" * (raw_path(scope).count("/") - 1) or "./"
 
@@ -76,7 +80,7 @@ def reference(scope: Scope, address: str) -> str:
 
 
 def raw_path(scope: Scope) -> str:
-    """The percent-encoded path of the call, without the query and the prefix."""
+    """Returns the percent-encoded path of the call, without the query and the prefix."""
     raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode("ascii")
     return raw.partition(b"?")[0].decode("latin-1")
 
@@ -95,7 +99,7 @@ def _from_headers(headers: Mapping[bytes, bytes], known: PublicAddress, scope: S
 
 
 def _first(value: bytes | None) -> str:
-    """Returns the first of a header's values, which the outermost proxy has set."""
+    """Returns the first value of a header. The outermost proxy has set this value."""
     return (value or b"").decode("latin-1").partition(",")[0].strip()
 
 

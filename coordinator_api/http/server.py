@@ -1,7 +1,6 @@
 """Runs the service: opens the store, listens, prints the address, and stops gracefully on SIGTERM and SIGINT.
 
-The service handles SIGINT even if the program that started the service has set it to be ignored, as a shell does for
-background jobs.
+The service handles SIGINT even if it was started with SIGINT ignored, as shells start background jobs.
 """
 
 import asyncio
@@ -51,13 +50,14 @@ class CannotListen(Unavailable):
 
 
 def run(settings: Settings, report: Callable[[str], None], pages: Pages | None = None) -> None:
-    """Runs the service until a signal stops it. `report` is called with one line that has the address. The line is JSON
-    if log.format is json. `pages`: the web pages.
+    """Runs the service until a signal stops it. `report`: a function that is called with one line that contains the
+    address of the service. The line is JSON if log.format is json. `pages`: the web pages; None for a service that has
+    only the API.
 
     Raises InputError, StoreError, CannotListen.
     """
     access, tls = Access(settings), settings.tls
-    # check the file first: this raises SettingsError before the service starts
+    # raises SettingsError before the service starts if the audit file cannot be written
     AuditLog(settings.audit_log_file).close()
     settings = without_secrets(settings, os.environ)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -65,9 +65,10 @@ def run(settings: Settings, report: Callable[[str], None], pages: Pages | None =
         signal.signal(signal.SIGINT, signal.default_int_handler)
     _configure_logging(settings)
     raise_open_file_limit()
-    # the longest time for which the event loop waits for a thread that describes a group; the default is 5 ms
+    # A thread that describes a group releases the interpreter lock after this time, so that the event loop does not
+    # wait longer. The default is 5 ms.
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    # without this call, each counter adds a second series with the time at which it was created
+    # without this call, /metrics has a second series for each counter, with the counter's creation time
     disable_created_metrics()  # type: ignore[no-untyped-call]
     for warning in unknown_environment(os.environ):
         structlog.get_logger("coordinator_api").warning("unknown_setting", message=warning)
@@ -85,7 +86,7 @@ async def _serve(
         url = _url_of(listening, "http" if tls is None else "https")
         coordinator = await open_with_tokens(settings, access, url)
         freeze_existing_objects()
-        # uvicorn's limit is at least a second: 0 would wait for ever
+        # the limit is at least a second, because uvicorn would wait for ever with 0
         graceful_s = max(1, round(settings.shutdown_timeout_ms / 1000))
         connections = OpenConnections(coordinator)
         app = create_app(settings, coordinator, access, pages, connections)
@@ -99,7 +100,7 @@ async def _serve(
             server_header=False,
             proxy_headers=False,
             ws="none",
-            # Running members pause at most for the longest session timeout between heartbeats. If uvicorn closed a
+            # Between two heartbeats, a running member may pause for the longest session timeout. If uvicorn closed the
             # connection during this pause, the member's process would seem to have failed.
             timeout_keep_alive=settings.group_max_session_timeout_ms // 1000 + 1,
             timeout_graceful_shutdown=graceful_s,
@@ -117,11 +118,11 @@ async def _serve(
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server with two differences: at the first signal, held requests are answered, and a graceful stop ends
-    with exit code 0.
+    """uvicorn's server with two changes: this server answers held requests at the first signal, and exits with code 0
+    after a graceful stop.
 
-    `greet`: prints a line with the address, and returns the line. `longest_stop_s`: the process is ended if the stop
-    takes longer, in seconds.
+    `greet`: a function that prints a line with the address, and returns the line. `longest_stop_s`: the longest time of
+    a stop in seconds. After this time the process exits.
     """
 
     def __init__(
@@ -182,13 +183,14 @@ class _Server(uvicorn.Server):
 
 @contextlib.contextmanager
 def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable[[], object]]:
-    """Yields a function that starts a time limit. When the time is over, the process is ended, even if it is blocked.
-    The function takes no lock, so that a signal handler may call it. The time limit also holds after the block.
+    """Yields a function that starts a time limit. When the time is over, the process exits, even if the event loop is
+    blocked. The function takes no lock, so that a signal handler may call it. The time limit also holds after the
+    block.
 
-    `in_order`: called when the time is over. If it returns True, everything is closed, and the exit code is 0. The end
-    of the block does not show that everything is closed: the block may also end because a second signal came. A stop
-    exceeds the time limit only if the store does not answer or the event loop is blocked. After a stop, as after a
-    crash, all answered changes are committed.
+    `in_order`: a function that is called when the time is over. It returns True if everything is closed, and then the
+    exit code is 0. The end of the block does not show that everything is closed, because a second signal also ends the
+    block. A stop exceeds the time limit only if the store does not answer or the event loop is blocked. All answered
+    changes are committed, as after a crash.
     """
     begun, begin = os.pipe()
 
@@ -201,8 +203,8 @@ def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable
             os._exit(_EXIT_CODE_OF_A_STOP_CUT_SHORT)
         os.close(begun)
 
-    # the wait has a separate thread, because the event loop may have ended by then, and the main thread may wait for
-    # the store's thread
+    # A separate thread waits, because the event loop may have ended when the time is over, and the main thread may be
+    # waiting for the store's thread.
     threading.Thread(target=wait, name="patience", daemon=True).start()
     try:
         yield lambda: os.write(begin, b"!")
@@ -211,8 +213,8 @@ def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable
 
 
 def _call_first(begin: Callable[[], object], number: signal.Signals) -> None:
-    """Makes the signal call `begin` before the event loop's own handler. The loop's own handler has no effect while the
-    loop is blocked.
+    """Installs a signal handler that calls `begin` and then the event loop's own handler. The loop's own handler alone
+    has no effect while the loop is blocked.
     """
     loops_own = signal.getsignal(number)
     assert callable(loops_own), "the event loop has a handler of this signal"
@@ -273,8 +275,9 @@ def _as_logged(greeting: str) -> str:
 
 
 def _for_a_terminal(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Escapes control characters in a log line, so that the name of a member or a caller cannot end the line, colour it
-    or forge another line. Log lines in JSON need no such step, because JSON escapes control characters anyway.
+    """Escapes control characters in a log line, because the name of a member or a caller could otherwise colour the
+    line, end it, or forge a further line. JSON log lines do not need this function, because JSON escapes control
+    characters.
     """
     for name, value in event.items():
         if isinstance(value, str):
@@ -283,9 +286,7 @@ def _for_a_terminal(_logger: object, _method: str, event: EventDict) -> EventDic
 
 
 def _configure_logging(settings: Settings) -> None:
-    """Logs all modules of the process to stderr, as one JSON object a line or as readable text. Stdout is for
-    results.
-    """
+    """Configures the log of all modules: one JSON object a line, or readable text, on stderr. Stdout is for results."""
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -294,7 +295,7 @@ def _configure_logging(settings: Settings) -> None:
     if settings.log_format == "json":
         last: list[Processor] = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     else:
-        # by default structlog prints all local variables of all frames, which takes seconds for an error deep in a
+        # structlog would by default print the local variables of all frames, which takes seconds for an error deep in a
         # request
         last = [
             structlog.processors.format_exc_info,

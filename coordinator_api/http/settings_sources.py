@@ -1,8 +1,8 @@
 """Reads the service's settings: flags override the environment, which overrides a TOML file, which overrides the
 defaults.
 
-An unknown name is an error, and the error suggests the nearest known name. A secret is never accepted on a command
-line, and never printed.
+An unknown name is an error, and the error suggests the nearest known name. A secret is never printed, and never
+accepted on a command line.
 """
 
 import os
@@ -30,10 +30,10 @@ from coordinator_client.access.tls import CLIENT_VARIABLES
 
 
 def load(flags: Mapping[str, object], config_file: Path | None = None) -> Settings:
-    """Merges the sources: flags override the environment, which overrides the TOML file, which overrides the defaults.
-    `flags`: values by field name.
+    """Reads the settings. Flags override the environment, which overrides the TOML file, which overrides the defaults.
+    `flags`: the values on the command line, by field name.
 
-    Raises SettingsError, for example for a setting that was removed. A secret among the flags is an error, too, because
+    Raises SettingsError, for example for a removed setting. Also raises SettingsError for a secret in `flags`, because
     every user of the machine can read a command line.
     """
     for field_name in REMOVED:
@@ -72,9 +72,7 @@ def read_file(path: Path) -> dict[str, object]:
 
 
 def unknown_environment(environment: Iterable[str]) -> list[str]:
-    """Returns a warning for each environment variable whose name resembles that of a setting. Other unknown ASSIGNOR_*
-    variables cause no warning.
-    """
+    """Returns a warning for each unknown ASSIGNOR_* variable whose name is similar to the variable of a setting."""
     known = {environment_name(name) for name in Settings.model_fields}
     warnings = []
     for name in environment:

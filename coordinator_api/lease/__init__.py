@@ -2,12 +2,13 @@
 
 Each coordinator has a row in the database, and renews the row periodically. The functions get the time as an argument:
 
-    poll:   add 1 to `renewals` in the row of this coordinator (not after late answers), and read a `LeaseView` of all
-            rows in the same transaction
-    a renewal that succeeded:   this coordinator may answer until `valid_ms` after it SENT the poll
-    a row of another that stays unchanged for a little longer than `valid_ms` while it is observed:   its lease has
-            expired; delete the row, on condition that `renewals` is still the observed number
-    a group whose owner has no row:   free; one coordinator takes it with a new epoch, by a plan that all compute alike
+    a poll            adds 1 to `renewals` in this coordinator's row (except after late answers), and reads a
+                      `LeaseView` of all rows in the same transaction
+    a renewal         lets this coordinator answer until `valid_ms` after it SENT the poll
+    an expired lease  is a lease whose row was observed unchanged for a little longer than `valid_ms`; another
+                      coordinator deletes this row if its `renewals` is still the observed number
+    a free group      is a group whose owner has no row; one coordinator takes it with a new epoch, by a plan that all
+                      coordinators compute alike
 
 The loop of `CoordinatorLease`:
 
@@ -27,30 +28,31 @@ The loop of `CoordinatorLease`:
       could not be answered does not count as late
 
 Rules:
-- The clocks of two machines are never compared, nor the clock of the database's machine. A coordinator measures on its
-  own clock how long the row of another coordinator has been unchanged, from the moment at which the answer to a poll
-  ARRIVED. The owner of a row counts the validity of its lease from the moment at which it SENT the renewal, which is
-  earlier. So the owner of a row stops answering before another coordinator may take its groups.
+- No coordinator compares its clock with the clock of another machine or of the database. A coordinator measures on its
+  own clock how long the row of another coordinator has been unchanged. This time begins when the answer to the
+  coordinator's poll ARRIVED. The owner of a row counts the validity of its lease from the earlier moment at which it
+  SENT the renewal. So the owner of a row stops answering before another coordinator may take its groups.
 - A lock of the database cannot replace the expiry: a lock holder whose connection broke keeps running, and would
   answer.
-- During an outage of the database, coordinators cannot renew rows, so no lease may expire. Therefore only a few renewal
-  intervals of a long gap between two polls count.
+- During an outage of the database, coordinators cannot renew their rows, so no coordinator may treat the lease of
+  another as expired. So a long gap between two polls counts as only a few renewal intervals.
 - Each write of a group names the epoch in which the writer owns the group. The database refuses the write of a former
   owner.
-- A coordinator whose row was deleted has lost all groups. A coordinator whose row was deleted inserts a row under
-  another id.
+- A coordinator whose row was deleted has lost all groups, and inserts a new row under another id.
 - A coordinator that is not serving (`takes` in its row is False) gets groups only if no other coordinator is serving.
-  For example, the first coordinator opens its groups before it listens.
+  For example, the first coordinator of a database takes and opens its groups before it listens.
 - Only a coordinator with a row takes groups, and only the owner of a group hands it over. So a coordinator's list of
   its own groups is correct as long as the coordinator has its row.
 - An SQLite file has one coordinator, whose lease never expires (`coordinator_api/store/opening.py`).
 
-    decisions          the actions; the choice of the free groups to take, and of a group to move for balance. Pure
-    lease_holder       the rules, pure as well: the expiry of this and of other leases; the actions after a poll
-    owned_groups       groups open after they were taken, and close before they are handed over
-    coordinator_lease  the renewal loop, and the lookups for HTTP calls
+    decisions          defines the actions, and chooses the free groups to take and a group to move for balance
+    lease_holder       implements the rules: the expiry of this and of other leases, and the actions after a poll
+    owned_groups       opens groups after they were taken, and closes groups before they are handed over
+    coordinator_lease  runs the renewal loop, and looks up owners for HTTP calls
 
-The file `coordinator_api/store/lease_rows.py` has the rows and the database operations.
+The functions and classes of `decisions` and `lease_holder` do no I/O. The file `coordinator_api/store/lease_rows.py`
+defines the rows and the database operations.
 
-The idea comes from the leader election in the clients of etcd and Kubernetes, which do not compare clocks either.
+The idea comes from the leader election in the clients of etcd and Kubernetes. These clients do not compare the clocks
+of machines either.
 """

@@ -1,4 +1,4 @@
-"""Tasks that their caller starts and does not await."""
+"""Runs asyncio tasks that their caller starts and does not await."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -6,15 +6,15 @@
 Rules:
 - Opening a group replays its log, and closing a group waits for its commit. Opening and closing run outside the renewal
   loop.
-- A hand-over first closes the group and then changes the row. A take first changes the row and then opens the group.
-  Calls for the group wait between these two steps.
-- A call that asks for the owner of a group needs rows that were read after the call began. Another coordinator may have
-  handed the group over to this coordinator and redirected the caller since the last poll. So each call that asks for an
-  owner requests a poll. All calls that wait for a poll share one poll, so the coordinator polls only a few times a
+- A hand-over first closes the group and then changes the group's row. A take first changes the group's row and then
+  opens the group. Calls for the group wait between these two steps.
+- A call that asks for the owner of a group needs rows that were read after the call began. Since the last poll, another
+  coordinator may have handed the group over to this coordinator and redirected the caller. So each call that asks for
+  an owner requests a poll. All calls that wait for a poll share one poll, so the coordinator polls only a few times a
   second.
 - Lists of groups, quotas and metrics use the rows of the last poll.
-- The lease of an SQLite file never expires. The rows of an SQLite file are polled once, at the start, and the
-  coordinator takes every group.
+- The lease of an SQLite file never expires. For an SQLite file, the coordinator polls once, at its start, and takes
+  every group.
 
 `OwnedGroups` opens and closes groups.
 """
@@ -40,18 +40,19 @@ from coordinator_api.store.lease_rows import LeaseStore
 from coordinator_api.store.store_errors import LeaseEnded, StoreError
 
 LONGEST_POLL_WAIT_S = 0.5
-"""The longest wait of a call for a poll. After this wait, the call is answered with an address from an older poll.
+"""The longest wait of a call for a poll. After this wait, the call is answered with the owner's address from an older
+poll.
 """
 
 LONGEST_OPENING_WAIT_S = 2.0
 """The longest wait of a call for a group that no coordinator owns, or that is being opened. A refused caller repeats
-its call after one to two seconds. With a shorter wait, more calls would be refused just before the group is open, and
-get this delay.
+its call after one to two seconds. With a shorter wait, the coordinator would refuse more calls just before the group is
+open, and these calls would be delayed by one to two seconds.
 """
 
 SHORTEST_BETWEEN_MS = 50.0
-"""The shortest time between two polls that calls request. The time is shortened to a fifth of the renewal interval if
-the interval is short.
+"""The shortest time between two polls that calls request. If a fifth of the renewal interval is shorter than this time,
+the fifth is used instead.
 """
 
 LONGEST_START_S = 30.0
@@ -66,7 +67,7 @@ PAUSE_AFTER_A_BUG_MS = 1_000.0
 
 
 class CoordinatorLease:
-    """The lease of this coordinator. Use `CoordinatorLease` on one event loop.
+    """Keeps the lease of this coordinator. Use `CoordinatorLease` on one event loop.
 
     `url`: the address at which other coordinators reach this coordinator. `release`: the version of this project.
     `is_shared`: True if other coordinators can use the database, because then the lease can expire.
@@ -158,7 +159,9 @@ class CoordinatorLease:
                     )
 
     def is_unknown(self, group_id: str) -> bool:
-        """Returns whether no group has this id, by the newest poll and later changes by this coordinator."""
+        """Returns True if no group has this id, according to the newest poll and to later changes by this
+        coordinator.
+        """
         return isinstance(self._holder.whereabouts(group_id), decisions.NoSuchGroup)
 
     def elsewhere(self) -> list[OtherGroup]:
@@ -171,12 +174,12 @@ class CoordinatorLease:
         ]
 
     def known_ids(self) -> Set[str]:
-        """Returns the ids of all groups that the last poll found in the database."""
+        """Returns the ids of all groups, according to the newest poll and to later changes by this coordinator."""
         return self._holder.groups.keys()
 
     def problem(self) -> str | None:
-        """Returns the reason why the lease does not allow answers, as a text without names and addresses. Returns None
-        if the lease allows answers.
+        """Returns the reason why this coordinator may not answer now, as a text without names and addresses. Returns
+        None if this coordinator may answer.
         """
         return None if self._may_answer() else "it has ended, and was not renewed yet"
 
@@ -184,8 +187,8 @@ class CoordinatorLease:
 
     @contextmanager
     def creating(self, group_id: str) -> Iterator[None]:
-        """Within the block, this coordinator does not take the group, even if the group's row names this coordinator as
-        the owner.
+        """Within the block, this coordinator creates the group. So it does not take the group, even if the group's row
+        names this coordinator as the owner.
         """
         self._creating[group_id] = self._holder.coordinator_id
         try:
@@ -194,9 +197,11 @@ class CoordinatorLease:
             del self._creating[group_id]
 
     def created(self, group_id: str, epoch: int) -> None:
-        """Note that this coordinator created the group in this epoch. Call `created` within the block of `creating`."""
+        """Record that this coordinator has created the group, and owns it in this epoch. Call `created` within the
+        block of `creating`.
+        """
         if self._creating[group_id] != self._holder.coordinator_id:
-            self._groups.lose(group_id)  # the row of this coordinator was deleted since the group was stored
+            self._groups.lose(group_id)  # after the group was stored, the row of this coordinator was deleted
             return
         self._holder.own(group_id, epoch)
 
@@ -204,7 +209,9 @@ class CoordinatorLease:
         self._holder.deleted(group_id)
 
     def lost(self, group_id: str) -> None:
-        """Note that a write was refused, because another coordinator owns the group. The next poll shows the owner."""
+        """Log that the store refused a write of the group, because another coordinator owns the group. Then request a
+        poll, which shows the new owner.
+        """
         self._logger.warning("group_lost", group=group_id, why="a write was refused")
         self._request_poll()
 
@@ -237,8 +244,7 @@ class CoordinatorLease:
         self._to_do.clear()
         if not self._may_answer():
             return  # the database does not answer, or other coordinators already own the groups
-        # an anyio scope would also cancel the clean-up after a cancellation, so asyncpg could not cancel the statement
-        # in the database
+        # An anyio scope would also cancel the clean-up in which asyncpg cancels the running statement in the database.
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 # the poll clears `takes`, so that no other coordinator hands groups to this one
@@ -260,7 +266,8 @@ class CoordinatorLease:
                 if coordinator_id is not None:
                     async with self._store_turn:
                         await self._store.leave(coordinator_id)
-        except (TimeoutError, StoreError) as error:  # the row of this coordinator stays until the lease expires
+        # the row stays until another coordinator finds that the lease has expired
+        except (TimeoutError, StoreError) as error:
             self._logger.warning("not_left", error=str(error) or "the database did not answer in time")
         finally:
             if self._running is not None:
@@ -270,7 +277,8 @@ class CoordinatorLease:
         while not self._has_left:
             try:
                 await self._next_step()
-            except Exception as error:  # a bug must not end the renewals, because all groups would be lost
+            # continue after a bug, because without renewals this coordinator would lose all groups
+            except Exception as error:
                 self._logger.error("lease_renewal_failed", exc_info=error)
                 await asyncio.sleep(min(self._times.renewal_ms, PAUSE_AFTER_A_BUG_MS) / 1000)
 
@@ -342,8 +350,8 @@ class CoordinatorLease:
         self._woken.set()
 
     def _watch_expiry(self, sent_ms: float) -> None:
-        """Record whether the lease is valid now, and again when the lease expires, even while a poll waits for the
-        database.
+        """Record whether the lease is valid now, and set a timer that records the expiry of the lease, even while a
+        poll waits for the database.
 
         `sent_ms`: the time at which the newest answered poll was sent.
         """
@@ -351,7 +359,8 @@ class CoordinatorLease:
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
         left_ms = sent_ms + self._times.valid_ms - self._now_ms()
-        # set the timer again if it fires early, which happens when the loop's clock runs ahead
+        # The timer may fire early, because the event loop uses another clock. In this case, this call sets the timer
+        # again.
         if self.is_shared and left_ms >= 0:
             loop = asyncio.get_running_loop()
             self._expiry_timer = loop.call_later((left_ms + 1) / 1000, self._watch_expiry, sent_ms)
@@ -373,8 +382,8 @@ class CoordinatorLease:
             self._logger.warning("lease_regained", after_ms=round(self._now_ms() - self._ended_ms), groups=groups)
 
     def _take_in(self, actions: list[decisions.Action]) -> None:
-        """Carry out at once the actions that need no access to the store at first. The other actions replace the
-        actions of the last poll that were not carried out.
+        """Carry out at once the actions that do not begin with an access to the store. Queue the remaining actions in
+        place of the actions of the last poll that were not carried out.
         """
         self._to_do.clear()
         for action in actions:
@@ -384,7 +393,8 @@ class CoordinatorLease:
                     self._logger.warning("group_lost", group=group_id)
                 case decisions.ReadAgain():
                     self._groups.read_again()
-                case decisions.HandOver():  # the hand-over begins at once, and from now on the group is not open
+                # begin the hand-over at once; from now on, the group no longer counts as open
+                case decisions.HandOver():
                     self._owned_groups.hand_over(action)
                 case _:
                     self._to_do.append(action)

@@ -1,10 +1,12 @@
-"""The actions of a coordinator after a poll, and the choice of the groups that it takes and hands over. Pure.
+"""Defines the actions of a coordinator after a poll, and chooses the groups that it takes and hands over. All functions
+are pure.
 
 All coordinators compute the same plan from the same rows. Two coordinators whose views differ may compute different
 plans, but the database lets only one of them take a group. The weight of a group is 1 plus the number of its members.
-Groups are placed in the order of their weight, the heaviest first, each on the coordinator with the smallest load.
+The load of a coordinator is the sum of the weights of its groups. Groups are placed in the order of their weights, the
+heaviest first, each on the coordinator with the smallest load.
 
-`silent`: coordinators that have missed renewals. Silent coordinators keep their groups, and get no further groups.
+`silent`: coordinators that have missed renewals. A silent coordinator keeps its groups, but gets no further groups.
 Coordinators that are starting or stopping (`takes` is False) get groups only if no other coordinator is left.
 `waiting`: groups that have been free for too long. Any coordinator may take a waiting group, even if the plan gives the
 group to another coordinator.
@@ -18,7 +20,7 @@ from coordinator_api.store.lease_rows import GroupOwner, LeaseView
 
 @dataclass(frozen=True, slots=True)
 class EndCoordinator:
-    """Delete the row of a coordinator whose lease has expired, unless the row has been renewed since."""
+    """Delete the row of a coordinator whose lease has expired, if the row still has the observed number of renewals."""
 
     coordinator_id: str
     renewals: int
@@ -26,9 +28,9 @@ class EndCoordinator:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Take a group that is free, or that this coordinator owns but has not opened. The group is taken only if its row
-    still has this `owner` and this `epoch`. After a take, the coordinator loads the group from the store, because its
-    state in memory may be stale.
+    """Take a group that is free, or that this coordinator owns but has not opened. The take succeeds only if the
+    group's row still has this `owner` and this `epoch`. After a take, the coordinator loads the group from the store,
+    because the group's state in memory may be stale.
     """
 
     group_id: str
@@ -38,8 +40,8 @@ class Take:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Hand a group of this coordinator over to another coordinator: close the group, then change its row. After this
-    decision, the group no longer counts as a group of this coordinator.
+    """Hand a group of this coordinator over to another coordinator: close the group, then change the group's row. After
+    this decision, the group no longer counts as a group of this coordinator.
     """
 
     group_id: str
@@ -56,7 +58,9 @@ class Lose:
 
 @dataclass(frozen=True, slots=True)
 class ReadAgain:
-    """Read every group of this coordinator again before its next event, because the lease had expired for a while."""
+    """Read every group of this coordinator again before the group's next event, because the coordinator's lease had
+    expired for a while.
+    """
 
 
 Action = EndCoordinator | Take | HandOver | Lose | ReadAgain
@@ -83,7 +87,7 @@ class Free:
 
 @dataclass(frozen=True, slots=True)
 class NoSuchGroup:
-    """The newest view does not contain the group. The group may have been created since."""
+    """The rows of the newest poll do not contain the group. The group may have been created after this poll."""
 
 
 Whereabouts = Here | Elsewhere | Free | NoSuchGroup
@@ -114,10 +118,9 @@ def takes_of(view: LeaseView, me: str, silent: Collection[str] = (), waiting: Co
 
 
 def hand_over_of(view: LeaseView, me: str, movable: Collection[str], silent: Collection[str] = ()) -> HandOver | None:
-    """Returns the group that this coordinator hands over next, for balance. A group is handed over only if this
-    coordinator has the largest load, which exceeds its fair share by more than a quarter. The hand-over must also
-    reduce the largest load. If these conditions do not hold, the result is None. Under these conditions, no group is
-    ever handed back for balance.
+    """Returns the next hand-over by which this coordinator balances the loads, or None. Three conditions must hold:
+    this coordinator has the largest load, this load exceeds the fair share by more than a quarter, and the hand-over
+    reduces the largest load. Under these conditions, no group is ever handed back for balance.
     """
     loads = {each: load for each, load in _loads(view).items() if each == me or view.coordinators[each].takes}
     mine = loads[me]
@@ -134,7 +137,7 @@ def hand_over_of(view: LeaseView, me: str, movable: Collection[str], silent: Col
 
 def hand_overs_of_all(view: LeaseView, me: str, silent: Collection[str] = ()) -> list[HandOver]:
     """Returns the hand-overs of all groups of this coordinator, spread over the other coordinators. The result is empty
-    if no other coordinator can take groups; the groups then become free.
+    if no other coordinator can take groups, and the groups then become free.
     """
     able = {each for each, row in view.coordinators.items() if each != me and each not in silent and row.takes}
     loads = {each: load for each, load in _loads(view).items() if each in able}

@@ -1,19 +1,20 @@
-"""The rules of a lease: the actions of a coordinator after each poll, and its knowledge of the owners of groups. Pure.
+"""Implements the rules of a lease: decides on a coordinator's actions after each poll, and knows the owners of groups.
+Pure.
 
 Rules:
 - Only one poll runs at a time. The actions that follow a poll are carried out, or given up, before the next poll is
   sent.
 - This coordinator owns a group only after it has taken or created the group. If the row of a group names this
-  coordinator, but the group is not in `owned`, the coordinator takes the group. Either another coordinator handed the
-  group over, or the answer to an earlier take was lost.
+  coordinator, but the group is not in `owned`, the coordinator takes the group. Such a row exists after another
+  coordinator has handed the group over, or after the answer to an earlier take was lost.
   Each take raises the epoch, so an older take that reaches the database later has no effect.
 - A coordinator closes a group before it hands the group over. The rows show whether the hand-over succeeded.
-- Changes that this coordinator made since its last poll override the next view, because they may be newer than the
-  view.
+- Changes that this coordinator made since its last poll override the next view, because the changes may be newer than
+  the view.
 - After a renewal whose answer comes too late, this coordinator may not answer, but other coordinators cannot take its
-  groups. So after a late answer, polls do not renew the row until one poll is answered in time. After repeated late
-  answers, several polls in a row have to be answered in time. So a coordinator that always gets late answers loses its
-  groups.
+  groups. So after a late answer to a renewal, polls do not renew the row until one poll is answered in time. After
+  several late answers, up to four polls in a row have to be answered in time. So a coordinator that always gets late
+  answers loses its groups.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -29,7 +30,7 @@ The factor is above 1 because two clocks differ a little in speed.
 """
 
 MOST_INTERVALS_COUNTED = 2
-"""The largest number of renewal intervals that count if the gap between two polls is longer."""
+"""A gap between two polls counts as at most this number of renewal intervals."""
 
 SILENT_AFTER_INTERVALS = 3
 """The number of renewal intervals after which a coordinator with an unchanged row gets no more groups."""
@@ -40,21 +41,23 @@ another coordinator.
 """
 
 RETRIES_A_POLL = 4
-"""The number of polls in a renewal interval while polls fail."""
+"""While polls fail, the coordinator sends this number of polls in a renewal interval."""
 
 MOST_POLLS_BEFORE_RENEWAL = 4
 """The largest number of consecutive answers that have to come in time before the row is renewed again."""
 
 FORGIVEN_AFTER_POLLS = 8
-"""The number of consecutive answers in time after which earlier late answers no longer count."""
+"""After the row may be renewed again, earlier late answers count until this number of further consecutive answers has
+come in time.
+"""
 
 
 class Expiry:
-    """The time until which this coordinator may answer for its groups. Call `may_answer` at the moment when an answer
-    is computed.
+    """Knows the time until which this coordinator may answer for its groups. Call `may_answer` at the moment when an
+    answer is computed.
 
-    The lease is valid for a fixed time from the moment at which a renewal was sent. The validity may begin with the
-    sending, because other coordinators read the renewal only later.
+    The lease is valid for a fixed time from the moment at which a renewal was sent. The validity may begin at the
+    moment of sending, because other coordinators can read the renewal only later.
     """
 
     def __init__(self, times: LeaseTimes) -> None:
@@ -63,8 +66,8 @@ class Expiry:
         self._has_lapsed = False
 
     def polled(self, sent_ms: float, now_ms: float) -> bool:
-        """Note that a renewal succeeded and its answer arrived now. Returns whether the renewal restores a lease that
-        had expired.
+        """Record that the renewal sent at `sent_ms` succeeded, and that the answer to the renewal has arrived now.
+        Returns whether the renewal restores a lease that had expired.
         """
         if self._until_ms is not None and now_ms >= self._until_ms:
             self._has_lapsed = True
@@ -93,10 +96,10 @@ class ObservedLeases:
         self._read_ms: float | None = None
 
     def seen(self, view: LeaseView, me: str, now_ms: float) -> None:
-        """Note the rows of a poll whose answer arrived now."""
+        """Record the rows of a poll whose answer has arrived now."""
         others = [decisions.EndCoordinator(each, row.renewals) for each, row in view.coordinators.items() if each != me]
         free = [group.group_id for group in view.groups.values() if view.is_free(group)]
-        # a longer gap between two polls was an outage, in which renewals of other coordinators could not be observed
+        # a longer gap means an outage, during which this coordinator could not observe the renewals of others
         longest_ms = MOST_INTERVALS_COUNTED * self._renewal_ms
         gap_ms = 0.0 if self._read_ms is None else min(now_ms - self._read_ms, longest_ms)
         self._unchanged_ms = _counted_on(self._unchanged_ms, others, gap_ms)
@@ -104,8 +107,8 @@ class ObservedLeases:
         self._read_ms = now_ms
 
     def expired(self) -> list[decisions.EndCoordinator]:
-        """Returns the coordinators whose leases have expired by the newest poll. A coordinator is returned after each
-        poll until its row is deleted.
+        """Returns the coordinators whose leases have expired, according to the newest poll. The result contains such a
+        coordinator until its row is deleted.
         """
         return [row for row, unchanged_ms in self._unchanged_ms.items() if unchanged_ms >= self._enough_ms]
 
@@ -121,8 +124,8 @@ class ObservedLeases:
         return frozenset(each for each, free_ms in self._free_ms.items() if free_ms >= longest_ms)
 
     def next_due_ms(self) -> float:
-        """Returns the earliest time at which a poll may show that the lease of another coordinator has expired. The
-        time is infinite if there is no other coordinator.
+        """Returns the earliest time at which a poll may show that a further lease of another coordinator has expired.
+        The time is infinite if no lease of another coordinator can expire.
         """
         left_ms = [left for row_ms in self._unchanged_ms.values() if (left := self._enough_ms - row_ms) > 0]
         return (self._read_ms or 0.0) + min(left_ms, default=inf)
@@ -155,24 +158,24 @@ class LeaseHolder:
         self._restart(0.0)
 
     def entered(self, coordinator_id: str, url: str, now_ms: float) -> None:
-        """Note that this coordinator's row was inserted. The coordinator owns no groups yet, and may not answer before
-        its first poll.
+        """Record that this coordinator's row was inserted. The coordinator owns no groups yet, and may not answer
+        before its first poll.
         """
         self.coordinator_id, self._url = coordinator_id, url
         self._restart(now_ms)
 
     @property
     def renews(self) -> bool:
-        """True if the next poll is to renew the row."""
+        """True if the next poll renews this coordinator's row."""
         return self._timely >= self._polls_before_renewal
 
     def poll_failed(self) -> None:
-        """Note that a poll failed or was not answered."""
+        """Record that a poll failed or was not answered."""
         self._answered(in_time=False)
 
     def next_poll_ms(self, now_ms: float) -> float:
-        """Returns the time at which to send the next poll, which is never in the past. The next poll comes early after
-        a failed poll, and if it may show that the lease of another coordinator has expired.
+        """Returns the time at which to send the next poll, which is never in the past. The next poll comes early in two
+        cases: after a failed poll, and when the lease of another coordinator may have expired.
         """
         if now_ms <= self._poll_due_ms:
             return self._poll_due_ms
@@ -182,7 +185,7 @@ class LeaseHolder:
     def polled(
         self, sent_ms: float, now_ms: float, view: LeaseView | None, movable: Collection[str] = ()
     ) -> list[decisions.Action]:
-        """Note that the poll that was sent at `sent_ms` succeeded and its answer arrived now.
+        """Record that the poll sent at `sent_ms` succeeded, and that the answer to the poll has arrived now.
 
         `view`: the rows that the poll read; None if this coordinator's row was deleted. Without its row the coordinator
         has lost all groups, and has to insert a row under another id. `movable`: the groups of this coordinator that
@@ -210,12 +213,14 @@ class LeaseHolder:
 
     @property
     def owned(self) -> Mapping[str, int]:
-        """The groups that this coordinator owns and has open, or is opening, each with the epoch for its writes."""
+        """The groups that this coordinator owns and has opened or is opening, each with the epoch for writes of the
+        group.
+        """
         return self._owned
 
     @property
     def groups(self) -> Mapping[str, GroupOwner]:
-        """All groups of the database, by the newest poll and later changes by this coordinator."""
+        """All groups of the database by id, according to the newest poll and to later changes by this coordinator."""
         return self._groups
 
     def may_answer(self, now_ms: float) -> bool:
@@ -227,8 +232,8 @@ class LeaseHolder:
         return group_id in self._done_since
 
     def whereabouts(self, group_id: str) -> decisions.Whereabouts:
-        """Returns the owner of a group, by the newest poll and later changes by this coordinator. The result may be
-        `Here` even if the lease has expired.
+        """Returns the owner of a group, according to the newest poll and to later changes by this coordinator. The
+        result may be `Here` even if the lease has expired.
         """
         if group_id in self._owned:
             return decisions.Here(self._owned[group_id])
@@ -236,7 +241,7 @@ class LeaseHolder:
         if group is None:
             return decisions.NoSuchGroup()
         owner = None if group.owner is None else self._known.coordinators.get(group.owner)
-        # an owner with this coordinator's address is an earlier process of this coordinator, which has ended
+        # a row with this coordinator's address belongs to an earlier process of this coordinator, which has ended
         if owner is None or owner.url == self._url:
             return decisions.Free()
         return decisions.Elsewhere(owner.url)
@@ -244,12 +249,12 @@ class LeaseHolder:
     # --- actions that were carried out
 
     def own(self, group_id: str, epoch: int) -> None:
-        """Note that this coordinator has taken or created the group, and owns the group in this epoch."""
+        """Record that this coordinator has taken or created the group, and owns the group in this epoch."""
         self._owned[group_id] = epoch
         self._note(group_id, GroupOwner(group_id, self.coordinator_id, epoch, self._members(group_id)))
 
     def given(self, hand_over: decisions.HandOver) -> None:
-        """Note that a hand-over succeeded."""
+        """Record that a hand-over succeeded."""
         group_id = hand_over.group_id
         self._owned.pop(group_id, None)
         self._note(group_id, GroupOwner(group_id, hand_over.to, hand_over.epoch + 1, self._members(group_id)))
@@ -287,7 +292,7 @@ class LeaseHolder:
 
     @property
     def _polls_before_renewal(self) -> int:
-        """The number of consecutive answers that have to come in time before the row is renewed."""
+        """The number of consecutive answers that have to come in time before a poll renews the row."""
         # 0, 1, 2, 4, 4, ... polls after 0, 1, 2, 3, 4, ... late renewals
         return min(MOST_POLLS_BEFORE_RENEWAL, (1 << self._late_renewals) // 2)
 

@@ -19,13 +19,13 @@ from coordinator_api.store.lease_rows import LeaseStore
 from coordinator_api.store.store_errors import NotOwner, StoreError
 
 OPENED_AT_ONE_TIME = 2
-"""The largest number of groups that are opened at one time. The number is small, because the logs of all groups
-together may be large.
+"""The largest number of groups that are opened at one time. The number is small, because an opened log is in memory,
+and the logs of many groups together may be large.
 """
 
 HANDED_OVER_AT_ONE_TIME = 8
-"""The largest number of groups that are closed for a hand-over at one time, before their rows are changed. The other
-groups answer calls meanwhile.
+"""The largest number of groups that are handed over at one time, and so closed until their rows are changed. The
+remaining groups still answer calls.
 """
 
 
@@ -43,7 +43,7 @@ class GroupHost(Protocol):
     """The operations of a coordinator on the groups that it owns. Each write of a group names its `epoch`."""
 
     async def open_owned(self, group_id: str, epoch: int) -> bool:
-        """Load the group from the store, and begin to lead the group. Returns whether the group exists. Raises
+        """Load the group from the store, and begin to lead the group. Returns True if the group exists. Raises
         StoreError if the store cannot be read at present.
         """
 
@@ -51,8 +51,8 @@ class GroupHost(Protocol):
         """Returns whether the group is open in this coordinator. A group whose log cannot be read counts as open."""
 
     async def close_owned(self, group_id: str) -> Callable[[], None] | None:
-        """Let the group finish its commits, and stop answering from its state in memory. Returns None if the group is
-        not open.
+        """Let the group finish its commits, and then no longer answer from the group's state in memory. Returns None if
+        the group is not open.
 
         If the group is open, returns a function that answers the group's held requests. The callers of these requests
         then look up the new owner of the group.
@@ -62,20 +62,20 @@ class GroupHost(Protocol):
         """Drop the group from memory, because this coordinator does not own the group any more."""
 
     def at_rest(self) -> Collection[str]:
-        """Returns the groups that can be closed without an interruption of their work."""
+        """Returns the groups that can be closed now without an interruption of their work."""
 
     def read_again(self) -> None:
-        """Have each group read from the store before its next event."""
+        """Let each group be read from the store again before the group handles its next event."""
 
     def answer_now(self) -> None:
-        """Answer all held requests."""
+        """Answer the held requests of all groups at once."""
 
 
 @dataclass(slots=True)
 class GroupLease:
-    """The period in which this coordinator owns one group. Call `check` before each answer from the group's state in
-    memory, unless `is_certain` is True. `is_certain` is True while the period has not ended, if no other coordinator
-    can own the group.
+    """Stands for the period in which this coordinator owns one group. If `is_certain` is False, call `check` before
+    each answer from the group's state in memory. `is_certain` is True if no other coordinator can use the database, and
+    this period has not ended.
 
     `epoch`: the epoch that each write of the group names. `check_lease`: a function that raises LeaseEnded if the
     coordinator's lease has expired; None if no other coordinator can own the group. `lost`: a function that is called
@@ -104,7 +104,7 @@ class GroupLease:
         self.has_ended, self.is_certain = True, False
 
     def was_lost(self) -> None:
-        """Note that a write was refused, because the group has another owner or another epoch in the store."""
+        """End the period, because the store refused a write: the group has another owner or another epoch there."""
         if not self.has_ended:
             self.end()
             if self.lost is not None:
@@ -118,8 +118,8 @@ def not_here(group_id: str) -> NotOwner:
 
 class OwnedGroups:
     """Opens and closes the groups that `holder` owns. `store_turn`: a lock that is held during each call to the store,
-    so that polls and changes of rows run one at a time. `changed`: a function that is called after each step that a
-    request may wait for.
+    so that polls and changes of rows run one at a time. `changed`: a function that is called whenever a group was
+    opened or handed over, because requests may wait for this.
 
     The constructor has seven parameters because this class is a part of `CoordinatorLease` and shares the objects of
     that class.
@@ -157,7 +157,7 @@ class OwnedGroups:
     # --- take
 
     def open_rest(self) -> None:
-        """Open groups that could not be read when they were taken."""
+        """Open the owned groups that could not be read from the store earlier."""
         for group_id, epoch in self._holder.owned.items():
             if group_id not in self._opening and not self._groups.is_open(group_id):
                 self._open(group_id, epoch)
@@ -172,7 +172,7 @@ class OwnedGroups:
             if epoch is None:
                 return
             self._holder.own(take.group_id, epoch)
-        # an SQLite file has only one coordinator, so this take is not a takeover from another coordinator
+        # on SQLite, a take is not counted as a takeover, because there is no other coordinator
         if self._store.times.expires:
             self._metrics.takeovers.inc()
         self._open(take.group_id, epoch)
@@ -201,7 +201,7 @@ class OwnedGroups:
             self._logger.error("group_not_opened", group=group_id, exc_info=error)
             return
         if self._holder.owned.get(group_id) != epoch:
-            self._groups.lose(group_id)  # this coordinator lost the group meanwhile
+            self._groups.lose(group_id)  # this coordinator lost the group while the group was being opened
         elif is_there:
             self._logger.info("group_taken", group=group_id, epoch=epoch, took_ms=round(self._now_ms() - began_ms))
         else:

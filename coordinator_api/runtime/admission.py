@@ -1,22 +1,22 @@
-"""Limits by which the service refuses some requests in order to serve the other requests.
+"""The limits of the service. The service refuses requests above a limit, so that it can serve all other requests.
 
 - `Admission` limits the number of concurrent requests of one kind.
 - `Overload` sheds load when the service cannot keep up, in this order: computations, descriptions, joins. A heartbeat
   is never refused, because it is the cheapest request. Without heartbeats, a member would lose its tasks, and all
   members would have to rejoin. The sender of a refused request repeats the request after `Retry-After`, which spreads
-  the load over time. The service is overloaded if the lag of the event loop is long, because this lag delays every
-  request. For joins, the number of events that wait for their commit counts as well.
+  the load over time. The measure of overload is the lag of the event loop, because this lag delays every request. Joins
+  are also refused if too many events wait for their commit.
 - `Quotas` limits the groups, members, stored bytes and concurrent computations of one tenant.
 
-A tenant is named by a prefix of group ids. All groups whose ids begin with the prefix count for the tenant, no matter
-which caller created them and which coordinator leads them. The groups of other coordinators are counted once a second.
-Prefixes may be nested. For a caller with the prefix `a-b-`, the quotas of `a-b-` apply. If the service has tokens for
-`a-`, the quotas of `a-` apply as well. So a tenant cannot raise its quotas by creating tokens for parts of its prefix.
-A caller that sees all groups has no quota.
+A tenant is named by a prefix of group ids. All groups whose ids begin with the prefix belong to the tenant, whichever
+caller created them and whichever coordinator leads them. Each coordinator counts the groups of the other coordinators
+once a second. Prefixes may be nested. For a caller with the prefix `a-b-`, the quotas of `a-b-` apply. If the service
+has tokens for `a-`, the quotas of `a-` apply as well. So a tenant cannot raise its quotas by creating tokens for parts
+of its prefix. A caller that sees all groups has no quota.
 
 Quotas refuse only additions: a group, a member, a definition, a report. Members that have already joined keep working,
-and their rebalances run. A check reads only the sums of a tenant, because each change of a group is added to these
-sums. Source of the names and codes: Kafka's quotas (`THROTTLING_QUOTA_EXCEEDED` for refusals that end by themselves)
+and their rebalances run. A check reads only the totals of a tenant, because each change of a group updates these
+totals. Source of the names and codes: Kafka's quotas (`THROTTLING_QUOTA_EXCEEDED` for refusals that end by themselves)
 and its `CreateTopicPolicy` (`POLICY_VIOLATION` for other refusals).
 """
 
@@ -34,7 +34,7 @@ from coordinator_api.settings import Settings, dotted
 
 
 class Admission:
-    """The number of concurrent requests of one kind, and its limit. Use `Admission` on one event loop. `setting`: the
+    """Limits the number of concurrent requests of one kind. Use an Admission only on one event loop. `setting`: the
     dotted name of the limit's setting, for the error message.
     """
 
@@ -64,7 +64,9 @@ class Admission:
 Kind = Literal["computation", "describe", "join"]
 
 MOST_LAG_MS: dict[Kind, float] = {"computation": 250, "describe": 500, "join": 1_000}
-"""For each kind of request, the lag of the event loop in milliseconds from which on such requests are refused."""
+"""For each kind of request, the lag of the event loop, in milliseconds, at which the service begins to refuse requests
+of this kind.
+"""
 
 MOST_EVENTS_WAITING = 10_000
 """If at least this number of events wait for their commit, joins are refused."""
@@ -106,14 +108,14 @@ _WORDED_QUOTAS: Mapping[str, str] = {
     "bytes": "take {} bytes in the store",
     "computations": "have {} computations under way",
 }
-"""For each kind of quota, the text that tells how much the groups use. The limit of a kind is the setting
-`tenant_max_...`, whose default means no limit.
+"""For each kind of quota, the part of an error message that states the amount that the groups use. The limit of a kind
+is the setting `tenant_max_...`, whose default means no limit.
 """
 
 
 class Quotas:
     """The quotas of one service. Use `Quotas` only on the service's event loop. No method of `Quotas` awaits, so no
-    other task runs between a check and the change after the check.
+    other task can run between the check of a quota and the change that the check allows.
 
     A `tenant` is a prefix of group ids. The prefix is empty for a caller that sees all groups. `settings`: the settings
     with the limits, which are equal for all tenants. By default there are no limits.
@@ -130,8 +132,8 @@ class Quotas:
         self._tenants: dict[str, Counter[str]] = {}
 
     def count_group(self, group_id: str, tenant: str = "") -> bool:
-        """Count the group for its tenants. Returns whether the group is new. Raises TooManyGroups if the tenant has
-        reached its limit.
+        """Count the group for the tenants to which it belongs. Returns whether the group was not counted before. Raises
+        TooManyGroups if the tenant has reached its limit.
         """
         if group_id in self._groups and self._groups[group_id]["groups"]:
             return False
@@ -146,9 +148,10 @@ class Quotas:
         self._change(group_id, groups=0, members=0, bytes=0)
 
     def count_elsewhere(self, groups: Mapping[str, tuple[int, int | None]], here: Set[str]) -> None:
-        """Count the groups of other coordinators. `groups`: for each group, the number of its members and its bytes, or
-        None if the bytes are unchanged. `here`: the ids of the groups of this coordinator. A group that was counted for
-        another coordinator, and is now in neither `groups` nor `here`, was deleted.
+        """Count the groups of other coordinators. `groups`: for each group, the number of its members and the number of
+        its stored bytes; None in place of the bytes if they are unchanged. `here`: the ids of the groups of this
+        coordinator. If a group of another coordinator was counted before, and is now in neither `groups` nor `here`,
+        the group was deleted.
         """
         for group_id in self._elsewhere - groups.keys() - here:
             self.give_back(group_id)
@@ -163,14 +166,14 @@ class Quotas:
         self._elsewhere |= {group_id}
 
     def note(self, group_id: str, members: int, stored_bytes: int) -> None:
-        """Note how many members and stored bytes the group has now. `members`: the number of members that joined at
-        this coordinator, including members whose join is being committed.
+        """Set the present number of members and stored bytes of the group. `members`: the number of members that joined
+        at this coordinator, including members whose join is being committed.
         """
         self._change(group_id, members=members, bytes=stored_bytes)
 
     def no_room_for_member(self, tenant: str, group_id: str, members_then: int) -> str | None:
-        """Returns the reason, in words, why the group may not have `members_then` members. Returns None if the group
-        may have them.
+        """Returns the reason, in words, why the group may not have `members_then` members. Returns None if the quotas
+        allow this number.
         """
         known = self._groups[group_id]["members"] if group_id in self._groups else 0
         return self.no_room(tenant, "members", members_then - known) or self.no_room(tenant, "bytes", 1)
@@ -191,8 +194,8 @@ class Quotas:
                 use["computations"] -= 1
 
     def shown(self, tenant: str) -> Mapping[str, object] | None:
-        """Returns for each kind how much the tenant uses, and the limit or None. Returns None for a caller that sees
-        all groups.
+        """Returns for each kind of quota the amount that the tenant uses, and the limit; None in place of the limit if
+        there is no limit. Returns None for a caller that sees all groups.
         """
         if not tenant:
             return None
@@ -208,11 +211,12 @@ class Quotas:
         return allowed
 
     def no_room(self, tenant: str, kind: str, more: int) -> str | None:
-        """Returns the reason, in words, why the tenant may not have `more` of this kind. Returns None if the tenant may
-        have them.
+        """Returns the reason, in words, why the tenant may not add `more` units of this kind, for example one group.
+        Returns None if the quotas allow the addition.
 
         If the tenant itself has reached its limit, the text names the amount that the tenant uses. If a tenant with a
-        shorter prefix has reached its limit, the text does not name the amount, because the caller must not see it.
+        shorter prefix has reached its limit, the text does not name the amount that this tenant uses, because the
+        caller must not see it.
         """
         allowed = self._allowed(kind)
         for bound in self._bounds(tenant):
@@ -233,8 +237,8 @@ class Quotas:
         return [tenant, *(prefix for prefix in outer if self._is_tenant(prefix))]
 
     def _of(self, tenant: str) -> Counter[str]:
-        """Returns how much a tenant uses of each kind. The first call counts the amounts, which are then kept up to
-        date.
+        """Returns the amount of each kind that a tenant uses. The first call for a tenant counts the amounts, and
+        `_change` then keeps them up to date.
         """
         known = self._tenants.get(tenant)
         if known is None:

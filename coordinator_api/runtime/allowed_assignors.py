@@ -18,7 +18,9 @@ class AllowedAssignors:
     """The users' own assignors that groups may name. Kafka's own assignors are always allowed."""
 
     def __init__(self, class_paths: Iterable[str]) -> None:
-        """Loads each assignor, so that the service does not start with a wrong setting. Raises SettingsError."""
+        """Loads each assignor at once, so that the service refuses to start with a wrong setting. Raises
+        SettingsError.
+        """
         self._loaded = {path: _load(path) for path in class_paths}
 
     @property
@@ -44,7 +46,7 @@ class AllowedAssignors:
 
 @lru_cache(maxsize=1)
 def allowed_here(class_paths: tuple[str, ...]) -> AllowedAssignors:
-    """Returns the allowed assignors in a worker process, which loads each assignor once."""
+    """Returns the allowed assignors of this worker process. The process loads each assignor once."""
     return AllowedAssignors(class_paths)
 
 

@@ -26,11 +26,11 @@ from coordinator_api.workers.worker_pool import ServiceWorkers
 async def open_coordinator(
     settings: Settings, url: str = "", is_tenant: Callable[[str], bool] = lambda prefix: False
 ) -> Coordinator:
-    """Open the store, bring its schema up to date, and replay every group that this coordinator owns. Raises
-    StoreError, SettingsError.
+    """Open the store, upgrade its schema, and replay every group that this coordinator owns. Raises StoreError,
+    SettingsError.
 
     A group whose log cannot be read is left out (`Coordinator.unreadable`), and does not affect other groups. `url`:
-    the address at which this coordinator listens, for other coordinators of the database. `is_tenant`: as for `Quotas`.
+    the address at which this coordinator listens, for other coordinators of the database. `is_tenant`: as in `Quotas`.
     """
     async with AsyncExitStack() as opening:
         resources = AsyncExitStack()

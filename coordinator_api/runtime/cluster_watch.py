@@ -1,16 +1,16 @@
-"""Two watches for stable groups, which find changed topics and warm-ups that have caught up.
+"""Two watches for stable groups. One watch finds changed topics, the other watch finds warm-ups that have caught up.
 
 `ClusterWatch` polls a group's cluster while the group is stable, if the last rebalance polled the cluster. In other
 states no watch is needed: each rebalance polls the cluster, and an empty group needs no rebalance. The watch polls
-every `cluster.metadata.max.age.ms`. The watch polls at least every five seconds after a failed rebalance, while the
-cluster does not answer, and while a topic is missing. A topic counts as deleted if two polls in a row do not find the
-topic. A failed poll does not end the watch: the watch polls again. Source: `Metadata.metadataExpireMs`;
+every `cluster.metadata.max.age.ms`. The interval is at most five seconds after a failed rebalance, after a failed poll,
+and after a poll that did not find a topic of the last rebalance. A topic counts as deleted if two polls in a row do not
+find the topic. A failed poll does not end the watch. Source: `Metadata.metadataExpireMs`;
 `ConsumerCoordinator.onJoinPrepare` for the rebalance after a change.
 
-`WarmUpWatch` polls about once a second, and only while the group waits for its warm-ups (`group.rebalancing`). The
-member's heartbeats report the warm-up's offsets. The end offsets of the changelogs come from the definition, or from
-the cluster that the definition names. A warm-up whose lag is unknown does not count as caught up. A poll that fails is
-repeated.
+`WarmUpWatch` polls about once a second, and only while the group waits for its warm-ups
+(`group.rebalancing.awaits_warm_ups`). The heartbeats of members report the offsets of their warm-ups. The end offsets
+of the changelogs come from the definition, or from the cluster that the definition names. A warm-up whose lag is
+unknown does not count as caught up. A poll that fails is repeated.
 """
 
 import asyncio
@@ -37,14 +37,14 @@ LONGEST_RETRY_MS = 5_000
 WARM_UP_POLL_INTERVAL_S = 1.0
 
 HandIn = Callable[[Event], Awaitable[object]]
-"""A function that has the group handle an event. The function raises StoreError if the records of the event could not
-be committed.
+"""A function that passes an event to the group. The function raises StoreError if the records of the event could not be
+committed.
 """
 
 
 class RepeatedWatch(ABC):
-    """Polls repeatedly while `_is_needed` is True for the group. Call `follow` after every event before or after which
-    the group is Stable. `hand_in` gets an event with the result of a poll.
+    """Polls repeatedly while `_is_needed` returns True. Call `follow` after each event if the group is Stable now or
+    was Stable before the event. `hand_in`: a function that gets an event with the result of a poll.
     """
 
     def __init__(
@@ -139,12 +139,12 @@ class ClusterWatch(RepeatedWatch):
             return
         try:
             await self._hand_in(TopicsSeen(self._without_single_misses(image, topics)))
-        except Exception as error:  # if the store did not answer, the next poll repeats the event
+        except Exception as error:  # for example, the store did not answer; the next poll repeats the event
             self._telemetry.logger.warning("topics_not_handed_in", error=str(error))
 
     def _without_single_misses(self, image: GroupImage, topics: Mapping[str, int]) -> Mapping[str, int]:
-        """Leaves out topics that are missing for the first time, because a topic counts as deleted only after two polls
-        in a row.
+        """Returns `topics` without each topic that this poll did not find but the previous poll did, because a topic
+        counts as deleted only after two polls in a row.
         """
         before = image.last_rebalance.basis.topics if image.last_rebalance is not None else {}
         gone = frozenset(topic for topic, partitions in topics.items() if not partitions and before.get(topic))
@@ -153,7 +153,7 @@ class ClusterWatch(RepeatedWatch):
 
 
 class WarmUpWatch(RepeatedWatch):
-    """Checks whether all warm-ups have caught up, and then sends the group an event."""
+    """Checks repeatedly whether all warm-ups have caught up. If they have, sends the group a `WarmUpsCaughtUp`."""
 
     def _is_needed(self, image: GroupImage) -> bool:
         return awaits_warm_ups(image)
@@ -165,8 +165,8 @@ class WarmUpWatch(RepeatedWatch):
         assert image.input_json is not None, "only declared groups have rebalances"
         sums = self._durable.group.reported_offset_sums()
         if not _all_report(image, sums):
-            # a warm-up without a reported offset sum does not count as caught up, so a poll of the cluster is not
-            # needed
+            # Some warm-up has no reported offset sum, so not all warm-ups have caught up. A poll of the cluster is not
+            # needed.
             return
         try:
             snapshot = await self._runner.seen_now(image.input_json)
@@ -202,8 +202,8 @@ def _all_report(image: GroupImage, sums: Mapping[str, Mapping[TaskId, int]]) -> 
 
 
 class Changelogs:
-    """The end offsets of the definition's changelogs. A changelog that does not exist yet counts as empty, as it does
-    for the leader.
+    """Computes lags from the end offsets of the definition's changelogs. A changelog that does not exist yet counts as
+    empty, as in a rebalance.
     """
 
     def __init__(self, definition: RebalanceSnapshot) -> None:
@@ -215,8 +215,8 @@ class Changelogs:
     def lags_of(
         self, tasks: Sequence[TaskId], offset_sums: Mapping[TaskId, int]
     ) -> Mapping[TaskId, tuple[int, int | None]]:
-        """Returns for each stateful task its lag in records and the sum of its end offsets. The lag of a running active
-        task is LATEST_OFFSET (see `TaskLags`). The sum is None if it is unknown.
+        """Returns for each stateful task its lag in records and the sum of the end offsets of its changelogs. The lag
+        of a running active task is LATEST_OFFSET (see `TaskLags`). The sum is None if it is unknown.
         """
         existing = self._definition.existing_internal_topics
         topics = {

@@ -1,15 +1,16 @@
-"""Clusters that the definitions of groups name. Every rebalance of a group whose definition names a cluster polls the
-cluster.
+"""The clusters that the definitions of groups name. If a definition names a cluster, every rebalance of the group polls
+the cluster.
 
 Rules: a definition names a cluster by `"cluster": {"provider": name, "bootstrap.servers": address}`. The service opens
 only addresses that its own settings list, because an address may be a directory of this machine. The service finds
 providers by the entry point group `assignor.cluster_providers`, so that this package depends on no log implementation.
 A provider is a function from an address to a `ClusterProvider`. A rebalance waits for a cluster that is out of reach.
-After any other error of a provider, the rebalance fails. The group repeats this rebalance like other failed rebalances.
+After any other error of a provider, the rebalance fails. The group then repeats this rebalance under the same
+conditions as other failed rebalances.
 
-Calls to a cluster run in threads, and each call has a time limit. Every cluster has a few threads of its own, so a
-cluster that does not answer blocks neither the event loop nor the groups of other clusters. An error that means that
-the cluster is out of reach becomes `ClusterOutOfReach`. Any other error of the provider is raised unchanged.
+Calls to a cluster run in threads, and each call has a time limit. Each cluster has `THREADS_OF_A_CLUSTER` threads. So a
+cluster that does not answer blocks neither the event loop nor the groups that use other clusters. An error that means
+that the cluster is out of reach becomes `ClusterOutOfReach`. Any other error of the provider is raised unchanged.
 """
 
 from __future__ import annotations
@@ -52,13 +53,13 @@ class ClusterProvider(Protocol):
     def topics(self, definition: RebalanceSnapshot) -> Mapping[str, int]:
         """Returns the present partition counts of the topology's existing topics, including internal topics.
 
-        The watch calls `topics` often, so a call may cost at most one metadata request.
+        A call may send at most one metadata request, because `ClusterWatch` calls this method often.
         """
         ...
 
     def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
-        """Create the topics. All topics exist when the call returns. It is not an error if a topic already exists with
-        the same number of partitions.
+        """Create the topics. All topics exist when the call returns. A topic may already exist with the same number of
+        partitions.
         """
         ...
 
@@ -66,7 +67,8 @@ class ClusterProvider(Protocol):
 
 
 def is_retriable(error: BaseException) -> bool:
-    """Returns whether the error means that the cluster could not be reached or was too slow, so that a retry may help.
+    """Returns whether the error means that the cluster could not be reached or was too slow. A later call may then
+    succeed.
 
     Source: `RetriableException`; Python clients of Kafka have the same attribute `retriable`.
     """
@@ -75,8 +77,8 @@ def is_retriable(error: BaseException) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ProviderAddress:
-    """The address of a cluster. `provider`: a name such as `embedded`. `bootstrap_servers`: the servers; None means the
-    only cluster that the settings list.
+    """The address of a cluster. `provider`: a name such as `embedded`. `bootstrap_servers`: the servers; None stands
+    for the cluster in the settings, if the settings list exactly one.
     """
 
     provider: str
@@ -85,7 +87,7 @@ class ProviderAddress:
     def __str__(self) -> str:
         if self.bootstrap_servers is None:
             return self.provider
-        # the text has a form such as `embedded:/var/lib/words`
+        # an address may already begin with the name of the provider, such as `embedded:/var/lib/words`
         names_it = self.bootstrap_servers.startswith(f"{self.provider}:")
         return self.bootstrap_servers if names_it else f"{self.provider} {self.bootstrap_servers}"
 
@@ -111,7 +113,7 @@ def _servers_in(provider: str, address: str) -> frozenset[str]:
     """Returns the set of servers in an address. The servers are separated by commas or semicolons, and the provider's
     name may stand before them.
 
-    An address with any of a cluster's servers, in any order, names the cluster.
+    An address names a cluster if all its servers are servers of the cluster. The order of the servers does not matter.
     """
     servers = re.split("[;,]", address.removeprefix(f"{provider}:"))
     return frozenset(server.strip() for server in servers)
@@ -159,7 +161,7 @@ class ClusterConnection:
         await self._ask(lambda provider: provider.create_topics(topics))
 
     def close(self) -> None:
-        """Start no further calls to the cluster. A running call ends by itself."""
+        """Start no further calls to the cluster. A running call is not interrupted."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _ask(self, call: Callable[[ClusterProvider], Answer], timeout_ms: int | None = None) -> Answer:
@@ -213,8 +215,8 @@ class Clusters:
         return self._connections[address]
 
     def provider(self, address: ProviderAddress) -> ClusterProvider:
-        """Opens a cluster, for use in threads. Raises the errors of `check`, and any error that opening the cluster
-        causes. Opening a cluster may take time.
+        """Returns the provider of a cluster, for use in threads. The first call for a cluster opens it, which may take
+        time. Raises the errors of `check`, and any error of the provider while it opens the cluster.
         """
         point = _entry_point(address.provider)
         listed = self._listed(address)
@@ -241,7 +243,7 @@ class Clusters:
                 provider.close()
 
     def _listed(self, address: ProviderAddress) -> ProviderAddress:
-        """Returns the address in the spelling of the settings."""
+        """Returns the address as the settings spell it. Raises InputError if the settings do not list the address."""
         if address.bootstrap_servers is None and len(self._allowed) == 1:
             return ProviderAddress(address.provider, self._allowed[0])
         if address.bootstrap_servers is None:
@@ -277,7 +279,7 @@ class ClusterStanding:
         self.failing_since_ms = self.error = None
 
     def failed(self, error: Exception) -> None:
-        # the error is shown as JSON, and a path in the error may have bytes that are not valid text
+        # the error is later written as JSON, and a path in the error may contain bytes that are not valid text
         self.error = str(error).encode("utf-8", "backslashreplace").decode("utf-8") or type(error).__name__
         self._telemetry.metrics.failed_cluster_polls.inc()
         if self.failing_since_ms is None:

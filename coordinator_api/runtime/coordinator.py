@@ -1,4 +1,4 @@
-"""The groups of one service, which are opened from the store, found by id, created, deleted and closed here."""
+"""Opens the groups of one service from the store, finds them by id, and creates, deletes and closes groups."""
 
 import asyncio
 import re
@@ -42,19 +42,19 @@ COUNT_OTHERS_EVERY_S = 1.0
 """The interval in seconds at which the groups of other coordinators are counted for quotas."""
 
 SHARE_OF_A_STOP = 0.75
-"""The part of the time limit of a stop that may be used to hand groups over. Groups that were not handed over in this
-time are closed.
+"""The part of the time limit of a stop that this coordinator may use to hand groups over to other coordinators. It
+closes the groups that were not handed over in this time.
 """
 
 _UNSAFE_IN_AN_ID = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_NAME_IN_AN_ID = 249
-"""The largest number of characters of the name in a member id. The name is cut, because it comes from a client id. A
-client id may be as long as a whole member id, which also contains a UUID.
+"""The largest number of characters of the name in a member id. The name comes from a client id and is cut to this
+length. A member id also contains a UUID, and a client id alone may already be as long as a member id may be.
 """
 
 
 class Coordinator:
-    """The groups of one service. `assembly.open_coordinator` makes a Coordinator, which is used on one event loop.
+    """The groups of one service. `assembly.open_coordinator` makes a Coordinator. Use it on one event loop only.
 
     `unreadable`: for each group whose log cannot be read, the reason. This coordinator does not lead unreadable groups.
     `store`: checks whether the store can be used. `closed`: True if `close` has ended. A closed coordinator does not
@@ -72,9 +72,9 @@ class Coordinator:
         url: str,
         resources: AsyncExitStack,
     ) -> None:
-        """`url`: the address of this coordinator for other coordinators of the database. `resources`: the resources
-        that `close` closes last. The constructor has eight parameters, because each parameter is a part that `assembly`
-        makes from the settings.
+        """`url`: the address of this coordinator, which other coordinators of the database use. `resources`: the
+        resources that `close` closes last. The constructor has eight parameters, because each parameter is a part that
+        `assembly` makes from the settings.
         """
         self.settings = settings
         self.repository = store.repository
@@ -137,7 +137,7 @@ class Coordinator:
         self._check_readable(group_id)
         runtime = self.groups.get(group_id)
         if runtime is None and not self.lease.is_unknown(group_id):
-            raise not_here(group_id)  # GroupNotFound would be wrong: a member ends when the answer is "no such group"
+            raise not_here(group_id)  # not GroupNotFound: a member that gets the answer "no such group" ends
         if runtime is None or not runtime.is_declared:
             raise _no_such_group(group_id)
         return runtime
@@ -158,9 +158,9 @@ class Coordinator:
     async def handle_or_create(
         self, group_id: str, event: Event, recording: Recording | None = None, tenant: str = ""
     ) -> Response:
-        """Have the group handle a definition or the report of another leader's rebalance. If the group does not exist,
-        it is created. `recording`: the recording to store with a reported rebalance. `tenant`: the tenant whose quotas
-        apply.
+        """Pass a definition, or the report of a rebalance by an outside leader, to the group. If the group does not
+        exist, it is created. `recording`: the recording to store with a reported rebalance. `tenant`: the tenant whose
+        quotas apply.
 
         Raises TooManyGroups, UnreadableGroup, StoreError. Raises NotOwner if another coordinator has created the group.
         """
@@ -180,7 +180,7 @@ class Coordinator:
             raise TooManyGroups("this service has as many groups as it may (group.max.count)")
         is_counted_now = self.quotas.count_group(group_id, tenant)
         try:
-            # the group may be in the store, because a PUT that failed may have been written after all
+            # the group may be in the store, because an earlier PUT may have been written although it failed
             log = await self.repository.load_group(group_id)
             if log.sequence and self.lease.is_shared:
                 raise not_here(group_id)  # either a failed PUT was written, or another coordinator owns the group
@@ -193,7 +193,7 @@ class Coordinator:
             response = await runtime.handle(event, recording, tenant)
         except StoreError as error:
             await runtime.close()
-            # after any other error the group may be in the store, so it still counts
+            # after any other error the group may be in the store, so the quotas still count it
             if isinstance(error, StoreBusy) and is_counted_now:
                 self.quotas.give_back(group_id)
             if isinstance(error, ConcurrentWriter) and self.lease.is_shared:
@@ -221,8 +221,8 @@ class Coordinator:
         return stored, stored.problem or self.unreadable.get(group_id)
 
     async def repair(self, group_id: str, *, execute: bool) -> GroupRepair:
-        """Plans a repair of the group's log. Returns the records that the repair keeps and drops. `execute`: carry out
-        the repair, and open the group again.
+        """Plans a repair of the group's log. Returns the records that the repair keeps and drops. `execute`: True to
+        carry out the repair and open the group again.
 
         If this coordinator leads the group, no record is lost, because the log is written from memory. Raises
         GroupNotFound, LogIsIntact, LogBeyondRepair, StoreError.
@@ -251,8 +251,8 @@ class Coordinator:
             if execute:
                 if not is_whole:
                     await self.repository.renew(group_id, stored.sequence, plan.lines, epoch=self.lease.epoch(group_id))
-                # the group stays in `unreadable` until it is open, because a member ends when the answer is "no such
-                # group"
+                # the group stays in `unreadable` until it is open, because a member that gets the answer "no such
+                # group" ends
                 await self._open_group(group_id, self.lease.epoch(group_id))
                 self._check_readable(group_id)
                 structlog.get_logger("coordinator_api").warning(
@@ -266,8 +266,8 @@ class Coordinator:
             return GroupRepair(group_id, problem, execute, plan)
 
     async def delete(self, group_id: str, *, force: bool = False) -> Response:
-        """Delete the group. `force`: True to delete the group even if its log cannot be read, so that its members are
-        unknown.
+        """Delete the group. `force`: True to delete the group even if its log cannot be read. The members of such a
+        group are unknown.
 
         Raises GroupNotFound, UnreadableGroup, StoreError.
         """
@@ -320,7 +320,9 @@ class Coordinator:
         return runtime.release
 
     def lose(self, group_id: str) -> None:
-        """Drop a group that another coordinator owns now. The group's held requests are answered with NotOwner."""
+        """Drop a group that another coordinator owns now. This coordinator answers the group's held requests with
+        NotOwner.
+        """
         self.unreadable.pop(group_id, None)
         runtime = self.groups.pop(group_id, None)
         if runtime is not None:
@@ -345,7 +347,9 @@ class Coordinator:
         self.watching.changed(group_id)
 
     def _lost(self, group_id: str) -> None:
-        """Drop the group after a refused write, because the group has another owner."""
+        """Drop the group. The store has refused a write of this coordinator, because another coordinator owns the
+        group.
+        """
         self.lose(group_id)
         self.lease.lost(group_id)
 
@@ -357,23 +361,22 @@ class Coordinator:
             self.connections.lost(connection_id)
 
     def new_member_id(self, client_id: str | None, group_instance_id: str | None) -> str:
-        """Returns a new member id that consists of a name and a UUID, as in Kafka. Its characters need no escape in a
-        URL.
+        """Returns a new member id that consists of a name and a UUID, as in Kafka. The characters of the id do not have
+        to be escaped in a URL.
         """
         name = (group_instance_id or client_id or "member")[:_LONGEST_NAME_IN_AN_ID]
         return f"{_UNSAFE_IN_AN_ID.sub('_', name)}-{uuid.uuid4()}"
 
     def begin_stop(self) -> None:
-        """Answer held requests now, and end computations, so that a graceful stop does not wait for held requests or
-        computations.
+        """Answer held requests and end computations, because a graceful stop would wait for them.
 
-        The groups are first handed over to other coordinators, if there are any, so that the answers name the new
-        owner.
+        If there are other coordinators, the groups are handed over to them before held requests are answered, so that
+        the answers name the new owner.
         """
         if self.stopping:
             return
         self.stopping = True
-        # a stop does not wait for computations, because the caller can ask another coordinator
+        # a stop does not wait for computations, because a caller can repeat its call at another coordinator
         self.workers.computations.begin_close()
         self.watching.release()
         self._giving_away = self._tasks.start(self._give_away())
@@ -429,13 +432,13 @@ class Coordinator:
             runtime = self._runtime(log, epoch, await replayed_log(log, self._environment))
         except (StoreError, *UNREADABLE) as error:
             if is_shared and isinstance(error, StoreError) and not isinstance(error, DamagedLog):
-                raise  # the lease opens the group again after its next poll
+                raise  # the lease tries to open the group again after the next poll of the lease
             self._set_aside(group_id, error)
             return True
         self.groups[group_id] = runtime
         self.unreadable.pop(group_id, None)
-        # after an error, the group is read from the store again before its next event, or another coordinator owns the
-        # group
+        # After an error, either another coordinator owns the group, or the group is read from the store again before
+        # its next event.
         with suppress(StoreError):
             await runtime.handle(events.Recovered())
         return True
@@ -456,7 +459,8 @@ class Coordinator:
         structlog.get_logger("coordinator_api").error("group_unreadable", group=group_id, error=str(error))
         runtime = self.groups.pop(group_id, None)
         if runtime is not None:
-            self._tasks.start(runtime.close())  # the task is not awaited, because the group is handling an event
+            # not awaited here, because the group is still handling the event that called this method
+            self._tasks.start(runtime.close())
 
     def _runtime(self, log: GroupLog, epoch: int, replayed: Group | None = None) -> GroupRuntime:
         lease = GroupLease(log.group_id, epoch, self.lease.check if self.lease.is_shared else None, self._lost)

@@ -1,14 +1,14 @@
 """Reads and checks the definition of a group from a PUT. A definition is the `input` of rebalance/1 without members and
 leader.
 
-If a definition describes its cluster, it is the only source for topics and offsets. Topics that a rebalance creates are
-not added to the definition. A later PUT replaces the definition. If a definition names the provider of its cluster,
-every rebalance polls the cluster.
+If a definition describes its cluster, the definition is the only source for topics and offsets. Topics that a rebalance
+creates are not added to the definition. A later PUT replaces the definition. If a definition names the provider of its
+cluster, every rebalance polls the cluster.
 
 Names in the documents of callers are used later as names of topics and directories. So this file checks the names
-before a document is stored or used. Groups that an earlier release stored are not checked again, so they are still
-served and can be deleted. Reports and computations may contain every name that Kafka accepts. In Kafka, stores that are
-not logged may have any name.
+before a document is stored or used. Groups that an earlier release stored are not checked again, so the service still
+leads them, and they can be deleted. A report or a computation may contain every name that Kafka accepts. Kafka accepts
+any name for a store that is not logged.
 """
 
 import json
@@ -45,8 +45,9 @@ _KNOWN_BY_THE_PROVIDER = ("existing_internal_topics", "changelog_end_offsets", "
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A parsed definition. `snapshot`: the definition as a snapshot without members. If `provider` names the cluster to
-    poll, `snapshot` has no cluster either.
+    """A parsed definition. `snapshot`: the definition as a snapshot without members. `provider`: the address of the
+    cluster to poll; None if the definition describes its cluster. If `provider` is set, `snapshot` has no topics or
+    brokers.
     """
 
     snapshot: RebalanceSnapshot
@@ -82,7 +83,7 @@ def declared_definition(
 
 def check_subtopologies(known: object, where: str, most: int) -> None:
     """Raises InputError if a document has too many subtopologies. Call `check_subtopologies` before the checks that
-    take time. `known`: the `input` of a rebalance/1 document, which was not checked before.
+    take time. `known`: the `input` of a rebalance/1 document, in which no value has been checked yet.
     """
     topology = known.get("topology") if isinstance(known, dict) else None
     subtopologies = topology.get("subtopologies") if isinstance(topology, dict) else None
@@ -100,10 +101,12 @@ def read_definition(
     *,
     kafka_version: KafkaVersion = VERSION_OF_NEW_GROUPS,
 ) -> str:
-    """Returns the definition in its canonical spelling. If `application_id` is missing, it becomes the group's id.
+    """Returns the definition as canonical JSON: defaults are filled in, keys are sorted, and there are no spaces. If
+    `application_id` is missing, the definition gets the group's id.
 
-    `clusters`: the clusters that the definition may name; None if it may not name a cluster. `kafka_version`: the
-    version for a document without `kafka.version`. Raises InputError that names the field, and NotBuiltYet.
+    `clusters`: the clusters that the definition may name; None if the definition may not name a cluster.
+    `kafka_version`: the version for a document without `kafka.version`. Raises InputError that names the field, and
+    NotBuiltYet.
     """
     for name, reason in _NOT_OF_A_DEFINITION.items():
         empty = document.get(name) is None or (name == "members" and document[name] == {})
@@ -140,8 +143,8 @@ def _check_configs(configs: AssignmentConfigs) -> None:
 
 
 def check_size(snapshot: RebalanceSnapshot, max_partitions: int) -> None:
-    """Raises InputError if there are too many partitions or tasks. The check is needed because a few bytes can request
-    millions.
+    """Raises InputError if there are too many partitions or tasks. The check is needed because a document of a few
+    bytes can ask for millions of partitions.
     """
     partitions = partition_total(snapshot)
     if partitions > max_partitions:
@@ -152,8 +155,8 @@ def check_size(snapshot: RebalanceSnapshot, max_partitions: int) -> None:
 
 
 def partition_total(snapshot: RebalanceSnapshot) -> int:
-    """Returns the sum of the partitions of all topics that exist, and of repartition topics whose number of partitions
-    is fixed.
+    """Returns the number of partitions of all existing topics, plus the partitions of repartition topics whose number
+    of partitions is fixed.
     """
     topics = (*snapshot.cluster.topics.values(), *snapshot.existing_internal_topics.values())
     fixed = (topic for each in snapshot.topology.subtopologies for topic in each.repartition_source_topics)
@@ -164,7 +167,7 @@ def task_total(snapshot: RebalanceSnapshot) -> int:
     """Returns the number of tasks that a rebalance would make. There are more tasks than partitions if several
     subtopologies read one topic.
 
-    While source topics are missing, only the tasks of existing topics count.
+    If source topics are missing, the result includes only the tasks of existing topics.
     """
     topology, cluster = snapshot.topology, snapshot.cluster
     catalog = InternalTopicCatalog(snapshot.existing_internal_topics)

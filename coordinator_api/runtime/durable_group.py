@@ -1,17 +1,17 @@
-"""Keeps the state of one group in memory and its records in the store. Several events are applied, then committed
-together.
+"""Keeps the state of one group in memory and its records in the store. Several events are applied one by one, and then
+committed together.
 
     apply: Group.handle -> Group.apply, in memory        any number of times
     commit: all their records (and the recording of a rebalance) in ONE transaction        then `image` includes them
 
-Between `apply` and `commit`, `group` is newer than `image`. `group` is used only to handle the next event. All other
-callers see `image`, which is never newer than the store. A write has an unknown result if the store did not answer or
-another process wrote. After such a write, the group is uncertain, and is read from the store again before the next
-event. A long log is rewritten as one snapshot.
+Between `apply` and `commit`, `group` is newer than `image`. `group` is used only to handle events and requests. All
+other code sees `image`, which is never newer than the store. If the store did not answer a write, or if another process
+wrote to the log, the result of the write is unknown. The group is then uncertain, and is read from the store again
+before its next event. A long log is rewritten as one snapshot.
 
-Each write names the epoch in which this coordinator owns the group. The epoch is fixed when the group is taken or
-created. A write that succeeds proves that this coordinator still owned the group. The lease is checked before each
-commit, even if the commit writes no records.
+Each write names the epoch in which this coordinator owns the group. The epoch is set when this coordinator acquires or
+creates the group, and then does not change. A successful write proves that this coordinator still owned the group at
+that time. The lease is checked before each commit, even if the commit writes no records.
 """
 
 import asyncio
@@ -41,8 +41,8 @@ from coordinator_api.store.store_errors import DamagedLog, NotOwner, StoreError
 class GroupEnvironment:
     """The objects that all groups of one service share.
 
-    `compaction_bytes`: a log of at least this size is rewritten as one snapshot. `metadata_max_age_ms`: the interval at
-    which a group's cluster is polled.
+    `compaction_bytes`: the smallest size of a log that is rewritten as one snapshot. `metadata_max_age_ms`: the
+    interval at which a group's cluster is polled.
     """
 
     repository: Repository
@@ -77,9 +77,9 @@ class DurableGroup:
     time.
 
     `image`: the committed state. The image is immutable, so it may be read anywhere at any time. `committed_sessions`:
-    the sessions before the first uncommitted event. These sessions still include members that were removed since.
-    `stored_bytes`: the size of the group's log and recorded rebalances, as committed. `is_uncertain`: True if the store
-    may have more or fewer records than this process knows.
+    the sessions before the first uncommitted event. They still include the sessions of members that uncommitted events
+    removed. `stored_bytes`: the size of the group's log and recorded rebalances, as committed. `is_uncertain`: True if
+    the store may have more or fewer records than this process knows.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class DurableGroup:
         replayed: Group | None = None,
     ) -> None:
         """`stored`: the stored log of the group. The log of a new group has sequence 0 and no records. `replayed`: the
-        group that the log replays to, if it was replayed already.
+        group that the log replays to; None if the log has not been replayed yet.
         """
         self._repository = environment.repository
         self._environment = environment
@@ -113,7 +113,7 @@ class DurableGroup:
         self._note_use()
 
     def reload_before_next_event(self) -> None:
-        """Have the group read from the store again before the next event."""
+        """Make the group uncertain, so that it is read from the store again before the next event."""
         self.is_uncertain = True
 
     async def reload(self) -> None:
@@ -131,11 +131,11 @@ class DurableGroup:
         self._telemetry.logger.warning("group_reloaded", sequence=stored.sequence)
 
     def apply(self, event: Event, now_ms: int, tenant: str = "") -> Outcome:
-        """Apply the event in memory, and return its outcome, which is valid once `commit` has returned. `tenant`: the
-        tenant whose quotas apply.
+        """Apply the event in memory, and return its outcome. The caller may carry out the outcome when `commit` has
+        returned. `tenant`: the tenant whose quotas apply.
 
-        If `Group.handle` raises an error, the event has no effect, and the group stays usable. If the records cannot be
-        applied, the group becomes uncertain. In both cases the error is raised.
+        Raises the errors of `Group.handle`, after which the event has no effect and the group stays usable. Raises the
+        errors of `Group.apply`, after which the group is uncertain.
         """
         outcome = self.group.handle(self._within_quotas(event, tenant) if tenant else event, now_ms)
         if not self._applied:
@@ -155,13 +155,15 @@ class DurableGroup:
     async def commit(self, response: Response, recording_for: RecordingFor | None) -> tuple[CoordinatorRecord, ...]:
         """Write the records that were applied since the last commit, in one transaction. Returns these records.
 
-        `response`, `recording_for`: the values of the last event that was applied. Raises StoreError if the records
-        could not be committed. After any error the group is uncertain, unless there were no records to write.
+        `response`, `recording_for`: the answer to the last event that was applied, and the function for its recording.
+        Raises StoreError if the records could not be committed. If there were records to write, the group is uncertain
+        after any error.
         """
         image, applied, deleted = self._applied_image, tuple(self._applied), self._deleted
         self._applied, self._deleted = [], False
         if not applied:
-            self._lease.check()  # without a write, only the lease shows that this coordinator may send these answers
+            # there is no write that could show that this coordinator still owns the group, so the lease has to show it
+            self._lease.check()
             return ()
         try:
             self._lease.check()
@@ -170,7 +172,7 @@ class DurableGroup:
             self.reload_before_next_event()
             self._lease.was_lost()
             raise
-        except BaseException:  # the store may have the records, whatever error ended the write
+        except BaseException:  # after any kind of error, the store may have the records
             self.reload_before_next_event()
             raise
         self.image = image
@@ -178,16 +180,16 @@ class DurableGroup:
         return applied
 
     def renew(self) -> None:
-        """Have the next call of `compact_if_long` begin a new log, even if the present log is short, because the stored
-        log is damaged.
+        """Request a new log in place of a damaged log: the next call of `compact_if_long` writes it, even if the
+        present log is short.
         """
         self._renews = True
 
     async def compact_if_long(self) -> None:
-        """Rewrite a long log as one snapshot. If the write fails, the group is uncertain.
+        """Rewrite a long log as one snapshot. After a failed write, the group is uncertain.
 
-        The snapshot is made from the committed image and encoded in a thread. Only the next commit waits for the
-        snapshot.
+        The snapshot is made from the committed image and encoded in a thread. Heartbeats and fetches do not wait for
+        the snapshot, but the next commit does.
         """
         # the snapshot of a large group may itself exceed the limit, so the log must also be twice as long as the last
         # snapshot
@@ -217,8 +219,7 @@ class DurableGroup:
 
     def _within_quotas(self, event: Event, tenant: str) -> Event:
         """Returns the event, with `no_room` set to the reason if a quota refuses it. No other task may run between the
-        check of a quota and the call that applies the event. If another task ran in between, two members could get the
-        last place of a quota.
+        check of a quota and the call that applies the event: otherwise two members could both get the last free place.
         """
         quotas, no_room = self._environment.quotas, None
         match event:
@@ -234,7 +235,7 @@ class DurableGroup:
         self._environment.quotas.note(self.group.group_id, self._members(), self.stored_bytes)
 
     def _members(self, joining: int = 0) -> int:
-        """Returns the number of members that counts for the quotas. The result is the higher of the committed and the
+        """Returns the number of members for the quotas. The result is the higher one of the committed number and the
         applied number, because the place of a member that leaves is free only after the commit. The number is 0 if the
         group has an outside leader, because its members did not join here.
         """
@@ -268,7 +269,8 @@ class DurableGroup:
                 epoch=self._lease.epoch,
                 members=_joined_here(self._applied_image),
             )
-            # the write is a task of its own, so that each I/O of the store resumes only this task, not its callers
+            # The write runs as a separate task. So each I/O of the store resumes only this short task, and not its
+            # whole stack of callers.
             written = await asyncio.create_task(writing)
         self._sequence, self.stored_bytes = written
         self._log_bytes += sum(map(len, lines))
@@ -306,10 +308,10 @@ def _notes_of(records: Iterable[CoordinatorRecord]) -> tuple[RecordingNote, ...]
     """Returns the changes to recorded rebalances whose wait for approval has ended.
 
     When the wait of a rebalance begins, the rebalance is recorded with the outcome `held` and the start of the wait. So
-    the rebalance can be inspected, even after a crash. The transaction that ends the wait adds the kind of end, the
-    caller, the time and the reason to the recording. If the rebalance is carried out, its outcome becomes the outcome
-    of the computation. After a discard, the recording of the generation is replaced by the new rebalance, in which
-    every task is kept. The new recording keeps the note that the first rebalance was discarded. If another rebalance
+    the rebalance can be inspected, even after a crash. The transaction that ends the wait also writes to the recording
+    how the wait ended, the caller, the time and the reason. If the rebalance is carried out, its outcome becomes the
+    outcome of the computation. After a discard, the recording of the generation is replaced by the new rebalance, in
+    which every task is kept. The new recording still shows that the first rebalance was discarded. If a new rebalance
     replaced the held rebalance, the outcome of the recording stays `held`.
     """
     ended: dict[int, HeldRebalanceEnded] = {}

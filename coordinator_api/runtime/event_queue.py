@@ -1,16 +1,16 @@
-"""The queue of a group's events, in the order of arrival. The queue handles all waiting events as a batch with one
-commit.
+"""The queue of a group's events. The queue handles the events in the order of arrival, and commits all waiting events
+together as one batch.
 
     put -> wait -> apply each in memory -> ONE commit -> carry out the effects -> answer each
 
 Rules:
 - If the rules of the group raise an error for an event, only this event fails.
-- If a commit fails, every event of its batch fails with StoreError, because it is not known whether the events were
-  stored. After a failed commit, the group is read from the store again before the next event. If the group's log is
-  damaged when it is read again, the next event and all later events fail.
+- If a commit fails, every event of its batch fails with StoreError, because the store may or may not have the records.
+  After a failed commit, the group is read from the store again before the next event. If the group's log is damaged
+  when it is read again, the next event and all later events fail.
 - While the lease of this process is not valid, all events fail and no event is applied.
-- A deletion is a batch of its own, and an event with a recording is the last event of its batch. So a transaction has
-  at most one deletion and one recording.
+- A deletion has a separate batch, and an event with a recording is the last event of its batch. So a transaction has at
+  most one deletion and at most one recording.
 - The queue handles an event even if the event's caller disconnects.
 
 The queue works in short slices. Between two slices, the event loop answers heartbeats, which do not use this queue.
@@ -31,16 +31,16 @@ from coordinator_api.runtime.durable_group import UNREADABLE, DurableGroup, Grou
 from coordinator_api.store.store_errors import StoreError
 
 MOST_IN_A_BATCH = 1_000
-"""The largest number of events in a batch. Further events wait for the next commit, so that an answer does not wait for
-too many other events.
+"""The largest number of events in a batch. Further events wait for the next commit. Without this limit, an answer could
+wait for very many other events.
 """
 
 SLICE_S = 0.005
-"""The time for which events are applied before other tasks of the event loop run."""
+"""The longest time, in seconds, for which the queue applies events before other tasks of the event loop run."""
 
 ANSWERS_A_TURN = 32
-"""The number of callers that are answered before other tasks of the event loop run. The other tasks write the responses
-to the callers.
+"""The number of callers that the queue answers before other tasks of the event loop run. These tasks then send the
+responses to the callers.
 """
 
 
@@ -73,12 +73,12 @@ class TakenEvents:
 
 
 class EventQueue:
-    """The queue of one group. `reloaded`: a function that is called after the group was read again. `committed`: a
-    function that is called after each batch, before the callers of the batch are answered. `failed`: a function that is
-    called after events failed, and then sends a `Tick` soon.
+    """The queue of one group. `reloaded`: a function that is called after the group was read from the store again.
+    `committed`: a function that is called after each committed batch, before the callers of the batch are answered.
+    `failed`: a function that is called after events failed. It has to put a `Tick` into the queue a little later.
 
-    `end`: the error that occurred when the log was read; None if the log can be read. After this error, each event
-    fails with the error.
+    `end`: the error that occurred when the damaged log was read again; None if the log can be read. If `end` is set,
+    each event fails with this error.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class EventQueue:
                     await self._durable.compact_if_long()
         finally:
             self._worker = None
-            if self._waiting:  # the task was cancelled with the event loop, so no further answer is possible
+            if self._waiting:  # the event loop is ending and has cancelled this task, so no further answer is possible
                 self._fail(self._all_waiting(), StoreError("the service stops"))
 
     async def _is_ready(self) -> bool:
@@ -198,7 +198,8 @@ class EventQueue:
             waiting = self._next()
             now_ms = self._clock.now_ms()
             if isinstance(waiting.event, Tick):
-                # a heartbeat that has already arrived must be noted before a tick ends its member's session
+                # a heartbeat that has already arrived has to extend its member's session before a tick could end the
+                # session
                 await sockets_read()
             try:
                 outcome = self._durable.apply(waiting.event, now_ms, waiting.tenant)

@@ -1,17 +1,17 @@
-"""Runs one group: takes events, commits the waiting events together, and answers the events.
+"""Runs one group: receives events, commits the waiting events together, and answers each event.
 
     event -> EventQueue -> DurableGroup (apply each event, ONE commit) -> wake held requests, watch the cluster,
              start a rebalance, set the timer -> answer
-    heartbeat, fetch -> answered at once from the committed state, without a commit
+    heartbeat, fetch -> read the committed state (no queue, no commit) -> answer
 
-A crash at any point loses no answered event: only committed events are answered. Before an answer from memory, the
-group checks that the lease of this process is still valid (`lease`). The group's rules are in `group/`. This file
-passes heartbeats and fetches to the group's rules on arrival, and passes the outcome of an event to the following
-modules:
+An event is answered only after its commit, so a crash at any point loses no answered event. Before an answer from
+memory, the group checks that the lease of this process is still valid (`lease`). The group's rules are in `group/`.
+This file passes heartbeats and fetches to the group's rules on arrival, and passes the outcome of an event to the
+following modules:
 
     event_queue       waiting events, and their common commits  held_requests    long polls and held heartbeats
-    durable_group     the group and its records in the store    telemetry        its log lines and values in /metrics
-    rebalance_loop    runs the rebalances of the group          cluster_watch    polls its cluster and its warm-ups
+    durable_group     the group and its records in the store    telemetry        log lines and values in /metrics
+    rebalance_loop    the rebalances of the group               cluster_watch    polls of the cluster and the warm-ups
 """
 
 import asyncio
@@ -65,7 +65,7 @@ LONGEST_WAIT_FOR_STORE_S = 0.5
 """The longest time for which a heartbeat waits until its group is read again after a write with an unknown result."""
 
 _NO_NEWS = (MemberSubscribed, GenerationStarted)
-"""After these records, held requests need no new answer, because the records do not require an action of any member.
+"""The types of records that do not change the answer to any held request, because no member has to act after them.
 """
 
 _NO_GENERATION = -1
@@ -73,8 +73,8 @@ _NO_GENERATION = -1
 
 
 class GroupRuntime:
-    """A group with its queue, timer, watches and rebalances. Every change of the group goes through `handle`.
-    Heartbeats and fetches go through `respond`. `image` may be read at any time.
+    """A group with its queue, timer, watches and rebalances. Use `handle` for every change of the group, and `respond`
+    for heartbeats and fetches. `image` may be read at any time.
 
     Each method that answers a request raises NotOwner if another coordinator owns the group, and LeaseEnded while the
     lease is not valid.
@@ -90,9 +90,9 @@ class GroupRuntime:
         unreadable: Callable[[str, Exception], None] = lambda group_id, error: None,
     ) -> None:
         """`stored`: the stored log of the group, with sequence 0 and no records for a new group. `replayed`: the group
-        that the log replays to, if it was replayed already. `lease`: the lease of the group. The default is for a group
-        that no other coordinator can own. `unreadable`: a function that is called with the reason if the log was
-        damaged when the group was read again. After that, the group accepts no events.
+        that the log replays to; None if the log has not been replayed yet. `lease`: the lease of the group; None if no
+        other coordinator can own the group. `unreadable`: a function that is called with the error if the group was
+        read from the store again and its log is damaged. After this call, all events of the group fail.
         """
         clock = environment.clock
         telemetry = GroupTelemetry(stored.group_id, environment.metrics)
@@ -144,12 +144,12 @@ class GroupRuntime:
 
     @property
     def is_declared(self) -> bool:
-        """True if the group has a definition and was not deleted, by its committed state."""
+        """True if the committed state has a definition and is not Dead."""
         return self.image.input_json is not None and self.image.state is not GroupState.DEAD
 
     async def handle(self, event: Event, recording: Recording | None = None, tenant: str = "") -> Response:
-        """Handles an event. Raises StoreError if the records of the event could not be committed. After a StoreError,
-        the caller must not treat the event as handled.
+        """Handles an event. Raises StoreError if the records of the event could not be committed, or if it is unknown
+        whether they were committed.
 
         The event is handled even if its caller is cancelled. `recording`: the recording of a `ReportRebalance`, which
         is stored if the rebalance is new. `tenant`: the tenant whose quotas apply (`admission.Quotas`).
@@ -161,9 +161,9 @@ class GroupRuntime:
         return await self._queue.put(event, None if recording is None else _if_new(recording), tenant)
 
     async def respond(self, event: HeartbeatOrFetch) -> Response:
-        """Answers the event at once, even during a commit or a rebalance. If this request caused a commit, the answer
-        waits for the commit, at most LONGEST_WAIT_FOR_OWN_TICK_S. If the group is uncertain, the answer waits until the
-        group is read again, at most LONGEST_WAIT_FOR_STORE_S.
+        """Answers the event at once, even during a commit or a rebalance, with two exceptions. If this request caused a
+        commit, the answer waits up to LONGEST_WAIT_FOR_OWN_TICK_S for the commit. If the group is uncertain, the answer
+        waits up to LONGEST_WAIT_FOR_STORE_S until the group is read again.
 
         Raises StoreError if an uncertain group cannot be read again and the answer would refuse the member.
         """
@@ -191,8 +191,8 @@ class GroupRuntime:
     async def wait_for_assignment(
         self, fetch: events.FetchAssignment, wait_s: float, gone: Callable[[], Awaitable[object]]
     ) -> Response:
-        """Answer `fetch`. While the assignment is pending, hold the answer for at most `wait_s` seconds, or until
-        `gone()` returns.
+        """Answer `fetch`. While the assignment is pending, hold the request for at most `wait_s` seconds, and no longer
+        than until `gone()` returns.
 
         Raises StoreError like `respond`.
         """
@@ -213,10 +213,10 @@ class GroupRuntime:
         wait_s: float,
         gone: Callable[[], Awaitable[object]],
     ) -> Response:
-        """Returns `ProcessHeartbeatAnswered` or `Rejected`. While the `news` of the answer equals `known`, the answer
-        is held for at most `wait_s` seconds, or until `gone()` returns. The answer is held for at most half of a
-        session timeout, because holding a request does not restart the session timeout. Raises StoreError like
-        `respond`.
+        """Returns `ProcessHeartbeatAnswered` or `Rejected`. While the `news` of the answer equals `known`, the request
+        is held for at most `wait_s` seconds, and no longer than until `gone()` returns. A request is never held for
+        longer than half of the shortest session timeout, because a held request does not restart the session timeout.
+        Raises StoreError like `respond`.
         """
         response = await self.respond(heartbeat)
         if not isinstance(response, ProcessHeartbeatAnswered) or response.news != known or wait_s <= 0:
@@ -256,14 +256,14 @@ class GroupRuntime:
 
     @property
     def is_at_rest(self) -> bool:
-        """True if the group can be handed over without an interruption of a rebalance, a held rebalance or a reload."""
+        """True if the group can be handed over to another coordinator now, because no rebalance is running or held, and
+        the group is not uncertain.
+        """
         at_rest = self.image.state in (GroupState.STABLE, GroupState.EMPTY) and self.image.held is None
         return at_rest and not self._durable.is_uncertain and not self._rebalances.is_running
 
     async def describe(self) -> GroupDescription:
-        """Describes the committed state of the group. The description is made in a thread, because a large group takes
-        time.
-        """
+        """Describes the committed state of the group, in a thread, because a large group takes time."""
         self.lease.check()
         return await asyncio.to_thread(self.group.describe, self.image, self._durable.committed_sessions)
 
@@ -273,8 +273,8 @@ class GroupRuntime:
         return await self._runner.definition(image.input_json)
 
     def is_polling_its_cluster(self) -> bool:
-        """Returns whether the watch or a rebalance polls the cluster, so that the group notices when a cluster that is
-        out of reach answers again.
+        """Returns whether the watch or a rebalance polls the cluster repeatedly. Then the group notices by itself when
+        a cluster that was out of reach answers again.
         """
         return self._cluster_watch.is_polling or self._rebalances.is_running
 
@@ -286,7 +286,9 @@ class GroupRuntime:
         await self._queue.renew()
 
     def reload_before_next_event(self) -> None:
-        """Have the group read from the store before its next event, which restarts all session timeouts."""
+        """Make the group uncertain, so that it is read from the store before its next event. This read restarts all
+        session timeouts.
+        """
         self._durable.reload_before_next_event()
         self._tick_later()
 
@@ -306,8 +308,8 @@ class GroupRuntime:
         await self.finish()
 
     async def finish(self) -> None:
-        """Stop like `close`, but leave requests held until `release`, so that their answers name the new owner of the
-        group.
+        """Stop like `close`, but keep the held requests until `release` is called, so that their answers can name the
+        new owner of the group.
         """
         self._closed = True
         self._timer.stop()
@@ -325,8 +327,9 @@ class GroupRuntime:
         return answer.response
 
     async def _read_again(self) -> None:
-        """Put an event into the queue, because the queue reads an uncertain group again before it handles an event. All
-        requests that wait for the reload share one event.
+        """Wait until an uncertain group has been read again, at most LONGEST_WAIT_FOR_STORE_S. The method puts an event
+        into the queue, because the queue reads an uncertain group again before it handles an event. All requests that
+        wait for the reload share one event.
         """
         if self._reading_again is None or self._reading_again.done():
             self._reading_again = self._queue.put(events.Tick())
@@ -334,9 +337,9 @@ class GroupRuntime:
 
     def _respond_while_uncertain(self, event: HeartbeatOrFetch) -> Response:
         """Answers from the last state that is known to be committed, so that members keep working while the store
-        fails. The event whose write has an unknown result was not answered, so it may count as later than this answer.
-        If the answer would refuse a member, StoreError is raised, because the uncertain write might have prevented the
-        refusal.
+        fails. The event of the uncertain write was not answered, so its effect may come later than this answer. If the
+        answer would refuse a member, the method raises StoreError instead, because the uncertain write may have removed
+        the reason for the refusal.
         """
         self.lease.check()
         response = self.group.respond(event, self._clock.now_ms(), self.image).response
@@ -350,8 +353,8 @@ class GroupRuntime:
         return response
 
     def _bytes_to_send(self, response: Response) -> int:
-        """Returns an estimate of the bytes of assignments that the answer contains or that members fetch because of the
-        answer. The size of one assignment is enough for the estimate, because most bytes of the assignments are shared.
+        """Estimates how many bytes of assignments the answer contains, or members fetch because of the answer. The
+        estimate assumes that all assignments have the size of one of them, because most of their bytes are shared.
         """
         if isinstance(response, AssignmentReady):
             return response.assignment.size
@@ -371,9 +374,9 @@ class GroupRuntime:
             await self._own_follow_up()
 
     async def _own_follow_up(self) -> None:
-        """Wait a little for the commit of a follow-up rebalance that this request started. The request of the last
-        member that gets its assignment starts the follow-up. After this wait, the answer to this request already shows
-        the new rebalance.
+        """Wait a little for the commit of a follow-up rebalance that this request started. The request by which the
+        last member acknowledges its assignment starts the follow-up. After this wait, the answer to the request already
+        shows the follow-up.
         """
         if self._ticking is not None:
             await asyncio.wait((self._ticking,), timeout=LONGEST_WAIT_FOR_OWN_TICK_S)
@@ -382,7 +385,7 @@ class GroupRuntime:
         if self._closed:  # the group and its members may have moved to another coordinator
             return
         held_elsewhere = self._held_heartbeats.lost(connection_id, member_ids)
-        # if this event fails, the group is read again, and after that no member has a connection
+        # if this event fails, the group is read from the store again, and then no session has a connection
         self._queue.put(events.ConnectionLost(connection_id, held_elsewhere))
 
     def _reloaded(self) -> None:
@@ -397,14 +400,17 @@ class GroupRuntime:
             self._unreadable(self.group_id, self._queue.end)
 
     def _tick_later(self) -> None:
-        """Set the timer for a tick soon. If the group is uncertain, the tick also has the group read again."""
+        """Set the timer for a tick after RETRY_AFTER_STORE_ERROR_MS. If the group is uncertain, the tick also causes
+        the group to be read again.
+        """
         now_ms = self._clock.now_ms()
         self._timer.set(now_ms + RETRY_AFTER_STORE_ERROR_MS, now_ms)
 
     def _committed(self, records: Sequence[CoordinatorRecord], taken: TakenEvents) -> None:
         try:
             self._carry_out(records, taken)
-        # an error here is a bug. The committed events are still answered, and the reload repeats the effects
+        # An error here is a bug. The committed events are still answered, and after the reload the effects are carried
+        # out again.
         except Exception as error:
             self._telemetry.logger.error("outcome_not_carried_out", exc_info=error)
             self.reload_before_next_event()
@@ -436,8 +442,8 @@ class GroupRuntime:
         return due is not None and (due.generation_id, due.steering) == (rebalance.generation_id, rebalance.steering)
 
     def _tick_now(self) -> None:
-        """Start a tick. If a tick is running, start another tick afterwards, because the running tick may have missed a
-        timer that is due only now.
+        """Start a tick. If a tick is already running, start a further tick after it, because the running tick may have
+        missed a timer that is due only now.
         """
         if self._closed:
             return
@@ -450,7 +456,7 @@ class GroupRuntime:
         try:
             self._ticks_again = False
             await self._queue.put(events.Tick())
-        except (LeaseEnded, NotOwner):  # the timer starts another tick soon, unless the group is closed by then
+        except (LeaseEnded, NotOwner):  # the timer starts the next tick soon, if the group is still open then
             self._ticks_again = False
         except Exception as error:  # the group's timers must continue after any error
             if isinstance(error, AssignorFault):
@@ -466,5 +472,7 @@ class GroupRuntime:
 
 
 def _if_new(recording: Recording) -> RecordingFor:
-    """Returns a function that returns the recording, or None if the group already knows the reported rebalance."""
+    """Returns a function that gets the group's answer to a report. The function returns the recording if the reported
+    rebalance is new, else None.
+    """
     return lambda response: recording if isinstance(response, RebalanceReported) and response.created else None

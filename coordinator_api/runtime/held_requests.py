@@ -1,20 +1,20 @@
-"""Callers that wait for changes of a group: held requests of members, and web pages that show the group.
+"""Serves callers that wait for changes of a group: held requests of members, and web pages that show the group.
 
 A held request is the GET of an assignment that is not available yet, or the heartbeat of a process.
 
-Held requests are answered in batches, which the code calls waves. Without batches, thousands of members would learn of
-a rebalance at the same moment and rejoin at once. The heartbeats of these members would wait behind all joins, or
-behind the large assignments that members fetch. A batch ends after `WAVE_MEMBERS` members or about `WAVE_BYTES` of
-assignments. After each batch, the event loop handles the requests of the answered members during a pause. A pause that
-ends late shows that the event loop was busy, so the next pause is longer by this delay. So other requests get half of
-the loop's time, and batches are not faster than the joins that follow the batches. (Heartbeats could be answered in
-another process instead, but then the answers to joins and heartbeats could contradict each other.)
+Held requests are answered in batches, which the code calls waves. Without batches, thousands of members would get the
+answer that starts their rejoin at the same moment. All heartbeats would then wait behind the joins, or behind the large
+assignments that members fetch. A batch ends after `WAVE_MEMBERS` members or about `WAVE_BYTES` of assignments. After
+each batch, the event loop handles the requests of the answered members during a pause. If a pause ends late, the event
+loop was busy, and the next pause is longer by this delay. So other requests get half of the loop's time, and batches do
+not outrun the joins that they cause. (Heartbeats could be answered in another process instead, but then the answers to
+joins and heartbeats could contradict each other.)
 
 Each held request needs a future in memory. `wake` computes the answer to each held request again, and sends the answer
 only if it has changed.
 
-A web page is notified of a commit, and then requests the data that it shows. A commit calls `Watching.changed` once,
-which needs only two dictionary lookups if there is no watcher. A watcher is notified once for all changes since its
+A web page is notified of a commit, and then requests the data that it shows. Each commit calls `Watching.changed` once.
+Without a watcher, this call needs only two dictionary lookups. A watcher is notified once for all changes since its
 last call, so notifications do not accumulate.
 
 When the connection of a waiting caller breaks, the wait ends. `GroupsOfConnections` then notifies the groups that have
@@ -35,8 +35,7 @@ from coordinator_api.group.outcome import Response
 
 WAVE_MEMBERS = 32
 """The number of members after which a batch ends. A process heartbeat with more members is still answered as a whole.
-The answer for one member takes the event loop about 0.5 ms. The heartbeat of another member may have to wait for the
-whole batch.
+The answer for one member takes the event loop about 0.5 ms, and other heartbeats may have to wait for the whole batch.
 """
 
 WAVE_BYTES = 4_194_304
@@ -53,7 +52,9 @@ PAUSE_S = 0.01
 LONGEST_PAUSE_S = 0.25
 
 Recheck = FetchAssignment | ProcessHeartbeat
-"""The event of a held request, with `is_recheck` set, with which the group computes the answer again."""
+"""The event of a held request, with `is_recheck` set. The group computes the answer to the request again from this
+event.
+"""
 
 Ask = Callable[[Recheck], Response]
 """A function that returns the group's present answer within microseconds. The function raises StoreError if the group
@@ -61,8 +62,8 @@ may not answer.
 """
 
 Weigh = Callable[[Response], int]
-"""A function that estimates how many bytes of assignments an answer contains, or members fetch because of the
-answer.
+"""A function that estimates the number of bytes of assignments in an answer, or in the fetches that members send
+because of the answer.
 """
 
 IsHeld = Callable[[Response], bool]
@@ -71,8 +72,8 @@ IsHeld = Callable[[Response], bool]
 
 @dataclass(slots=True, eq=False)
 class _HeldRequest:
-    """One held request. `members`: the number of members that the request is for. `answer`: the changed answer; None if
-    the request is released without a changed answer.
+    """One held request. `members`: the number of members in the request. `answer`: a future of the changed answer; the
+    result of the future is None if the request ends without a changed answer, for example at its time limit.
     """
 
     recheck: Recheck
@@ -104,8 +105,9 @@ class HeldRequests:
     async def hold(
         self, recheck: Recheck, is_held: IsHeld, members: int, wait_s: float, gone: Callable[[], Awaitable[object]]
     ) -> Response:
-        """Returns the answer to `recheck` as soon as `is_held` returns False for the answer. Returns the present answer
-        after `wait_s` seconds, when `gone()` has returned, or when all requests are released.
+        """Returns the answer to `recheck` as soon as `is_held` returns False for this answer. If this does not happen,
+        returns the present answer after `wait_s` seconds. Returns the present answer earlier if `gone()` returns or all
+        requests are released.
         """
         response = self._ask(recheck)
         if self._released or not is_held(response):
@@ -179,7 +181,7 @@ class HeldRequests:
 
 
 class Watcher:
-    """One caller that waits for changes. `Watching.watch` makes a Watcher."""
+    """Waits for changes of groups on behalf of one caller. `Watching.watch` makes a Watcher."""
 
     def __init__(self) -> None:
         self._woken = asyncio.Event()
@@ -198,7 +200,7 @@ class Watcher:
 
     async def wait(self, at_most_s: float) -> frozenset[str]:
         """Waits for a change, and returns the groups that have changed since the last call. The wait also ends after
-        `at_most_s` seconds, or when all watchers are released. After a wait without a change, the result is empty.
+        `at_most_s` seconds, or when all watchers are released. If there was no change, the result is empty.
         """
         with move_on_after(at_most_s):
             await self._woken.wait()
@@ -259,8 +261,8 @@ Lost = Callable[[int, Collection[str]], None]
 
 
 class GroupsOfConnections:
-    """The groups that have members on each connection of one service. `bind` is cheap, because it is called for every
-    heartbeat of a process.
+    """A table of the groups that have members on each connection of one service. `bind` has to be cheap, because it is
+    called for every process heartbeat.
     """
 
     def __init__(self) -> None:
@@ -291,15 +293,15 @@ class GroupsOfConnections:
 
 
 class HeldHeartbeats:
-    """For each member of a group, the connections on which a heartbeat of the member is held, oldest first."""
+    """A table of the connections on which a heartbeat of each member of a group is held, oldest first."""
 
     def __init__(self) -> None:
         self._held_on: dict[str, dict[int, None]] = {}
 
     @contextmanager
     def held(self, connection_id: int | None, member_ids: Collection[str]) -> Iterator[None]:
-        """Within the block, the members' heartbeat counts as held on this connection, unless the connection breaks.
-        `connection_id`: the connection; None for a connection that is not watched.
+        """Within the block, the process heartbeat of these members counts as held on this connection, until the
+        connection breaks. `connection_id`: the number of the connection; None for a connection that is not watched.
         """
         if connection_id is None:
             yield
@@ -312,8 +314,8 @@ class HeldHeartbeats:
             self._forget_members(connection_id, member_ids)
 
     def lost(self, connection_id: int, member_ids: Collection[str]) -> Mapping[str, int]:
-        """Note that the connection broke. Returns each member that has a heartbeat held on another connection, with the
-        other connection.
+        """Remove the broken connection. Returns each member that still has a heartbeat held on a different connection,
+        with the number of that connection.
         """
         self._forget_members(connection_id, member_ids)
         return {each: next(reversed(self._held_on[each])) for each in member_ids if each in self._held_on}

@@ -1,10 +1,11 @@
-"""Notices that the processes of a group send, for people. A notice reports lost records, or logged warnings and errors.
+"""Notices for operators that the processes of a group send. A notice reports lost records, or logged warnings and
+errors.
 
-Rules: notices are kept in memory only. For each process and code, only the newest notice is kept. A process sends its
-notices again after a heartbeat without an answer, so a restarted coordinator gets all notices. A notice is kept for a
-day, even if its process has ended, because people may read the notice later. The number of notices is limited. The
-oldest notices are dropped first. The text of a notice comes from a member and is shown on terminals, so unprintable
-characters are replaced by blanks.
+Rules: notices are kept in memory only. For each process and code, only the newest notice is kept. If a heartbeat gets
+no answer, the process sends all its notices again, so a restarted coordinator gets all notices. A notice is kept for a
+day, even if its process has ended, because people may read the notice later. The number of notices is limited: above
+the limit, the oldest notices are dropped. The text of a notice comes from a process and is shown on terminals, so each
+unprintable character is replaced by a blank.
 """
 
 from collections.abc import Iterable
@@ -19,8 +20,8 @@ KEPT_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class ProcessNotice:
-    """A notice of a process. `count`: the number of records or logged lines since the process started. `at_ms`: the
-    time of the last counted record or line, by the clock of the process.
+    """A notice of a process. `count`: the number of lost records or logged lines since the process started. `at_ms`:
+    the time of the last such record or line, by the clock of the process.
     """
 
     code: str

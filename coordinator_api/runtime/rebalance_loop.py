@@ -1,9 +1,9 @@
-"""Runs the rebalances that a group requests, one after the other, and returns each result to the group.
+"""Runs the rebalances that a group requests, one after the other, and passes each result to the group.
 
-Rules: if another rebalance becomes due, the rebalance that is being computed is void. A void rebalance is cancelled
-unless it ends soon. If a void rebalance ends, the group discards its result. If the cluster is out of reach, or if no
-worker process can be started, the rebalance stays due and runs again later. After any other failure, the group gets a
-failed result, so that its members do not wait for ever.
+Rules: if a new rebalance becomes due, the rebalance that is being computed is void. A void rebalance may run until
+`VOID_AFTER_S` after its start, and is then cancelled. If a void rebalance ends before this time, the group discards its
+result. If the cluster is out of reach, or if no worker process can be started, the rebalance stays due and runs again
+later. After any other failure, the group gets a failed result, so that its members do not wait for ever.
 """
 
 import asyncio
@@ -22,16 +22,17 @@ from coordinator_api.store.store_errors import StoreError
 from coordinator_api.workers.worker_pool import PoolClosed, WorkersUnavailable
 
 HandBack = Callable[[AssignmentComputed, RecordingFor | None], Awaitable[object]]
-"""A function that gives the group the result of a rebalance, with the recording to store. Raises StoreError."""
+"""A function that passes the result of a rebalance to the group, with a function for the recording to store. Raises
+StoreError.
+"""
 
 VOID_AFTER_S = 0.2
-"""The time for which a void rebalance may continue. The end of its worker process takes longer than a short
-rebalance.
+"""The time, from the start of a rebalance, for which the rebalance may continue although it is void. Ending a worker
+process takes longer than waiting for a short rebalance.
 """
 
 WORKERS_RETRY_MS = 1_000
-"""The wait before a rebalance runs again if no worker process could be started for it. The cause is a lack of memory or
-processes.
+"""The wait before a rebalance runs again if no worker process could be started for it, for lack of memory or processes.
 """
 
 IsWanted = Callable[[RunRebalance], bool]
@@ -69,7 +70,7 @@ class RebalanceLoop:
         return self._running is not None
 
     def start(self, rebalance: RunRebalance) -> None:
-        """Run this rebalance next. The new rebalance replaces a rebalance that is already due."""
+        """Run this rebalance next. It replaces any rebalance that is due but has not been started."""
         self._due = rebalance
         self._interrupted.set()
         if self._computing is not None:
@@ -107,7 +108,8 @@ class RebalanceLoop:
             self._telemetry.logger.warning("rebalance_waits", generation=rebalance.generation_id, error=str(error))
             await self._wait(rebalance, WORKERS_RETRY_MS)
             return
-        # a rebalance with an unexpected error cannot be recorded, but the members must not wait for ever
+        # After an unexpected error there is nothing to record, but the group needs a result, because its members would
+        # wait for ever.
         except Exception as fault:
             self._telemetry.logger.error("rebalance_broken", generation=rebalance.generation_id, exc_info=fault)
             nothing = ComputedAssignments(error=f"{type(fault).__name__}: {fault}")
@@ -149,8 +151,8 @@ class RebalanceLoop:
             self._telemetry.logger.error("rebalance_not_stored", generation=rebalance.generation_id, error=str(error))
 
     async def _wait(self, rebalance: RunRebalance, wait_ms: int) -> None:
-        """Waits, then makes the rebalance due again, unless another rebalance has become due or the group no longer
-        needs this rebalance.
+        """Waits. Then makes the rebalance due again if no other rebalance has become due and the group still waits for
+        this rebalance.
         """
         self._interrupted.clear()
         if self._due is None and not self._stopped:

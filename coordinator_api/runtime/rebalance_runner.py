@@ -22,10 +22,10 @@ from coordinator_api.runtime.rebalance_work import ClusterNamed, ComputedRebalan
 from coordinator_api.workers.worker_pool import JobTookTooLong, WorkerDied, WorkerPool, WorkersUnavailable
 
 CLUSTER_POLL_TIMEOUT_MS = 5_000
-"""The time limit of a poll of the cluster if the result of the poll is not needed for a rebalance."""
+"""The time limit of a poll of the cluster that is not part of a rebalance."""
 
 ATTEMPTS = 3
-"""A rebalance fails if this number of workers in a row have died while they computed it."""
+"""The largest number of attempts to compute a rebalance. If the worker dies in every attempt, the rebalance fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class RebalanceRunner:
         self._parsed: tuple[str, Definition] | None = None
 
     async def run(self, rebalance: RunRebalance) -> ComputedRebalance:
-        """Runs a rebalance. If an assignor or a cluster raises an error, or if several workers in a row have died, the
-        result is a failed rebalance. Raises ClusterOutOfReach or WorkersUnavailable if the rebalance was not computed
-        and has to run again later. Raises InputError if the definition cannot be read.
+        """Runs a rebalance. If an assignor or a cluster raises an error, or if the worker dies in each of several
+        attempts, the result is a failed rebalance. Raises ClusterOutOfReach or WorkersUnavailable if the rebalance has
+        to run again later. Raises InputError if the definition cannot be read.
         """
         job = self._job(rebalance)
         try:
@@ -108,7 +108,7 @@ class RebalanceRunner:
             return computed
         except (ClusterOutOfReach, WorkersUnavailable):
             raise
-        except Exception as fault:  # an example is a cluster that the service's settings no longer list
+        except Exception as fault:  # for example, the service's settings no longer list the cluster
             return await self._failed(job, fault)
 
     async def _failed(self, job: RebalanceJob, fault: Exception) -> ComputedRebalance:
@@ -117,10 +117,10 @@ class RebalanceRunner:
         return failed
 
     async def _computed(self, job: RebalanceJob) -> ComputedRebalance | ClusterNamed:
-        """Computes the rebalance, and computes it again if its worker dies. A rebalance must not fail because a worker
-        was killed from outside: after a failed rebalance, the application ends in all members. Raises
-        WorkersUnavailable. Raises WorkerDied if so many workers have died that the rebalance itself is probably the
-        cause.
+        """Computes the rebalance, and computes it again if its worker dies. A rebalance must not fail only because a
+        worker was killed from outside: after a failed rebalance, the application ends in all members. Raises
+        WorkersUnavailable. Raises WorkerDied after `ATTEMPTS` dead workers, because the rebalance itself is then
+        probably the cause.
         """
         limited = job.failure is None and self._names_own_assignor(job.rebalance.input_json)
         limit_ms = self._resources.own_assignor_limit_ms if limited else None
@@ -130,8 +130,9 @@ class RebalanceRunner:
         return await self._resources.workers.run(compute, job, limit_ms=limit_ms)
 
     def _names_own_assignor(self, input_json: str) -> bool:
-        """Returns whether the text of the definition contains the path of a user's own assignor. If another field of a
-        definition contains this path, the time limit applies as well, which does no harm.
+        """Returns whether the text of the definition contains the path of a user's own assignor. The path may also
+        stand in a different field of the definition. Then the time limit applies although it is not needed, which does
+        no harm.
         """
         return any(f'"{path}"' in input_json for path in self._resources.allowed.class_paths)
 

@@ -1,8 +1,7 @@
-"""The part of a rebalance that a worker process computes, because it takes time. The worker gets and returns only small
-values. The job of a rebalance contains the text of the definition and the subscriptions of the members as bytes. The
-worker caches the parsed definition. The result is already packed and compressed for the store. The recording contains
-the exact input and output of the rebalance, so `assignor assign --check` computes the same result from its
-`rebalance/1` line.
+"""Computes the slow part of a rebalance, in a worker process. The worker gets and returns only small values. The job of
+a rebalance contains the definition as text and the subscriptions of the members as bytes. The worker caches the parsed
+definition. The result is already packed and compressed for the store. The recording contains the exact input and output
+of the rebalance, so `assignor assign --check` computes the same result from its `rebalance/1` line.
 """
 
 import json
@@ -32,10 +31,10 @@ from coordinator_api.store.repository import HELD, Recording
 @dataclass(frozen=True, slots=True)
 class RebalanceJob:
     """The input of a rebalance. `future_process_id`: the process id for members whose subscriptions have an unknown
-    future version. `view`: the state of the cluster that the definition names. `max_partitions` is checked again,
-    because the cluster may have grown. `assignor_classes`: the arguments of `AllowedAssignors`. `failure`: the error
-    with which the rebalance has already failed outside of the worker. If `failure` is set, the worker only records the
-    rebalance.
+    future version. `view`: the state of the cluster that the definition names. `max_partitions`: the largest number of
+    partitions. The worker checks this number again, because the cluster may have grown since the declaration.
+    `assignor_classes`: the arguments of `AllowedAssignors`. `failure`: the error with which the rebalance has already
+    failed outside of the worker. If `failure` is set, the worker computes no assignment, and only makes the recording.
     """
 
     group_id: str
@@ -50,7 +49,9 @@ class RebalanceJob:
 
 @dataclass(frozen=True, slots=True)
 class ClusterNamed:
-    """The definition names a cluster. Poll the cluster, and send the job again with the result."""
+    """The worker's answer if the definition names a cluster that was not polled yet. The caller polls the cluster, and
+    sends the job again with the result of the poll.
+    """
 
     provider: ProviderAddress
 
@@ -58,8 +59,8 @@ class ClusterNamed:
 @dataclass(frozen=True, slots=True)
 class ComputedRebalance:
     """A computed rebalance. `event`: the event to send to the group. `created_topics`: the topics to create before
-    `event` is sent. After the group has accepted the event, `document` and `summary` are recorded: `document` is
-    already in the stored form. The outcome and the duration are added to `summary`.
+    `event` is sent. When the group has accepted the event, `document` and `summary` are stored. `document` is already
+    in the stored form. The outcome and the duration are added to `summary` before it is stored.
     """
 
     event: AssignmentComputed
@@ -120,7 +121,9 @@ def _snapshot(job: RebalanceJob, declared: RebalanceSnapshot) -> RebalanceSnapsh
 
 
 def _has_future_member(members: Mapping[str, Member]) -> bool:
-    """Returns whether a member has an unknown version, for which Kafka's leader would use a random process id."""
+    """Returns whether a member has an unknown future version. Kafka's leader would use a random process id for such a
+    member.
+    """
     return any(subscribed_version(member.subscription) > LATEST_SUPPORTED_VERSION for member in members.values())
 
 

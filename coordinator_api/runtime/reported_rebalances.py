@@ -1,9 +1,10 @@
-"""Reads and checks the report of another leader's rebalance. A report is a rebalance/1 document from a POST.
+"""Reads and checks the report of a rebalance by a leader outside this service. A report is a rebalance/1 document from
+a POST.
 
 Rules: the document is stored as it was sent, so that it equals the recording of the leader. The check decodes every
-subscription and every assignment, because they are shown or used for another run later. A refusal names the path of the
-fault. Assignments do not show which standby tasks are warm-ups. If this process has the assignor, the rebalance is run
-again to find the warm-ups.
+subscription and every assignment, because other code later shows them or runs the rebalance again. A refusal names the
+path of the wrong field. Assignments do not show which standby tasks are warm-ups. To find the warm-ups, this module
+runs the rebalance again if this process has the assignor.
 """
 
 import json
@@ -34,8 +35,8 @@ from coordinator_api.store.repository import Recording
 _VERSION_BYTES = 4
 
 LED_ELSEWHERE = "kafka"
-"""The `source` of a rebalance of a group on a Kafka cluster. The leader of such a group is shown under this name as
-well.
+"""The `source` of a rebalance that the leader of a group on a Kafka cluster ran. The leader of such a group is also
+shown under this name.
 """
 
 
@@ -91,8 +92,8 @@ def _check(recorded: RecordedRebalance, group_id: str) -> None:
 
 
 def _check_assignments(assignments: SharedAssignments) -> None:
-    """Checks that all assignments can be decoded. Nearly all bytes of the assignments are shared, and the shared bytes
-    are decoded only once.
+    """Checks that all assignments can be decoded. The assignments share nearly all their bytes, and the check decodes
+    shared bytes only once.
     """
     decoded: set[tuple[object, ...]] = set()
     for member_id, parts in assignments.parts.items():
@@ -109,8 +110,8 @@ def _check_assignments(assignments: SharedAssignments) -> None:
 
 
 def _form(parts: AssignmentParts) -> tuple[object, ...] | None:
-    """Returns the properties on which the decoding of an assignment depends, except its tasks. Raises DecodeError if
-    the tasks cannot be decoded.
+    """Returns a key for the decoding of an assignment. If one assignment with a key can be decoded, all assignments
+    with the key can be decoded. Raises DecodeError if the tasks of this assignment cannot be decoded.
 
     Returns None if the whole assignment has to be decoded, because it shares no bytes or its length fields do not fit.
     """
@@ -134,7 +135,7 @@ def _warm_ups(recorded: RecordedRebalance, allowed: AllowedAssignors) -> dict[st
     snapshot = recorded.snapshot
     try:
         placement = pipeline.assign(snapshot, recorded.now_ms, allowed.load(snapshot.assignor)).placement
-    # if this process does not have the assignor, or if the assignor raises an error, warm-ups are shown as standbys
+    # This process may not have the assignor, or the assignor may raise an error. Warm-ups are then shown as standbys.
     except Exception:
         return {}
     assignments = share(recorded.output.assignments)

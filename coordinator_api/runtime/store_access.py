@@ -1,10 +1,10 @@
-"""Two uses of the store by callers: the readiness check, and reads of recorded rebalances.
+"""Limits two uses of the store by callers: the readiness check, and reads of recorded rebalances.
 
-- The readiness check is a write and a read. All callers share the readiness check, which runs at most once a second.
-- Recorded rebalances are read for few callers at one time, and unpacked and sent in pieces. Hundreds of callers may
-  request recordings at the same time, and may receive the pieces slowly. So a caller needs a slot for the read from the
-  database and for the unpacking of each piece, but not while it receives a piece. A thread makes each piece only after
-  the previous piece was sent, because a whole recording may be very long.
+- The readiness check is a write and a read. It runs at most once a second, and all callers share its result.
+- Recorded rebalances are read for few callers at one time, and are unpacked and sent in pieces. Hundreds of callers may
+  request recordings at the same time, and may receive the pieces slowly. So a caller needs one of a few slots for the
+  read from the database and for the unpacking of each piece, but not while it receives a piece. A thread makes each
+  piece only after the previous piece was sent, because a whole recording may be very long.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ WITHIN_S = 2.0
 """The longest time for which a caller waits for the store."""
 
 SCRAPE_WITHIN_S = 0.5
-"""The longest time for which a metrics scrape waits for the store. The time is short, because a scrape that takes too
-long fails as a whole.
+"""The longest time for which a metrics scrape waits for the store. The time is short, because Prometheus discards all
+metrics of a scrape that takes too long.
 """
 
 HOLDS_FOR_S = 1.0
-"""The time for which the result of the last readiness check is used again. The limit protects the store, because each
-check is a write and callers need no token for it.
+"""The time for which the result of a readiness check is used again. The reuse protects the store: each check is a
+write, and a caller needs no token to request it.
 """
 
 

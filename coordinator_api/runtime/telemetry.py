@@ -1,10 +1,11 @@
 """Writes the changes of a group to the log and the metrics of the service.
 
-Each change gets a log line with the group, the generation and the member. If many members change at once, one line has
-the number of the members, and lines of level debug have their names. `GroupStanding` computes the values of the group
-for `/metrics` from the committed records: the time for which tasks have had no owner (`OwnerlessTasks`), and the number
-of rebalances. A record that takes long to evaluate is evaluated in a thread, so that a large group does not block other
-groups. Later records of the group wait until this record is evaluated. The values for `/metrics` are not stored.
+Each change gets a log line with the group, the generation and the member. If many members change at once, a single line
+has the number of these members, and lines of level debug have their ids. `GroupStanding` computes the values of the
+group for `/metrics` from the committed records: the time for which tasks have had no owner (`OwnerlessTasks`), and the
+number of rebalances. A record that takes long to evaluate is evaluated in a thread, so that a large group does not
+block other groups. Later records of the same group wait until the thread has ended. The values for `/metrics` are not
+stored.
 """
 
 import asyncio
@@ -42,10 +43,10 @@ _LOGGER = "coordinator_api"
 _RecordOfAMember = MemberSubscribed | MemberReplaced | MemberRemoved
 
 LogEvent = Callable[..., object]
-"""A function that writes a log line: the name of the event, and its values by name."""
+"""A function that writes a log line. Its arguments are the name of the event, and the values of the event by name."""
 
 MOST_MEMBERS_NAMED = 8
-"""If more than this number of members change at once, the members do not get a log line each."""
+"""If at most this number of members change at once, each of these members gets a separate log line."""
 
 
 class GroupTelemetry:
@@ -163,19 +164,19 @@ owner.
 
 
 class OwnerlessTasks:
-    """The tasks of a group that no member runs, each with the time since which it has had no owner. The metric "time
-    without owner" comes from these times.
+    """Finds the tasks of a group that no member owns, and the time since which each task has had no owner. The metric
+    "time without owner" comes from these times.
 
     The owner of a task is the member to which the last rebalance assigned the active task, as long as this member is in
     the group and not away. So a task has no owner if its owner was removed or is away, or if the last rebalance failed.
     A task also has no owner while a follow-up rebalance waits until the former owner has revoked the task. A crashed
     member counts as an owner until the member is removed.
 
-    Known limits: if the group was read from the store again, only tasks that are assigned to present members are known.
-    If the group has an outside leader, no task is counted, because nothing is known between two reports.
+    Known limits: after the group was read from the store again, only tasks that are assigned to present members are
+    known. In a group with an outside leader, no task is counted, because nothing is known between two reports.
 
     `since_ms`: for each task without an owner, the time since which it has had no owner. Each change makes a new
-    mapping. Only one method of `OwnerlessTasks` may run at one time.
+    mapping. Two methods of one OwnerlessTasks must not run at the same time.
     """
 
     def __init__(self, image: GroupImage, now_ms: int) -> None:
@@ -188,8 +189,8 @@ class OwnerlessTasks:
         self.read_again(image, now_ms)
 
     def read_again(self, image: GroupImage, now_ms: int) -> None:
-        """Start again from `image`, which was read from the store. If the group is Stable, tasks that had no owner may
-        have an owner by now.
+        """Start again from `image`, which was read from the store. If the group is Stable after a rebalance that gave
+        every task an owner, earlier tasks without an owner are dropped.
         """
         end = image.present_end
         if image.led_by is not None or (end is not None and end.outcome not in _HELD_BACK):
@@ -201,13 +202,13 @@ class OwnerlessTasks:
         self._lose(self._tasks(self._away), now_ms)
 
     def passed_ms(self, now_ms: int) -> int:
-        """Returns the time since the last call, times the number of tasks that have no owner now."""
+        """Returns the time since the last call, multiplied by the number of tasks that have no owner now."""
         passed = len(self.since_ms) * max(now_ms - self._counted_until_ms, 0)
         self._counted_until_ms = max(now_ms, self._counted_until_ms)
         return passed
 
     def note(self, record: CoordinatorRecord, at_ms: int) -> None:
-        """Note a record that was committed at `at_ms`."""
+        """Update the tasks for a record that was committed at `at_ms`."""
         match record:
             case MemberRemoved(member_id, reason):
                 self._went_by_itself = reason in _WENT_BY_THEMSELVES
@@ -267,7 +268,7 @@ def takes_long(record: CoordinatorRecord) -> bool:
 HOUR_MS = 3_600_000
 
 MOST_REBALANCES_KNOWN = 1_000
-"""The largest number of rebalances in an hour that is counted. A group with more rebalances is shown with this
+"""The largest number of rebalances in an hour that can be shown. A group with more rebalances is shown with this
 number.
 """
 

@@ -1,15 +1,15 @@
-"""Backs up a coordinator's store while the coordinator runs, and restores a backup into an empty database. The database
-may be of another kind.
+"""Backs up a coordinator's store while the coordinator runs, and restores a backup into an empty database. An SQLite
+backup can be restored into PostgreSQL, and the reverse.
 
-A backup is one read transaction, so it has the state of the database at one moment. A backup takes no lock that blocks
-writers. A restore is one write transaction, during which no coordinator of the database may run. A restore that is
-killed leaves the database empty.
+One read transaction makes the whole backup, so the backup has the state of the database at one moment. A backup takes
+no lock that blocks writers. One write transaction makes the whole restore. During this transaction, no coordinator of
+the database may run. A restore that is killed leaves the database empty.
 
 A backup does not contain the owners of groups, so a restored group has no owner.
 
-A damaged log is backed up and restored unchanged, and reported. The coordinator does not lead the group of a damaged
-log. Other groups are not affected. If the database cannot read a record as text, the backup has the readable part of
-the record, and a checksum that does not fit.
+A damaged log is backed up and restored unchanged, and the command reports the damage. A coordinator does not lead the
+group of this log, but leads all other groups. If the database cannot read a record as text, the backup has the readable
+part of the record, with a checksum that does not match this part.
 """
 
 import os
@@ -64,8 +64,8 @@ _BINARY = {
     for name, columns in _COLUMNS.items()
 }
 _PAGE = 32
-"""The number of rows in memory at one time; the row of a large document has some megabytes. The log of one group is
-always completely in memory.
+"""The number of rows in memory at one time. The row of a large recorded rebalance has some megabytes. The log of one
+group is always completely in memory.
 """
 
 _COUNT_BYTES = text(
@@ -78,8 +78,8 @@ RowOfTable = tuple[str, dict[str, Any]]
 
 
 class Done(NamedTuple):
-    """The result of a backup or a restore. `damaged`: the damage of each damaged log, by group id; damaged logs are
-    kept unchanged.
+    """The result of a backup or a restore. `damaged`: a description of the damage of each damaged log, by group id. A
+    damaged log is copied unchanged.
     """
 
     header: Header
@@ -93,7 +93,7 @@ async def back_up(settings: Settings, file: Path, *, replace: bool, progress: Pr
     """Write the database to `file`. Returns the result, and the SHA-256 of the file's lines. `replace`: True if an
     existing file may be replaced.
 
-    Raises InputError, which names the fault of the database or the file.
+    Raises InputError, whose message names the fault of the database or the file.
     """
     _check_place(settings, file, replace)
     called = shown(settings.database_url)
@@ -121,10 +121,10 @@ def _check_place(settings: Settings, file: Path, replace: bool) -> None:
 
 @asynccontextmanager
 async def _one_moment(engine: AsyncEngine, called: str) -> AsyncIterator[AsyncConnection]:
-    """Opens a transaction that reads the state of the database at its first read. Raises InputError."""
+    """Opens a transaction whose reads all see the state that the database had at the first read. Raises InputError."""
     try:
         connection = await at_one_moment(engine).connect()
-    except Exception as error:  # SQLAlchemy does not wrap errors of the driver while there is no connection
+    except Exception as error:  # while no connection is open, SQLAlchemy does not wrap errors of the driver
         raise InputError(f"cannot be opened: {reason(error)}", called) from None
     try:
         yield connection
@@ -159,7 +159,7 @@ def _count_of(table: Table) -> Select[int]:
 
 
 async def _write_tables(connection: AsyncConnection, writer: BackupWriter) -> Mapping[str, str]:
-    """Writes all rows. Returns the damage of each damaged log, by group."""
+    """Writes all rows. Returns a description of the damage of each damaged log, by group id."""
     group_ids = []
     async for row in _rows(connection, groups):
         group_ids.append(row["group_id"])
@@ -182,7 +182,7 @@ def _row_of(group_id: str, record: StoredRecord) -> dict[str, Any]:
     body, fits = record.body, record.checksum
     if body is None:
         body = (record.raw or b"").decode("utf-8", "replace")
-        # the text is incomplete, so the stored checksum must not fit
+        # the text is incomplete, so make a checksum that does not match the text
         fits = checksum(group_id, record.sequence, body) ^ 1
     values = (group_id, record.sequence, body, fits, bool(record.ends_commit))
     return dict(zip(group_records.c.keys(), values, strict=True))
@@ -203,8 +203,8 @@ async def restore(settings: Settings, file: Path, *, keep_members: bool, progres
     """Read and check `file` completely, and then restore it into the database, which has to be empty.
 
     `keep_members`: True if nothing was written to the old database after the backup. If `keep_members` is False, each
-    group begins without members. Its generation is then above any generation that it may have reached since the backup
-    (`group/snapshot.py`).
+    group begins without members. Its new generation is above any generation that the group may have reached since the
+    backup (`group/snapshot.py`).
 
     Raises InputError, StoreError, and StoreInUse while a coordinator uses the database.
     """
@@ -244,7 +244,7 @@ def _verified(file: Path) -> Header:
 
 async def _refuse_unless_unused(connection: AsyncConnection) -> None:
     """Raises StoreInUse if a coordinator uses a PostgreSQL database. A killed coordinator leaves its row in the
-    database, but the row is not renewed.
+    database, but does not renew the row.
     """
     found = await renewing(connection, true(), await rows_of(connection, true()))
     if found is not None:
@@ -266,7 +266,7 @@ async def _refuse_unless_empty(connection: AsyncConnection, settings: Settings) 
 async def _restore_rows(
     connection: AsyncConnection, rows: Iterable[RowOfTable], keep_members: bool
 ) -> Mapping[str, str]:
-    """Restores the rows in their order. Returns the damage of each damaged log, by group."""
+    """Restores the rows in their order. Returns a description of the damage of each damaged log, by group id."""
     sequences: dict[str, int] = {}
     damaged: dict[str, str | None] = {}
     for (name, group_id), found in groupby(rows, _belongs_to):
@@ -286,13 +286,13 @@ async def _restore_rows(
 async def _restore_log(
     connection: AsyncConnection, group_id: str, sequence: int, log: list[dict[str, Any]], keep_members: bool
 ) -> str | None:
-    """Restores a log. Returns the damage of the log; a damaged log is restored unchanged."""
+    """Restores a log. Returns a description of the log's damage, or None. A damaged log is restored unchanged."""
     records = tuple(StoredRecord(row["sequence"], row["body"], row["checksum"]) for row in log)
     problem = damage_of_log(StoredLog(group_id, sequence, records))
     written = log
     if problem is None and not keep_members:
         try:
-            # the record numbers follow those of the old log, as after a compaction
+            # the numbers of the written records follow the numbers of the old records, as after a compaction
             written = rows_of_log(group_id, sequence, log_after_a_loss([row["body"] for row in log]))
         except LogDoesNotReplay as fault:
             problem = f"the log of group {group_id} does not replay: {fault}"

@@ -1,11 +1,13 @@
-"""The file of a backup, assignor-backup/1: gzip of JSON lines. docs/formats.md describes it.
+"""Reads and writes the file of a backup. The format, assignor-backup/1, is gzip of JSON lines. docs/formats.md
+describes it.
 
     {"format": "assignor-backup/1", ...}      the header: the format, and the number of rows of each table
     {"table": "groups", "group_id": ...}      a line for each row, table by table
     {"end": true, "counts": ..., "sha256": …} the SHA-256 of all lines before
 
-Rules: a backup gets its file name only after it is complete and synced to the disk. A reader yields rows while it
-reads, and raises at the end if the file is damaged. So a caller that stores rows has to commit after the end.
+Rules: a backup gets its file name only after it is complete and synced to the disk. A reader yields rows while it reads
+the file, and raises InputError at the end if the file is damaged. So a caller that stores the rows must not commit
+before the reader has yielded all rows without an error.
 """
 
 import base64
@@ -29,7 +31,9 @@ from operating_system.whole_files import takes_the_name
 FORMAT = "assignor-backup/1"
 
 _LONGEST_LINE = 1 << 28
-"""The longest line in bytes. A definition has at most `request.max.bytes`, and a document some megabytes."""
+"""The longest line in bytes. A line with a definition has at most `request.max.bytes`. A line with a recorded rebalance
+has at most some megabytes.
+"""
 
 _QUICK = 6
 """The compression level of gzip."""
@@ -37,7 +41,7 @@ _QUICK = 6
 Row = Mapping[str, Any]
 
 Progress = Callable[[int, int], None]
-"""A callback for progress, called with two numbers: the rows that are done, and all rows."""
+"""A function that is called with the number of rows that are done and the number of all rows."""
 
 
 class Header(NamedTuple):
@@ -129,7 +133,7 @@ def _writing(file: Path) -> Iterator[None]:
 
 
 class BackupReader:
-    """Reads a backup from its beginning. Raises InputError, which names the fault of the file.
+    """Reads a backup from its beginning. Raises InputError, whose message names the fault of the file.
 
     `header`: the first line of the backup.
     """

@@ -1,15 +1,16 @@
-"""Connections to the database, by the same code for an SQLite file and for PostgreSQL on one or several hosts.
+"""Connects to the database: to an SQLite file, or to PostgreSQL on one or several hosts.
 
     postgresql://user@h1:5432,h2:5433/db?target_session_attrs=read-write      the syntax of libpq
 
 Rules for PostgreSQL:
-- A connection whose statement gets no answer in time counts as broken: its rollback is not awaited.
+- A connection whose statement gets no answer in time counts as broken, and is closed at once, without a rollback.
 - A connection that the database has closed is not used again, so callers do not notice a restart of the database. The
-  driver shows which connections are closed, so no query tests them: a query before each use would take longer than a
-  write.
-- The database ends a transaction that its client does not continue, so no lock outlives its coordinator.
-- The time limit for connecting is divided among the hosts. So a primary that hangs does not keep clients from the host
-  that has replaced it.
+  driver itself knows which connections are closed. So no query tests a connection before its use; this query would take
+  longer than a write.
+- The database ends a transaction whose client sends no further statement, so a coordinator's locks do not stay for long
+  after the coordinator has failed.
+- The time limit for connecting is divided among the hosts. So if the former primary hangs, clients still have time to
+  reach the host that has replaced it.
 - The host that accepted the last connection is tried first. libpq, in contrast, begins with the first host each time.
 """
 
@@ -39,7 +40,7 @@ _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "p
 _DEFAULT_PORT = 5432
 _FIRST_BYTES_OF_SQLITE = b"SQLite format 3\0"
 _URL_OF_SETTINGS = "url_of_settings"
-"""The execution option of an engine that holds the URL as the user wrote it, for messages."""
+"""The execution option in which an engine keeps the URL as the user wrote it, for messages."""
 
 # --- URLs
 
@@ -70,8 +71,8 @@ def parse_url(text: str) -> URL:
 
 
 def _hosts_apart(text: str) -> tuple[str, dict[str, str]]:
-    """Removes a list of hosts from a URL, because SQLAlchemy needs the list as parameters. A URL of one host is not
-    changed.
+    """Splits a URL with several hosts into the URL without hosts and the list of hosts, because SQLAlchemy needs the
+    list as parameters. A URL with one host is not changed.
 
     Raises UnusableDatabase.
     """
@@ -153,10 +154,10 @@ def create_service_engine(settings: Settings) -> AsyncEngine:
 def create_lease_engine(settings: Settings) -> AsyncEngine:
     """Returns the engine for the lease. The engine has one connection, and each statement is a separate transaction.
 
-    The time limit of a statement is half of the lease's validity. So two polls end before the lease expires, even if
-    the first poll gets no answer. With a longer limit, the lease could expire before the next renewal, and the
-    coordinator could not answer calls meanwhile. A new connection takes several round trips, so connecting has the time
-    limit of the service's statements.
+    The time limit of a statement is half of the lease's validity. So two polls fit into the validity of the lease, even
+    if the first poll gets no answer. With a longer limit, the lease could expire before the next renewal, and the
+    coordinator would have to stop answering until that renewal. A new connection takes several round trips, so
+    connecting has the time limit of the service's statements.
     """
     statement_s = lease_times(settings.lease_timeout_ms).valid_ms / 2000
     deadlines = _Deadlines(settings.database_statement_timeout_ms / 1000, statement_s)
@@ -173,7 +174,7 @@ def _engine(settings: Settings, deadlines: _Deadlines, limits: Mapping[str, obje
     options = {_URL_OF_SETTINGS: settings.database_url}
     try:
         with warnings.catch_warnings():
-            # SQLAlchemy only warns of an unknown parameter in the URL: make the warning an error
+            # SQLAlchemy only warns of an unknown parameter in the URL, so turn this warning into an error
             warnings.simplefilter("error", SAWarning)
             if url.get_backend_name() == "sqlite":
                 engine = create_async_engine(url, execution_options=options)
@@ -217,7 +218,9 @@ def _check_usable(file: Path) -> None:
 
 
 def _begins_like_a_database(file: Path) -> bool:
-    """Returns whether the file may be a database. An empty file is accepted, because SQLite makes a database of it."""
+    """Returns whether the file may be a database. An empty file is accepted, because SQLite turns an empty file into a
+    database.
+    """
     with file.open("rb") as opened:
         return opened.read(len(_FIRST_BYTES_OF_SQLITE)) in (b"", _FIRST_BYTES_OF_SQLITE)
 
@@ -240,8 +243,8 @@ def _set_up_postgresql(engine: AsyncEngine, deadlines: _Deadlines) -> None:
 
 
 def _give_up_unanswered(context: ExceptionContext) -> None:
-    """Terminate a connection whose statement timed out. SQLAlchemy then drops all older connections of the pool, too,
-    because each of these connections would time out as well.
+    """Terminate a connection whose statement timed out. SQLAlchemy then also drops all older connections of the pool,
+    each of which would time out, too.
     """
     connection = context.connection
     if isinstance(context.original_exception, TimeoutError) and connection is not None and not connection.invalidated:
@@ -261,8 +264,8 @@ class HostsInTurn:
         self._first = 0
 
     async def __call__(self, **given: Any) -> Any:
-        """Raises ConnectionError, which has the failure of each host. If there is only one host, raises the errors of
-        the driver.
+        """Raises ConnectionError, whose message has the failure of each host. If there is only one host, raises the
+        errors of the driver.
         """
         hosts, ports = given.get("host"), given.get("port")
         if not isinstance(hosts, list) or not isinstance(ports, list):
@@ -270,7 +273,7 @@ class HostsInTurn:
         if given.get("timeout") is not None:
             given["timeout"] = given["timeout"] / len(hosts)
         failures: list[str] = []
-        first = self._first  # a copy, because a concurrent connect may change `_first`
+        first = self._first  # copy `_first`, because a concurrent call may change it
         for step in range(len(hosts)):
             place = (first + step) % len(hosts)
             try:
@@ -303,8 +306,8 @@ def _asyncpg_in_turn() -> HostsInTurn:
 
 @asynccontextmanager
 async def connection_of(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """Opens a connection. Raises DatabaseOutOfReach when PostgreSQL accepts no connections. asyncpg raises many kinds
-    of errors in this case.
+    """Opens a connection. Raises DatabaseOutOfReach when PostgreSQL accepts no connections. All of asyncpg's errors are
+    converted to this error, because asyncpg raises errors of many kinds when it cannot connect.
     """
     async with AsyncExitStack() as stack:
         try:
@@ -319,8 +322,8 @@ async def connection_of(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
 
 
 def at_one_moment(engine: AsyncEngine) -> AsyncEngine:
-    """Returns an engine whose transactions read the state of the database at their first read. Transactions of SQLite
-    always read in this way.
+    """Returns an engine on which all reads of a transaction see the state that the database had at the transaction's
+    first read. Transactions of SQLite always behave in this way.
     """
     if engine.dialect.name == "sqlite":
         return engine

@@ -1,4 +1,4 @@
-"""The rows of coordinators and groups as values, and the interface of the store that reads and changes them. Pure.
+"""Defines the rows of coordinators and groups, and the interface of the store that reads and changes these rows. Pure.
 
 Times are in milliseconds.
 """
@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 class CoordinatorRow(NamedTuple):
     """The row of a coordinator. `url`: the coordinator's address for other coordinators. `renewals`: the number of
     times that the coordinator has renewed the row. `release`: the coordinator's version of this project. `takes`:
-    True if the coordinator may get groups. False before the coordinator serves, while it does not renew its row, and
-    when it stops.
+    True if the coordinator may get groups. `takes` is False before the coordinator serves, while it does not renew its
+    row, and when it stops.
     """
 
     coordinator_id: str
@@ -67,11 +67,11 @@ rows.
 
 
 def lease_times(lease_timeout_ms: int) -> LeaseTimes:
-    """Returns the lease times for a `lease.timeout.ms`, the time within which other coordinators serve the groups of a
-    crashed owner.
+    """Returns the times of a lease for a value of `lease.timeout.ms`. Within this timeout, other coordinators have to
+    serve the groups of a crashed owner.
     """
-    # Other coordinators observe a row for 2/3 * MARGIN = 0.7 of the timeout. The rest of the timeout is for their next
-    # poll, the take and the opening of the group.
+    # Other coordinators observe an unchanged row for 2/3 * MARGIN = 0.7 of the timeout before the lease counts as
+    # expired. The rest of the timeout is for their next poll, and for taking and opening the groups.
     return LeaseTimes(lease_timeout_ms / 12, lease_timeout_ms * 2 / 3)
 
 
@@ -88,19 +88,21 @@ class LeaseStore(Protocol):
         """
 
     async def poll(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> LeaseView | None:
-        """Renew the row, and read all rows. Returns None if the row was deleted; then nothing is written.
+        """Renew this coordinator's row, and read all rows. If this coordinator's row was deleted, nothing is written,
+        and the result is None.
 
-        `takes`: whether the coordinator may get groups from now on. `renews`: False leaves the `renewals` of the row
-        unchanged.
+        `takes`: whether the coordinator may get groups from now on. `renews`: True to add 1 to the row's `renewals`.
         """
 
     async def end(self, coordinator_id: str, renewals: int) -> bool:
-        """Delete the row of a coordinator if its `renewals` is still this number. Returns whether a row was deleted."""
+        """Delete the row of a coordinator if the row's `renewals` is still this number. Returns whether a row was
+        deleted.
+        """
 
     async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
         """Make the coordinator `by` the owner in epoch + 1. Three conditions must hold: the group still has this owner
-        and epoch, `by` has a row, and the old owner has no row. If `by` is the owner already, only raise the epoch.
-        Returns the new epoch; None if nothing was changed.
+        and epoch, `by` has a row, and either the old owner has no row or `by` itself is the old owner. Returns the new
+        epoch; None if nothing was changed.
         """
 
     async def hand_over(self, group_id: str, epoch: int, by: str, to: str) -> bool:

@@ -1,7 +1,8 @@
-"""Leases as rows of PostgreSQL, and the lease of an SQLite file. `LeaseStore` describes each method.
+"""Stores the owners of groups: `SqlLeaseStore` in rows of PostgreSQL, `FileLeaseStore` for an SQLite file. `LeaseStore`
+describes each method.
 
 On PostgreSQL each statement is its own transaction, on a connection that is only for leases. So no renewal waits for
-writes of groups. A statement without an answer in time is an error, and its connection is closed.
+writes of groups. If a statement gets no answer in time, its connection is closed, and the method raises StoreError.
 """
 
 import asyncio
@@ -43,16 +44,18 @@ _POLL = text(
     "WHERE EXISTS (SELECT 1 FROM renewed) AND (SELECT digest FROM present) IS DISTINCT FROM :known"
 )
 """Reads the row of this coordinator with a digest of all groups, the rows of the other coordinators, and all groups.
-The groups are left out if their digest equals `known`, because polls come several times a second, and groups change
-seldom. `members` is set only in the rows of groups.
+The groups are left out if their digest equals `known`. Leaving out the groups saves work, because polls are frequent
+and groups seldom change. `members` is set only in the rows of groups.
 
-The parts of one statement do not see each other's changes, so the row of this coordinator comes from `renewed`.
+No part of the statement sees the changes of another part. So the renewed row of this coordinator is read from
+`renewed`, and not from the table.
 """
 
 
 class SqlLeaseStore(LeaseStore):
-    """The rows on PostgreSQL. `engine`: an engine of `create_lease_engine`. `lease_ms`: this coordinator's
-    `lease.timeout.ms`. `entered`: called with this coordinator's id after its row was inserted.
+    """Reads and changes the rows on PostgreSQL. `engine`: an engine of `create_lease_engine`. `lease_ms`: this
+    coordinator's `lease.timeout.ms`. `entered`: a function that is called with this coordinator's id after its row was
+    inserted.
     """
 
     def __init__(self, engine: AsyncEngine, lease_ms: int, entered: Callable[[str], None]) -> None:
@@ -64,8 +67,8 @@ class SqlLeaseStore(LeaseStore):
 
     async def enter(self, coordinator_id: str, url: str, release: str) -> None:
         """Inserts the row as `LeaseStore.enter` describes. Raises UnusableDatabase if another coordinator has a
-        different value of `lease.timeout.ms`. The coordinator with the shorter timeout would treat the other as expired
-        while the other still answers.
+        different value of `lease.timeout.ms`. With different values, the coordinator with the shorter timeout could
+        take groups from another coordinator that still answers for them.
         """
         row = {"coordinator_id": coordinator_id, "url": url, "release": release, "takes": False}
         has_another = coordinators.c.lease_ms != self._lease_ms
@@ -106,11 +109,11 @@ class SqlLeaseStore(LeaseStore):
     async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
         seen = groups.alias()
         as_seen = (seen.c.group_id == group_id) & (seen.c.epoch == epoch) & seen.c.owner.is_not_distinct_from(owner)
-        # a coordinator may take a group that it owns already: after a hand-over to it, or after a take without an
-        # answer
+        # The row may already name `by` as the owner: the group was handed over to `by`, or the answer to an earlier
+        # take by `by` was lost.
         is_free = (seen.c.owner == by) | ~_has_row(seen.c.owner).correlate(seen)
         # Skip a row that the former owner of the group still locks, because no renewal may wait for the owner's write.
-        # The group is taken later.
+        # `take` then returns None, and this coordinator tries again after a later poll.
         free = select(seen.c.group_id).where(as_seen, is_free, _has_row(by)).with_for_update(skip_locked=True, of=seen)
         taken = update(groups).where(groups.c.group_id.in_(free), groups.c.epoch == epoch)
         return epoch + 1 if await self._changed(taken.values(owner=by, epoch=epoch + 1)) else None
@@ -123,7 +126,7 @@ class SqlLeaseStore(LeaseStore):
         await self._changed(delete(coordinators).where(coordinators.c.coordinator_id == coordinator_id))
 
     async def _changed(self, statement: UpdateBase) -> bool:
-        """Executes the statement. Returns whether the statement has changed one row."""
+        """Executes the statement. Returns True if the statement has changed one row."""
         async with self._connection() as connection:
             return (await connection.execute(statement)).rowcount == 1
 
@@ -148,10 +151,9 @@ async def rows_of(connection: AsyncConnection, which: ColumnElement[bool]) -> Ro
 
 
 async def renewing(connection: AsyncConnection, which: ColumnElement[bool], before: Rows) -> Row[Any] | None:
-    """Observes the rows that `which` selects. Returns the first row that is inserted or renewed meanwhile, else None.
-
-    The rows are observed for the longest lease of the rows `before`. If `before` is empty, the rows are not observed.
-    The transaction of `connection` must see later commits of other coordinators. Raises SQLAlchemyError.
+    """Observes the rows that `which` selects. Returns the first row that is inserted or renewed during the observation,
+    or None. The rows are observed for the longest lease of the rows `before`. If `before` is empty, the rows are not
+    observed. The transaction of `connection` must see later commits of other coordinators. Raises SQLAlchemyError.
     """
     loop = asyncio.get_running_loop()
     lease_ms = max((row.lease_ms for row in before.values()), default=0)
@@ -174,9 +176,9 @@ def _has_row(coordinator_id: str | ColumnElement[str | None]) -> Exists:
 
 
 class FileLeaseStore(LeaseStore):
-    """The leases of an SQLite file. Only the coordinator with the file's lock (`opening.file_lease`) uses the file.
-    This coordinator owns every group, and the epoch of every group is 0. `groups`: returns all groups in the file, by
-    id.
+    """The lease store of an SQLite file. Only the coordinator that holds the file's lock (`opening.file_lease`) uses
+    the file. This coordinator owns every group, and the epoch of every group is 0. `groups`: a function that returns
+    the ids of all groups in the file.
     """
 
     times = NEVER_EXPIRES

@@ -3,10 +3,12 @@
 The coordinator calls `open_store`, and the command `assignor migrate` calls `migrate`.
 
 Only one process at a time uses an SQLite file. The lease of an SQLite file is a lock on a file beside the database. The
-operating system drops the lock when the process ends, so another process can use the database at once after `kill -9`.
+operating system releases the lock when the process ends. So another process can use the database at once, even after a
+`kill -9` of the first process.
 
-SQLite treats an empty file as a new database. So a coordinator also notes in the lock file that the database was set
-up. Because of this note, a database that lost its groups is not used as a new database.
+SQLite treats an empty file as a new database. So a coordinator also writes into the lock file that the database was set
+up. If the database is empty later, this note shows that its groups were lost, and the coordinator refuses to use it as
+a new database.
 """
 
 import asyncio
@@ -52,10 +54,10 @@ _RESTORE = "Put it back, or restore a backup"
 
 
 class OpenStore(NamedTuple):
-    """An open store. `schema_before`: the schema version before the schema was brought up to date; None for a new
-    database.
+    """An open store. `schema_before`: the version of the schema before `open_store` brought it up to date; None for a
+    new database.
 
-    `lease_store`: call its `enter` before the first group is created or written.
+    `lease_store`: the store of the lease; call its `enter` before the first group is created or written.
     """
 
     repository: Repository
@@ -115,8 +117,8 @@ async def exclusive_engine(settings: Settings) -> AsyncIterator[AsyncEngine]:
 
 @asynccontextmanager
 async def exclusive_transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """Begins a write transaction for a change of the schema, or for filling an empty database. No other process can do
-    either during this transaction. Raises StoreInUse.
+    """Begins a write transaction that changes the schema or fills an empty database. During this transaction, no other
+    process can change the schema or fill the database. Raises StoreInUse.
     """
     async with begin_writing(engine)() as connection:
         if engine.dialect.name != "sqlite":
@@ -139,7 +141,8 @@ async def _upgraded(engine: AsyncEngine) -> tuple[str | None, str]:
         if before is None and file is not None and _was_set_up(file):
             raise _emptied(file, "has no tables")
         if before is not None and is_usable:
-            # usually the schema is up to date, and then the start on PostgreSQL waits for no other process
+            # The schema is usually up to date. A start on PostgreSQL then needs no lock, so it waits for no other
+            # process.
             after = before
         else:
             async with exclusive_transaction(engine) as connection:
@@ -175,11 +178,10 @@ async def take_to_migrate(connection: AsyncConnection, patience_s: float = PATIE
 
 async def _refuse_unusable(settings: Settings, file: Path) -> None:
     """Raises UnusableDatabase for a file that is not a coordinator's database, or has a schema that cannot be upgraded.
-    A refused database is not changed: no lock file is made beside it, and WAL mode is not set.
+    A refused database stays unchanged, without a lock file beside it and without WAL mode.
     """
     found = stat_of(file)
-    # an empty file is checked later, because SQLite would delete the write-ahead log beside the file when it opens the
-    # file
+    # `_check_leftover_files` checks an empty file: if SQLite opened the file here, it would delete the write-ahead log
     if found is None or not found.st_size:
         return
     engine = read_only_engine(settings.database_url, settings.sqlite_busy_timeout_ms)
@@ -189,7 +191,7 @@ async def _refuse_unusable(settings: Settings, file: Path) -> None:
             if not await connection.run_sync(schema.takes_this_release, version):
                 await connection.run_sync(schema.check_upgradable, version)
     except SQLAlchemyError:
-        pass  # the file is damaged or locked: a later connection, which writes, reports the fault
+        pass  # the file is damaged or locked; the caller's own connection will report the fault
     finally:
         await engine.dispose()
 
@@ -246,7 +248,7 @@ def _was_set_up(file: Path) -> bool:
 
 def _check_leftover_files(file: Path) -> None:
     """Raises UnusableDatabase if files of the database are missing or damaged. Call `_check_leftover_files` before
-    SQLite opens the database: SQLite would silently make a new database, or use older data.
+    SQLite opens the database. SQLite would not report the fault, and would make a new database or use older data.
 
     Raises OSError.
     """

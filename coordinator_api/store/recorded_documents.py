@@ -1,11 +1,12 @@
-"""The stored form of a recorded rebalance: a rebalance/1 document that has the shared part of its assignments only
-once.
+"""Converts recorded rebalances (rebalance/1) to the form in which they are stored, and back. The stored form has the
+common part of the assignments only once.
 
     zstandard of: text before the assignments (int32 length, UTF-8) | text after them (likewise) | packed assignments
 
-The expanded document equals the packed JSON byte for byte. The document has the text before the assignments, each
-assignment in base64, and the text after the assignments. The JSON may be a hundred times as long as its stored form, so
-it is expanded in chunks. A document that does not fit this form is stored as gzip of its JSON.
+The expanded document equals the packed JSON byte for byte. The document consists of the text before the assignments,
+each assignment in base64, and the text after the assignments. The JSON may be a hundred times as long as its stored
+form, so `expanded` yields it in chunks. A document whose assignments are not in canonical base64 is stored as gzip of
+its JSON.
 """
 
 import base64
@@ -65,8 +66,8 @@ def expanded(stored: bytes) -> Iterator[bytes]:
 
 
 class RecordedDocument(NamedTuple):
-    """A recorded rebalance in two parts. `document`: the rebalance/1 without `output.assignments`. `assignments`: the
-    assignments of the output.
+    """A recorded rebalance in two parts. `document`: the rebalance/1 with an empty `output.assignments`. `assignments`:
+    the output's assignments, by member id.
     """
 
     document: dict[str, object]
@@ -74,11 +75,11 @@ class RecordedDocument(NamedTuple):
 
 
 def read_recorded(stored: bytes) -> RecordedDocument:
-    """Parses a stored rebalance. A packed document is parsed without making its whole text. Raises InputError,
-    DecodeError.
+    """Parses a stored rebalance. The assignments of a packed document are not converted to base64, so the whole JSON
+    text is never in memory. Raises InputError, DecodeError.
     """
     if stored.startswith(_GZIP_MAGIC):
-        # outside of the try block, which would catch an InputError, because it is a ValueError
+        # call `_gunzipped` outside of the try block, which would also catch its InputError (a ValueError)
         text = b"".join(_gunzipped(stored))
         try:
             document = json.loads(text)
@@ -109,7 +110,7 @@ def _around_the_assignments(document: Mapping[str, object]) -> tuple[bytes, byte
 
 
 def _split(fields: Mapping[str, object], at: str) -> tuple[list[bytes], list[bytes]]:
-    """Returns, as JSON, the fields before the field `at` and those after it."""
+    """Returns the fields before the field `at`, and the fields after `at`, each field as JSON."""
     names = list(fields)
     place = names.index(at)
 

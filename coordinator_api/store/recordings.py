@@ -1,8 +1,8 @@
 """Reads the recorded rebalances from the database of a running coordinator, for the commands that read recordings.
 
-The reader changes nothing: it makes no migration, takes no lock and leaves no new file. Each page of recordings is a
-short read transaction, so memory stays bounded, and no long transaction keeps SQLite from checkpointing its write-ahead
-log. A rebalance that the coordinator deletes during the reading (`rebalances.retained.count`) is left out.
+The reader changes nothing: it makes no migration, takes no lock and leaves no new file. A short read transaction reads
+each page of recordings. So memory stays bounded, and no long transaction keeps SQLite from checkpointing its
+write-ahead log. A rebalance that the coordinator deletes during the reading (`rebalances.retained.count`) is left out.
 """
 
 import atexit
@@ -29,7 +29,7 @@ from coordinator_api.store.store_errors import StoreError, reason
 from rebalance_analysis.reading.sources import RawLine, shown
 
 PAGE = 32
-"""The number of stored documents in memory at one time. Most packed documents have some kilobytes; a large document has
+"""The number of stored documents in memory at one time. Most stored documents have some kilobytes, but a large one has
 some megabytes.
 """
 
@@ -59,9 +59,10 @@ def read_only_engine(name: str, busy_timeout_ms: int = 30_000) -> AsyncEngine:
 def _read_only_url(file: Path, name: str) -> URL:
     """Returns the URL for reading an SQLite file. Reading leaves no new file beside the database.
 
-    While SQLite reads a database in WAL mode, it keeps two files beside it, `-wal` and `-shm`. An existing `-wal`
-    belongs to a coordinator that is running or was killed, and stays. If there is no `-wal`, SQLite creates one. A
-    read-only connection could not remove this file at its end, so the connection is one that may write.
+    While SQLite reads a database in WAL mode, two files are beside the database, `-wal` and `-shm`. An existing `-wal`
+    belongs to a coordinator that is running or was killed, so the read leaves it there. If there is no `-wal`, SQLite
+    creates the file. A read-only connection could not remove this new file at its end, so in this case the connection
+    may write.
     """
     if not file.is_file():
         raise InputError("cannot be opened: No such file", shown(name))
@@ -134,8 +135,8 @@ def _is_held(summary: str) -> bool:
 
 
 def _unpacked(document: bytes) -> bytes:
-    """Returns the expanded document. A damaged document is returned unchanged. It is not JSON, so the caller skips the
-    document and reports it.
+    """Returns the expanded document. A damaged document is returned unchanged. The caller then finds that the document
+    is not JSON, skips it and reports it.
     """
     try:
         return b"".join(expanded(document))

@@ -1,13 +1,13 @@
-"""The repository: appends to the logs of groups, reads and shortens them, and stores recorded rebalances.
+"""Appends to the logs of groups, reads and shortens the logs, and stores recorded rebalances.
 
 The state of a group is the result of replaying its records, so the store has no other form of this state. Every write
 names the last sequence number that the writer knows, and the epoch in which the writer's coordinator owns the group. If
 two processes write one group, one of the writes is refused. So the writes never interleave.
 
 A write is one transaction. On SQLite, writes run one at a time. On PostgreSQL, writes of different groups run
-concurrently. Of two writes of the same group, the second waits for the group's row. Reads run concurrently with writes.
-`sqlite.OpenFile` checks an SQLite file after each transaction, before the caller continues. Loading a log checks its
-checksums (`stored_logs`).
+concurrently. Of two writes of the same group, the second write waits until the first write releases its lock on the
+group's row. Reads run concurrently with writes. `sqlite.OpenFile` checks an SQLite file after each transaction, before
+the caller continues. The checksums of a log are checked when the log is loaded (`stored_logs`).
 
 `groups.stored_bytes` is the sum of the characters of a group's records, which are ASCII, and the bytes of its recorded
 rebalances. Each transaction that changes records or recorded rebalances updates the sum.
@@ -41,8 +41,8 @@ from coordinator_api.store.token_store import TokenStore
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One rebalance to record. `document`: the packed rebalance/1 (`recorded_documents`). `summary`: the entry of the
-    rebalance in lists of rebalances, as JSON.
+    """One rebalance to record. `document`: the packed rebalance/1 (`recorded_documents`). `summary`: the JSON object
+    that stands for the rebalance in lists of rebalances.
     """
 
     generation_id: int
@@ -52,14 +52,14 @@ class Recording:
 
 
 HELD = "held"
-"""The outcome of a recorded rebalance that waits for approval. A waiting rebalance that another rebalance replaced
-keeps this outcome. No member got the assignments of a rebalance with this outcome.
+"""The outcome of a recorded rebalance that waits for approval. If another rebalance replaces a waiting rebalance, the
+replaced rebalance keeps this outcome. No member got the assignments of a rebalance with this outcome.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingNote:
-    """A later outcome of a recorded rebalance that waited for approval.
+    """A change to the recording of a rebalance that waited for approval.
 
     `outcome`: the final outcome; None if the outcome does not change. `hold`: new values for some keys of the summary's
     `hold`.
@@ -112,11 +112,11 @@ _EXPECTED_ROW = (
     & (groups.c.epoch == bindparam("expected_epoch"))
     & groups.c.owner.is_not_distinct_from(bindparam("expected_owner"))
 )
-"""The condition that selects the group's row if the row is as an `_ExpectedGroup` describes. The epoch alone is not
-enough, because a group that was deleted and created again begins again with the first epoch.
+"""The condition that selects the group's row if the row has all values of an `_ExpectedGroup`. A comparison of the
+epoch alone is not enough, because a group that was deleted and created again starts with the first epoch again.
 """
 
-# these statements are built once, because building a statement would take a third of the time of each commit
+# these statements are built only once, because building them for each commit would take a third of the commit's time
 _DELETE = delete(groups).where(_EXPECTED_ROW)
 _CHANGE = (
     update(groups)
@@ -131,7 +131,7 @@ _CHANGE = (
 
 
 class Repository:
-    """The store of one coordinator. Every method raises StoreError when the store cannot be used.
+    """Reads and writes the store of one coordinator. Every method raises StoreError when the store cannot be used.
 
     After ConcurrentWriter, NotOwner or StoreBusy nothing was written. After any other StoreError the caller does not
     know whether the write was committed, and has to read the group again.
@@ -166,15 +166,16 @@ class Repository:
         self._coordinator_id = coordinator_id
 
     def watched(self) -> AbstractAsyncContextManager[None]:
-        """Within the block, `check` raises DamagedDatabase for damage to an SQLite file that occurred after the block
-        was entered.
+        """Within the block, `check` raises DamagedDatabase if the SQLite file was damaged after the beginning of the
+        block.
         """
         return nullcontext() if self._damage is None else self._damage.watched()
 
     async def check(self) -> None:
-        """Check the store: write a number and read it again."""
+        """Check that the store works: write a number, and read the number again."""
         async with self._writing() as connection:
-            for table in metadata.sorted_tables:  # each table has to exist; other code finds damaged rows
+            # this query only checks that the table exists; other code finds damaged rows
+            for table in metadata.sorted_tables:
                 await connection.execute(select(table).limit(0))
             counted = update(store_checks).values(number=store_checks.c.number + 1).returning(store_checks.c.number)
             written = (await connection.execute(counted)).scalar()
@@ -253,9 +254,9 @@ class Repository:
         """Write `records` and `recording` in one transaction.
 
         `expected`: the number of the last stored record; 0 for a new group. If a recording of the same generation
-        waited for approval, `recording` replaces it, and keeps its `hold`. `notes`: changes of recordings. A change of
-        a deleted recording has no effect. `members`: the present number of members; None if the number has not changed.
-        Raises ConcurrentWriter, NotOwner.
+        waited for approval, `recording` replaces it, and keeps its `hold`. `notes`: changes of earlier recordings. If
+        the recording of a change was deleted, the change has no effect. `members`: the present number of members; None
+        if the number has not changed. Raises ConcurrentWriter, NotOwner.
         """
         group = self._expected(group_id, expected, epoch)
         async with self._writing(group_id) as connection:
@@ -264,8 +265,8 @@ class Repository:
             return await self._write(connection, group, records, recording=recording, members=members)
 
     async def replace(self, group_id: str, expected: int, snapshot: Sequence[str], *, epoch: int) -> Written:
-        """Replace the whole log by `snapshot`, which replays to the same state. If the old records cannot be deleted
-        because the file is damaged, calls `renew`.
+        """Replace the whole log by `snapshot`, which replays to the same state. If the file is so damaged that the old
+        records cannot be deleted, `replace` calls `renew` instead.
 
         Raises ConcurrentWriter, NotOwner.
         """
@@ -279,14 +280,14 @@ class Repository:
     async def renew(self, group_id: str, expected: int, snapshot: Sequence[str], *, epoch: int) -> Written:
         """Begin a new log with `snapshot`, in place of a log that may be damaged, in one transaction.
 
-        Raises ConcurrentWriter, NotOwner. If the file is damaged and old records cannot be deleted, these records stay,
-        and are not read any more.
+        Raises ConcurrentWriter, NotOwner. If the file is so damaged that old records cannot be deleted, these records
+        stay in the file, but are never read again.
         """
         group = self._expected(group_id, expected, epoch)
         after = before_next_log(group.sequence)
         try:
             return await self._write_in_place_of(group_records.c.sequence <= after, group, snapshot, after)
-        except DamagedDatabase:  # the old records stay, so their bytes still count
+        except DamagedDatabase:  # the old records stay, so `stored_bytes` still includes them
             async with self._writing(group_id) as connection:
                 return await self._write(connection, group, snapshot, after=after)
 
@@ -303,7 +304,7 @@ class Repository:
     async def delete(self, group_id: str, expected: int, *, epoch: int) -> None:
         """Delete the group, its log and its recorded rebalances. Raises ConcurrentWriter, NotOwner.
 
-        If records cannot be deleted because the file is damaged, an empty log replaces them.
+        If the file is so damaged that records cannot be deleted, the group gets a new, empty log instead.
         """
         group = self._expected(group_id, expected, epoch)
         try:
@@ -339,7 +340,7 @@ class Repository:
         members: int | None = None,
     ) -> Written:
         """`after`: the number after which the records are written; None for `group.sequence`. `freed`: the number of
-        bytes that the same transaction deletes.
+        stored bytes that the caller deletes in the same transaction.
         """
         group_id = group.group_id
         before = group.sequence if after is None else after
@@ -348,8 +349,8 @@ class Repository:
         dropped = None
         if recording is not None:
             waited = await _summary(connection, group_id, recording.generation_id) or {}
-            # the earlier recording of this generation waited for approval and was discarded, and the rebalance was
-            # computed again
+            # if there is an earlier recording of this generation, it waited for approval and was discarded, and the
+            # rebalance was computed again
             held = waited.get("hold")
             if held is not None:
                 recording = replace(recording, summary=json.dumps({**json.loads(recording.summary), "hold": held}))
@@ -375,8 +376,8 @@ class Repository:
     def _dropped_for(self, group_id: str, recording: Recording, *, replaces: bool) -> ColumnElement[bool]:
         """Returns the condition for the recordings of the group that are deleted when its newest recording is added.
 
-        The recordings to keep are counted, because the generations of a restored group have a gap. `replaces`: True to
-        delete the earlier recording of the same generation, too.
+        The condition keeps a number of recordings, and not a range of generations, because the generations of a
+        restored group have a gap. `replaces`: True to delete the earlier recording of the same generation, too.
         """
         of_group, generation = rebalances.c.group_id == group_id, rebalances.c.generation_id
         others = select(generation).where(of_group, generation != recording.generation_id)
@@ -392,7 +393,8 @@ class Repository:
             async with connection_of(self._engine_for_reading) as connection:
                 yield connection
         except (SQLAlchemyError, OSError) as error:
-            # SQLite also reports damage if the file was replaced or cut short, so check for these errors first
+            # SQLite may report damage although the file was only replaced or cut short, so check for these two faults
+            # first
             self._check_file()
             raise unusable("cannot be read", error) from error
         self._check_file()
@@ -403,7 +405,8 @@ class Repository:
         try:
             async with self._begin() as connection:
                 yield connection
-                # check before the commit, because a refused write must not be in the file if the file is put back
+                # Check before the commit. If the file was moved away and is put back later, the file must not have a
+                # refused write.
                 self._check_file()
         except (SQLAlchemyError, OSError) as error:
             if isinstance(error, IntegrityError) and group_id is not None:

@@ -1,13 +1,13 @@
 """The tables of the store, and the schema version. Alembic brings the tables up to date with the scripts in
 `migrations`.
 
-The state of a group is the result of replaying its records, so the store has only the records and the owner of the
-group. Kafka keeps the records of groups in `__consumer_offsets`. Times are milliseconds since the epoch; bodies are
-ASCII JSON.
+The state of a group is the result of replaying its records. So the store has only the records and the owner of the
+group, and not its state. Kafka keeps the records of groups in `__consumer_offsets`. Times are milliseconds since the
+epoch. The bodies of records are ASCII JSON.
 
-In a checkout, the directory `migrations` is next to this package. After an installation, it is inside this package. The
-table `schema_support` has the oldest schema version whose release may run with this schema. So the coordinators of one
-database can be upgraded one after the other.
+In a checkout, the directory `migrations` is next to the package `coordinator_api`. After an installation, `migrations`
+is inside this package. The table `schema_support` names the oldest schema version whose release can still use the
+present schema. So the coordinators of one database can be upgraded one after the other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from coordinator_api.store.store_errors import UnusableDatabase
 
-if TYPE_CHECKING:  # most starts find the schema up to date, and need not import Alembic
+if TYPE_CHECKING:  # do not import Alembic here, because most starts find the schema up to date and do not need it
     from alembic.config import Config
 
 VERSION = "0005"
@@ -52,12 +52,13 @@ coordinators = sa.Table(
     sa.Column("coordinator_id", sa.String(64), primary_key=True),
     # the coordinator's address for other coordinators
     sa.Column("url", sa.Text, nullable=False),
-    # incremented by each renewal of the lease; other coordinators see by it that this coordinator runs
+    # incremented by each renewal of the lease; the change shows other coordinators that this coordinator runs
     sa.Column("renewals", sa.BigInteger, nullable=False),
     # the coordinator's `lease.timeout.ms`
     sa.Column("lease_ms", sa.BigInteger, nullable=False),
     sa.Column("release", sa.String(32), nullable=False),
-    # true if the coordinator may get groups; false before it serves, while it does not renew its row, and when it stops
+    # true if the coordinator may get groups; false before the coordinator serves, while it does not renew this row, and
+    # when it stops
     sa.Column("takes", sa.Boolean, nullable=False),
 )
 
@@ -65,7 +66,7 @@ schema_support = sa.Table(
     "schema_support",
     metadata,
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
-    # the oldest schema version whose release may run with this schema
+    # the oldest schema version whose release can still use this schema
     sa.Column("oldest", sa.String(32), nullable=False),
 )
 
@@ -116,8 +117,8 @@ tokens = sa.Table(
 
 
 def upgrade(connection: sa.Connection) -> tuple[str | None, str]:
-    """Bring the schema up to this release's version. The changes belong to the connection's transaction, which the
-    caller ends.
+    """Bring the schema up to this release's version. The changes are part of the connection's transaction, which the
+    caller commits.
 
     Returns the version before and after. A newer schema version that supports this release is left unchanged. Raises
     UnusableDatabase.

@@ -1,10 +1,10 @@
-"""The coordinator's use of an SQLite file: WAL mode, one write at a time, and checks of the file that SQLite itself
-does not make.
+"""Sets up connections to an SQLite file, runs its writes one at a time, and makes checks of the file that SQLite does
+not make.
 
 SQLite keeps pages in memory and the file open, so it does not notice changes that other programs make to the file:
 
-- Writes to a file that was deleted, replaced or cut short succeed, and are lost when the process ends. `OpenFile`
-  compares the file with the opened one before each commit and after each transaction.
+- Writes to a file that was deleted, replaced or cut short succeed, and are lost when the process ends. Before each
+  commit and after each transaction, `OpenFile` checks that the file under this name is still the opened file.
 - Damaged bytes are not noticed while their pages are in memory. `FileDamage` has SQLite check the file over another
   connection, which has no pages in memory.
 - When SQLite opens a damaged write-ahead log, it silently drops the commits after the damage. `log_damage` finds this
@@ -35,7 +35,9 @@ TAKES_WRITE_LOCK = "takes_write_lock"
 
 
 def set_up(engine: AsyncEngine, *pragmas: str) -> None:
-    """Makes each new connection of `engine` set these pragmas, and begin each transaction by a BEGIN."""
+    """Makes each new connection of `engine` set these pragmas, and begin each of its transactions with the statement
+    BEGIN.
+    """
 
     def set_pragmas(connection: Any, _record: object) -> None:
         # The driver begins no transaction before DDL or a SELECT, so an interrupted migration would leave half of its
@@ -62,9 +64,9 @@ class WriteTurns:
     """Begins the writes of this process one at a time, in the order of their calls. `begin`: the function that begins
     one write.
 
-    If all writers waited for SQLite's own lock, they would poll the lock, and would wait longer. If a write has waited
-    `patience_s` for a lock of another program, the other writes are refused with StoreBusy. So a locked database blocks
-    only one call.
+    Without `WriteTurns`, all writers would poll SQLite's own lock, and would wait longer. If one write has waited for
+    `patience_s` because another program holds SQLite's lock, all other writes are refused with StoreBusy. So a locked
+    database blocks only one call.
     """
 
     def __init__(self, begin: Begin, patience_s: float = 0.5) -> None:
@@ -76,8 +78,8 @@ class WriteTurns:
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[AsyncConnection]:
-        """Begins a write transaction. Raises StoreBusy if another write has waited for long for the lock of another
-        program.
+        """Begins a write transaction. Raises StoreBusy if an earlier write has waited for `patience_s` because another
+        program holds SQLite's lock.
         """
         await self._wait_for_turn()
         try:
@@ -123,7 +125,7 @@ def _busy() -> StoreBusy:
 
 
 class OpenFile:
-    """The identities of the database's file and of its write-ahead log, as the first check found them."""
+    """Remembers the identities of the database's file and of its write-ahead log, and checks the files against them."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -149,11 +151,12 @@ class OpenFile:
                 self._check_length(found.st_size)
 
     def _check_length(self, now: int) -> None:
-        """Raises DatabaseCutShort if the file has shrunk. An SQLite file shrinks only if another program vacuums it. A
-        vacuumed file has the smaller length in its header.
+        """Raises DatabaseCutShort if the file has shrunk. If another program vacuums the file, the file shrinks too,
+        but its header then has the smaller length, and no error is raised.
         """
         if now < self._bytes and now < bytes_by_header(self._file):
-            # remember this, because the lost pages stay lost even if later writes make the file longer again
+            # remember the smaller length, because the lost pages stay lost even if later writes make the file longer
+            # again
             self._cut_to = now
         self._bytes = now
         if self._cut_to is not None:
@@ -164,7 +167,7 @@ class OpenFile:
 
 
 def write_ahead_log_of(file: Path) -> Path:
-    """The write-ahead log beside the database, which has the newest writes."""
+    """Returns the path of the write-ahead log beside the database. The write-ahead log has the newest writes."""
     return file.with_name(f"{file.name}-wal")
 
 
@@ -176,8 +179,8 @@ def stat_of(path: Path) -> os.stat_result | None:
 
 
 def bytes_by_header(file: Path) -> int:
-    """The length of the file that its header names. If the file is too short for a header, the result is its length
-    plus 1.
+    """Returns the length of the file according to the file's header. If the file is too short for a header, the result
+    is its length plus 1.
     """
     with file.open("rb") as opened:
         header = opened.read(_HEADER_BYTES)
@@ -190,8 +193,8 @@ def bytes_by_header(file: Path) -> int:
 _HEADER_BYTES = 100
 _PAGE_SIZE_AND_PAGES = struct.Struct(">16xH10xI")
 _LARGEST_PAGE = 65_536
-"""The largest page size in bytes. The field for the page size in the header is too small for this number, and has the
-value 1 instead.
+"""The largest page size in bytes. The header's field for the page size is too small for this number, so the value 1
+stands for this number.
 """
 
 
@@ -225,13 +228,14 @@ class FileDamage:
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
-        """Allows checks within the block. The first check begins at once."""
+        """Begins the first check at once. Within the block, calls of `check` begin further checks."""
         self._begin()
         try:
             yield
         finally:
             if self._connection is not None:
-                with suppress(sqlite3.ProgrammingError):  # the check's connection may have been closed meanwhile
+                # ignore this error: the check may have closed its connection by now
+                with suppress(sqlite3.ProgrammingError):
                     self._connection.interrupt()
             if self._checking is not None:
                 await asyncio.wait((self._checking,))
@@ -273,9 +277,11 @@ class FileDamage:
         self._due_s = now_s + _REST * (now_s - began_s)
 
     def _found(self) -> str | None:
-        """The first damage of the file; None if it is intact. Raises sqlite3.DatabaseError."""
+        """Returns a description of the first damage in the file; None if the file is intact. Raises
+        sqlite3.DatabaseError.
+        """
         try:
-            # immutable: reads the first page from the file itself, not from the write-ahead log
+            # with `immutable`, SQLite reads the first page from the file itself, and not from the write-ahead log
             self._ask("PRAGMA schema_version", "immutable=1")
             answer = self._ask("PRAGMA quick_check(1)", "mode=ro")
         except sqlite3.DatabaseError as error:
@@ -285,8 +291,8 @@ class FileDamage:
         return None if answer == "ok" else " ".join(str(answer).split())
 
     def _ask(self, statement: str, option: str) -> object:
-        # SQLite has to open the file: if this process itself opened and closed the file, the system would drop SQLite's
-        # locks on it
+        # let SQLite open the file: if this process opened and closed the file itself, the system would drop SQLite's
+        # locks on the file
         uri = f"file:{quote(str(self._file))}?{option}"
         with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as connection:
             self._connection = connection
@@ -301,22 +307,24 @@ class FileDamage:
 _LOG_HEADER = struct.Struct(">8I")
 _FRAME_HEADER = struct.Struct(">6I")
 _BYTE_ORDERS = {0x377F0682: "<", 0x377F0683: ">"}
-"""The byte order of the words that checksums cover, by the magic number of the log."""
+"""The byte order in which checksums read the log's 32-bit words, by the magic number of the log."""
 
 _WORD = 0xFFFFFFFF
 
 
 def log_damage(log: Path) -> str | None:
-    """The damage of a write-ahead log that would lose commits; None if there is no such damage. Raises OSError.
+    """Returns a description of damage to a write-ahead log that would lose commits; None if there is no such damage.
+    Raises OSError.
 
         header (32 bytes), then frames: frame header (24 bytes), page        all numbers big-endian
 
     When SQLite opens a database, it uses the frames before the first frame whose checksum does not fit. A power loss
     during a write leaves such a frame. Bytes that were damaged after the write look like such an incomplete frame.
-    Damaged frames differ from incomplete frames. The checksum of each frame continues that of the frame before, and a
-    commit is synced before the next commit begins. So the log is damaged if a commit ends at or after the first frame
-    that does not fit, and a further frame continues the checksum of this commit. That commit was complete and answered.
-    Damage within the very last commit looks like an interrupted write.
+    Intact frames of a later commit can follow a damaged frame, but never an incomplete frame: SQLite syncs a commit
+    before the next commit begins. The checksum of each frame continues the checksum of the frame before. So the log is
+    damaged if, after the first frame whose checksum does not fit, a frame continues the checksum of a frame that ends a
+    commit. The commit that ends there was complete, and its caller had got the answer. Damage within the very last
+    commit looks like an interrupted write.
 
     Source: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
     """
@@ -346,9 +354,9 @@ def log_damage(log: Path) -> str | None:
 def _frames(
     opened: BinaryIO, page_size: int, salts: list[int], sums: list[int], order: str
 ) -> Iterator[tuple[bool, bool]]:
-    """Yields two values for each complete frame of the file. The first is True if the frame's checksum continues the
-    checksum in the frame before. The second is True if the frame ends a commit. Frames of an earlier use of the file
-    have other salts, so they do not continue a checksum.
+    """Yields two values for each complete frame of the file. The first value is True if the frame's checksum continues
+    the checksum in the frame before. The second value is True if the frame ends a commit. Frames that remain from an
+    earlier use of the file have other salts, so their checksums continue no checksum.
     """
     while len(header := opened.read(_FRAME_HEADER.size)) == _FRAME_HEADER.size:
         page = opened.read(page_size)

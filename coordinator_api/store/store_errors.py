@@ -1,4 +1,4 @@
-"""The errors of the store, and the conversion of database errors to these errors. This package never raises
+"""Defines the errors of the store, and converts database errors to these errors. The package `store` never raises
 SQLAlchemy's errors.
 """
 
@@ -34,7 +34,9 @@ class DatabaseOutOfReach(StoreError, Unavailable):
 
 
 class ConcurrentWriter(StoreError):
-    """Another process wrote this group. Nothing was written to the store, and the group in memory is out of date."""
+    """Another process has written to this group's log. Nothing was written to the store, and the group in memory is out
+    of date.
+    """
 
 
 class NotOwner(StoreError):

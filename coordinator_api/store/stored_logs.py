@@ -1,12 +1,12 @@
 """Reads the rows of a group's log, even from a damaged file, and checks whether the log is complete.
 
-Rules: the numbers of a log follow each other without a gap, and the last one is the group's sequence number. The
-checksum of a record covers its group, its number and its body, so it reveals a record that was changed, moved or
+Rules: the record numbers of a log follow each other without a gap, and the last number is the group's sequence number.
+The checksum of a record covers its group, its number and its body, so it reveals a record that was changed, moved or
 copied.
 
-A repair begins a new log. The record numbers of the new log begin at the next multiple of `NUMBERS_OF_A_LOG`, and only
-records with numbers of the present log count. So records of the old log that cannot be deleted, because the file is
-damaged there, are never read again. The module `group/snapshot` decides which records a repair keeps.
+A repair begins a new log. The record numbers of the new log begin after the next multiple of `NUMBERS_OF_A_LOG`.
+Records with lower numbers are ignored. So records of the old log are never read again, even if the file is so damaged
+that they cannot be deleted. The module `group/snapshot` decides which records a repair keeps.
 
 One query reads the whole log. If the database cannot answer this query, each row is read by its own query, so that a
 damaged row does not hide the other rows.
@@ -33,7 +33,8 @@ NUMBERS_OF_A_LOG = 2**32
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """One row. `body`: the record as text; None if the stored body is not text. `raw`: the bytes of such a body.
+    """One row of a log. `body`: the record as text; None if the stored body is not text. `raw`: the stored bytes of a
+    body that is not text.
 
     If the database cannot read the row, `unreadable` has the reason, and all other fields except `sequence` are None.
     """
@@ -50,7 +51,7 @@ class StoredRecord:
 class StoredLog:
     """All rows of one group's log, including damaged rows. `sequence`: the number that the last row must have.
 
-    `recorded_generation`: the highest generation of the group's recorded rebalances; 0 if there is none.
+    `recorded_generation`: the highest generation of the group's recorded rebalances; 0 if the group has none.
     `stored_bytes`: the size of the records and recorded rebalances, as the group's row has it. `epoch`: the epoch that
     a write has to name.
     """
@@ -69,7 +70,7 @@ class StoredLog:
 
     @property
     def problem(self) -> str | None:
-        """The damage of the log; None if the log is not damaged."""
+        """A description of the log's damage; None if the log is not damaged."""
         for place, record in enumerate(self.records):
             expected = self.records[0].sequence + place
             if record.sequence != expected:
@@ -97,7 +98,7 @@ def checksum(group_id: str, sequence: int, body: str) -> int:
 
 
 def damage_of(group_id: str, record: StoredRecord) -> str | None:
-    """The damage of a record; None if the record is not damaged."""
+    """Returns a description of a record's damage; None if the record is not damaged."""
     name = f"record {record.sequence}"
     if record.unreadable is not None:
         return f"{name} cannot be read: {record.unreadable}"
@@ -109,13 +110,13 @@ def damage_of(group_id: str, record: StoredRecord) -> str | None:
 
 
 def damage_of_log(stored: StoredLog) -> str | None:
-    """The damage of the log, as a text that names the group; None if the log is not damaged."""
+    """Returns a description of the log's damage that names the group; None if the log is not damaged."""
     problem = stored.problem
     return None if problem is None else f"the log of group {stored.group_id} is damaged: {problem}"
 
 
 def checked_log(stored: StoredLog) -> tuple[str, ...]:
-    """Returns all bodies, oldest first. Raises DamagedLog."""
+    """Returns the bodies of all records of the log, oldest first. Raises DamagedLog."""
     damage = damage_of_log(stored)
     if damage is not None:
         raise DamagedLog(damage)
@@ -123,7 +124,9 @@ def checked_log(stored: StoredLog) -> tuple[str, ...]:
 
 
 def rows_of_log(group_id: str, after: int, records: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of `group_records` for records that one transaction writes after the number `after`."""
+    """Returns the rows of the table `group_records` for records that one transaction writes. The first record has the
+    number `after` + 1.
+    """
     return [
         {
             "group_id": group_id,
@@ -167,7 +170,7 @@ async def _records(connection: AsyncConnection, group_id: str, sequence: int) ->
     except DamagedDatabase:
         pass
     numbers = select(group_records.c.sequence).where(present).order_by(group_records.c.sequence)
-    try:  # the next query reads only the index, which may be intact
+    try:  # this query reads only the index, which may be intact although the table is damaged
         known = [row[0] for row in await _rows(connection, numbers)]
     except DamagedDatabase:
         return await _without_index(connection, group_id, sequence)
@@ -185,7 +188,9 @@ async def _one(connection: AsyncConnection, group_id: str, number: int) -> Store
 
 
 async def _without_index(connection: AsyncConnection, group_id: str, sequence: int) -> list[StoredRecord]:
-    """Reads every row of the table, because the index is damaged. Returns no records if that fails as well."""
+    """Reads every row of the table, because the index is damaged. If the table cannot be read either, returns no
+    records.
+    """
     try:
         found = await _matching(connection, group_records.c.group_id.concat("") == group_id)
     except DamagedDatabase:
@@ -196,8 +201,8 @@ async def _without_index(connection: AsyncConnection, group_id: str, sequence: i
 async def _matching(connection: AsyncConnection, condition: ColumnElement[bool]) -> list[StoredRecord]:
     body: ColumnElement[Any] = group_records.c.body
     if connection.dialect.name == "sqlite":
-        # read as bytes, because the driver raises an error for text that is not UTF-8. PostgreSQL has only UTF-8 text,
-        # and would read backslashes as escapes in this cast
+        # Read the body as bytes, because the SQLite driver raises an error for text that is not UTF-8. PostgreSQL
+        # stores only UTF-8 text, and in this cast it would read backslashes as escapes.
         body = cast(body, LargeBinary)
     query = select(group_records.c.sequence, body, group_records.c.checksum, group_records.c.ends_commit)
     rows = await _rows(connection, query.where(condition).order_by(group_records.c.sequence))
@@ -217,7 +222,8 @@ def _record(row: Sequence[Any]) -> StoredRecord:
 async def _rows(connection: AsyncConnection, query: Select[Any]) -> Sequence[Row[Any]]:
     """Executes the query. Raises DamagedDatabase, with the database's own message, when rows cannot be read.
 
-    The query runs in a savepoint, because PostgreSQL refuses all statements of a transaction after a failed one.
+    The query runs in a savepoint. Without a savepoint, PostgreSQL would refuse all further statements of the
+    transaction after a failed query.
     """
     try:
         async with connection.begin_nested():
@@ -231,7 +237,7 @@ async def _rows(connection: AsyncConnection, query: Select[Any]) -> Sequence[Row
 
 @dataclass(frozen=True, slots=True)
 class GroupRepair:
-    """A repair. `problem`: the damage of the log. `executed`: True if the repair was carried out."""
+    """A repair. `problem`: a description of the log's damage. `executed`: True if the repair was carried out."""
 
     group_id: str
     problem: str
@@ -257,7 +263,7 @@ def planned_repair(stored: StoredLog, limits: GroupLimits, now_ms: int) -> LogRe
 
 
 def nothing_lost(stored: StoredLog, image: GroupImage) -> LogRepair:
-    """Returns the plan for a damaged log whose whole state is in memory: no record is dropped."""
+    """Returns the plan of a repair that drops no record, because the whole state of the group is in memory."""
     return LogRepair(
         kept_records=len(stored.records),
         last_kept=stored.sequence,

@@ -1,4 +1,4 @@
-"""The tokens that were created over HTTP, in the database: each with its hash, its creator and its creation time.
+"""Stores the tokens that were created over HTTP: for each token its hash, its creator and its creation time.
 
 Reads and writes use the connections and transactions of `repository`.
 """
@@ -35,7 +35,8 @@ class StoredToken:
 class TokenStore:
     """The stored tokens. Every method raises StoreError when the store cannot be used.
 
-    `reading`, `writing`: the functions of the repository that open a connection for reading, and a write transaction.
+    `reading`: the function of the repository that opens a connection for reading. `writing`: its function that begins a
+    write transaction.
     """
 
     def __init__(self, reading: Begin, writing: Begin) -> None:

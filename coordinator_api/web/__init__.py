@@ -2,13 +2,13 @@
 
     request -> a page's file (reads the documents that `/v1` answers, and makes values of them) -> templates
 
-`coordinator_api/views.py` has the wording of facts that both the pages and the commands show.
+`coordinator_api/views.py` makes the texts that both the pages and the commands show.
 
-An open page stays up to date. The server reports over an event stream that the digest of the page has changed. The page
-then fetches its live part (`NAME_live.html`) again. A page stores no data of groups. All pages, links and forms also
-work without JavaScript.
+An open page stays up to date. When the content of the page has changed, the server reports a new digest over an event
+stream. The page then fetches its live part (`NAME_live.html`) again. A page stores no data of groups. All pages, links
+and forms also work without JavaScript.
 
-To add a page, write a file `NAME_page.py` with the page's route, and two templates. Add the address to
-`http/call_rights.py` and the name of the file to `pages.py`. Styles and scripts are files in `static/`, which has no
+To add a page, write a file `NAME_page.py` with the page's route, and two templates. Then add the page's address to
+`http/call_rights.py`, and the name of the file to `pages.py`. Styles and scripts are files in `static/`, which has no
 folders.
 """

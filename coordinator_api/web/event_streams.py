@@ -5,9 +5,9 @@ content again.
     event: changed          with a digest of the present content; a page that shows this content does nothing
     data: 1c0ffee…
 
-A stream begins with the digest of the present content. So a page that missed a change while it had no stream fetches
-the new content. The number of streams is limited (`page.events.max.count`). A stream ends when the service stops, or
-when its caller's token becomes invalid.
+A stream begins with the digest of the present content. So a page that had no stream for a while, and missed a change,
+fetches the new content. The number of streams is limited (`page.events.max.count`). A stream ends when the service
+stops, or when its caller's token becomes invalid.
 """
 
 import asyncio
@@ -32,25 +32,26 @@ from coordinator_client.access.credentials import Credentials
 HEARTBEAT_S = 15.0
 RETRY_MS = 2_000
 SHORTEST_PAUSE_S = 0.2
-"""The shortest pause between two messages of one stream: an open page need not be fetched more often."""
+"""The shortest pause between two messages of one stream. More frequent updates of an open page are not useful."""
 
 POLL_EVERY_S = 1.0
-"""The interval at which a digest is computed again if no commit comes. Lags change without a commit."""
+"""The longest wait for a commit before the digest is computed again, because lags change without a commit."""
 
 LONGEST_PAUSE_S = 2.0
 
 Digests = Callable[[], AsyncGenerator[str | None, None]]
 """A function that yields digests of the content of a page. The function yields when the content may have changed, and
-at least every HEARTBEAT_S. The function yields None if there is no new digest. The iteration ends when the service
-stops.
+at least every HEARTBEAT_S. The function yields None if no new digest could be computed. The iteration ends when the
+service stops.
 """
 
 
 async def digests_of(
     watched: AbstractContextManager[Watcher], digest: Callable[[], Awaitable[str | None]]
 ) -> AsyncGenerator[str | None, None]:
-    """Yields the digest at once, after each commit that `watched` reports, and once a second. Pauses, so that computing
-    digests takes at most a quarter of the time.
+    """Yields the digest at once, after each commit that `watched` reports, and about once a second. After each digest,
+    pauses for three times as long as the computation of the digest took, but at least SHORTEST_PAUSE_S and at most
+    LONGEST_PAUSE_S.
     """
     loop = asyncio.get_running_loop()
     with watched as watcher:
@@ -61,7 +62,7 @@ async def digests_of(
             except TooManyRequests:
                 found = None
             except (CoordinatorFault, StoreError) as error:
-                # the error is sent in place of a digest, so that the page is fetched again and shows the error
+                # send the error's name in place of a digest, so that the page is fetched again and shows the error
                 found = type(error).__name__
             took_s = loop.time() - began_s
             yield found
@@ -97,7 +98,7 @@ def event_stream(request: Request, digests: Digests) -> Response:
     asked = need(request.scope["state"][CALL], path)
 
     def goes_on() -> bool:
-        # if another request follows on the connection, uvicorn does not notify the stream when the connection breaks
+        # uvicorn does not report a broken connection to the stream if a further request has come over the connection
         if connection is not None and connection.gone is not None and connection.gone.is_set():
             return False
         try:
@@ -124,8 +125,9 @@ def group_stream(
 
 
 def rebalances_digest(image: GroupImage) -> str:
-    """A digest of the last completed rebalance and of the rebalance that waits for approval. The generation alone would
-    not show a completed rebalance, because a generation begins before its rebalance is computed and recorded.
+    """Returns a text that changes when a rebalance has completed, or when a rebalance begins to wait for approval. The
+    generation alone would not show a completed rebalance, because a generation begins before its rebalance is computed
+    and recorded.
     """
     last = image.last_rebalance
     ended = "none" if last is None else f"{last.generation_id}-{last.end.outcome}"

@@ -1,4 +1,5 @@
-"""The grid of a group has a row for each instance. A row has the instance's threads, each with its copies of tasks.
+"""Builds the grid of a group, which has a row for each instance. A row shows the instance's threads, and each thread's
+copies of tasks.
 
 The grid has two forms. For a small group, the template gets the rows. For a large group, the page's script gets compact
 JSON, and builds only the visible rows.
@@ -18,10 +19,14 @@ from coordinator_api.web.static_files import PackedFile
 from rebalance_analysis.presentation.quantities import clock_duration, count_text, counted
 
 MOST_PLAIN_COPIES = 400
-"""The largest number of copies for which the template renders a grid. For more copies, the script builds the grid."""
+"""The largest number of copies of tasks for which the template renders a grid. For more copies, the script builds the
+grid.
+"""
 
 SHORTEST_SPAN_MS = 900
-"""The shortest time between two readings of lags from which the speed of a copy's restoration is computed."""
+"""The speed at which a copy restores its state is computed only from two readings of lags that are at least this time
+apart.
+"""
 
 _LAGS_OLDER_MS = 5_000
 
@@ -71,8 +76,8 @@ class RecentLags:
     seen: tuple[SeenLags, ...] = ()
 
     def compared_with(self, now: SeenLags) -> SeenLags:
-        """Returns the earlier lags with which the lags of a new grid, `now`, are compared. If the last stored lags are
-        old enough, the lags of `now` are stored, and the oldest lags are dropped.
+        """Returns the stored lags with which the lags of a new grid, `now`, are compared. If the newest stored lags are
+        at least five seconds old, `now` is stored as well, and older lags are dropped.
         """
         seen = self.seen
         if not seen or now.at_ms - seen[-1].at_ms >= _LAGS_OLDER_MS:
@@ -83,7 +88,7 @@ class RecentLags:
 @dataclass(frozen=True, slots=True)
 class Chip:
     """A copy of a task. `standing`: `runs`, `stateless`, `away` if the copy's member is away, `unknown`, `caught up` or
-    `behind`. `lag`: the lag in records, only set if `standing` is `caught up` or `behind`. `whole`: the number of
+    `behind`. `lag`: the lag in records if `standing` is `caught up` or `behind`, otherwise None. `whole`: the number of
     records of the task's changelogs. `left_ms`: the time until the copy has caught up; None if the time is not known.
     """
 
@@ -96,8 +101,8 @@ class Chip:
 
     @property
     def done(self) -> int | None:
-        """The restored percentage of a copy that is behind. The result is None for other copies, and if the percentage
-        is not known.
+        """The restored percentage of a copy that is behind. The result is None if the copy is not behind, or if the
+        percentage is not known.
         """
         if self.standing != "behind" or self.lag is None or not self.whole:
             return None
@@ -141,16 +146,16 @@ class GridThread:
 
     @property
     def is_up_to_date(self) -> bool:
-        """False for a thread that has not fetched its tasks. True for a thread that is away, because the page marks the
-        instance of such a thread.
+        """True if the thread has fetched its tasks. A thread that is away also counts as up to date, because the page
+        already marks the instance of this thread.
         """
         return self.fetched or self.away_until_ms is not None
 
 
 @dataclass(frozen=True, slots=True)
 class GridRow:
-    """One instance. `name`: the common part of the threads' client ids. Without a common part, the beginning of the
-    process id. `tags`: client tags, as `key=value`.
+    """One instance. `name`: the common part of the threads' client ids. If there is no common part, `name` is the
+    beginning of the process id. `tags`: client tags, as `key=value`.
     """
 
     process_id: str
@@ -176,7 +181,8 @@ class GridRow:
 @dataclass(frozen=True, slots=True)
 class GroupGrid:
     """The grid of a group. `unplaced`: the tasks of which members have copies, but no member has the active copy.
-    `restoring`: all copies that are behind, each with the name of its instance. The copy with the largest lag is first.
+    `restoring`: all copies that are behind, each with the name of its instance; the copy with the largest lag comes
+    first.
     """
 
     rows: tuple[GridRow, ...]
@@ -204,7 +210,8 @@ class GroupGrid:
 
 def group_grid(document: Mapping[str, Any], before: SeenLags = NOTHING_SEEN, now_ms: int = 0) -> GroupGrid:
     """Builds the grid of a group. `document`: the answer of `GET /v1/groups/{group}`. `before`: earlier lags of the
-    group. `now_ms`: the time of the document, by the clock that `before` uses. Takes time in proportion to the tasks.
+    group. `now_ms`: the time of the document, by the clock that `before` uses. Takes time in proportion to the number
+    of copies of tasks.
     """
     acceptable = int(document["configs"]["acceptable.recovery.lag"])
     chips: dict[str, list[Chip]] = {member["member_id"]: [] for member in document["members"]}
@@ -235,8 +242,9 @@ def group_grid(document: Mapping[str, Any], before: SeenLags = NOTHING_SEEN, now
 
 
 def running_tasks(document: Mapping[str, Any]) -> set[str]:
-    """The tasks whose owner has fetched them and is not restoring. While a rebalance waits for approval, members keep
-    their tasks. `document`: the answer of `GET /v1/groups/{group}`.
+    """Returns the active tasks whose owner has fetched its tasks and has restored their state. While a rebalance waits
+    for approval, all members count as having fetched their tasks, because they keep the tasks. `document`: the answer
+    of `GET /v1/groups/{group}`.
     """
     goes_on = document.get("held_rebalance") is not None
     fetched = {member["member_id"] for member in document["members"] if member["fetched"] or goes_on}
@@ -248,9 +256,9 @@ def running_tasks(document: Mapping[str, Any]) -> set[str]:
 
 
 def grid_document(grid: GroupGrid) -> dict[str, object]:
-    """The grid for the page's script has an object for each instance and an array for each thread. A copy that runs is
-    a string such as `A0_3`. Any other copy is an array `[role and task, standing, lag, whole, left in ms]` without
-    trailing nulls.
+    """Returns the JSON of the grid for the page's script: an object for each instance, with an array for each thread. A
+    copy of a task that runs is written as a string such as `A0_3`. Any other copy of a task is written as an array
+    `[role and task, standing, lag, whole, left in ms]` without trailing nulls.
     """
     return {
         "rows": [

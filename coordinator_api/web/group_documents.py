@@ -1,10 +1,11 @@
-"""Cache of the descriptions of groups, as in `GET /v1/groups/{group}`. All open pages share one description for about a
-second.
+"""Caches the descriptions of groups that `GET /v1/groups/{group}` answers. All open pages of a group share one
+description for about a second.
 
-The description of a large group takes a part of a second, and each open page requests it. Requests that arrive while a
-description is made share the result. A commit makes the cached description invalid at once. The description also
-expires, because lags change without a commit. A description that took long is cached for longer, so that descriptions
-take at most a quarter of the time. The grid of a description is made when a page requests the grid for the first time.
+Making the description of a large group takes a part of a second, and each open page requests the description. Requests
+that arrive while a description is being made share this description. A commit makes the cached description invalid at
+once. The description also expires, because lags change without a commit. If making a description took long, the
+description is cached for longer, so that making descriptions takes at most a quarter of the time. The grid of a
+description is made when a page requests the grid for the first time.
 """
 
 import asyncio
@@ -37,9 +38,10 @@ _DROPPED_AFTER_S = 5.0
 @dataclass
 class GroupDocument:
     """A group's description with its grid. `values`: the document, which must not be changed. `digest`: the digest of
-    all values that pages show. `took_s`: the time that the description took. `tasks`: the number of the group's tasks,
-    running or not; None if this number is not known. `lags`: the lags of earlier grids of the group. `making`: a lock
-    for making or packing the grid. Callers that wait for this lock occupy no thread.
+    all values that pages show. `took_s`: the duration of making the description. `tasks`: the number of the group's
+    tasks, including tasks that do not run; None if this number is not known. `lags`: the lags of earlier grids of the
+    group. `making`: an asyncio lock that is held while the grid is made or packed, so that waiting callers occupy no
+    thread.
     """
 
     values: Mapping[str, Any]
@@ -88,7 +90,7 @@ class GroupDocuments:
         self._under_way: dict[str, asyncio.Task[GroupDocument]] = {}
 
     async def now(self, group_id: str) -> GroupDocument:
-        """Describes the committed state of the group, with lags of the last second.
+        """Returns the description of the group's committed state, with the lags of about the last second.
 
         Raises GroupNotFound, UnreadableGroup, TooManyRequests while the service is overloaded, StoreError.
         """
@@ -104,8 +106,8 @@ class GroupDocuments:
                 self._under_way[group_id] = making
                 making.add_done_callback(lambda done: self._made(group_id, done))
             made = await asyncio.shield(making)
-            # accept a description that is newer than the request, so that a request for a group with constant changes
-            # ends, too
+            # also accept a description of a later state than that at the request, so that requests for a group that
+            # changes all the time are answered, too
             if made.image is self._coordinator.group(group_id).image or made.image is not image:
                 return made
 
@@ -129,7 +131,7 @@ class GroupDocuments:
             return
         made = done.result()
         self._kept[group_id] = made
-        # the timer gets the time and not the document, because the timer would keep a replaced document in memory
+        # pass the document's time and not the document, because the timer would keep a replaced document in memory
         asyncio.get_running_loop().call_later(
             _DROPPED_AFTER_S + made.took_s * SHARE_OF_TIME, self._drop, group_id, made.made_s
         )
@@ -141,8 +143,8 @@ class GroupDocuments:
 
 
 async def document_of(request: Request, group_id: GroupId) -> GroupDocument:
-    """FastAPI dependency: the description of the group of the address. Raises the errors of `GroupDocuments.now`, and
-    CallerGone.
+    """FastAPI dependency: returns the description of the group in the request's address. Raises the errors of
+    `GroupDocuments.now`, and CallerGone.
     """
     documents: GroupDocuments = request.app.state.group_documents
     return await unless_hung_up(request, documents.now(group_id))
@@ -161,10 +163,11 @@ def digest_of(document: Mapping[str, Any]) -> str:
 
 
 def task_total(definition: Definition, image: GroupImage) -> int | None:
-    """The number of the group's tasks, running or not. Takes time in proportion to this number.
+    """Returns the number of the group's tasks, including tasks that do not run. Takes time in proportion to this
+    number.
 
-    Returns None if the number of tasks is not known, for example while topics are missing. If the definition only names
-    a cluster, the topics are those of the last rebalance.
+    Returns None if the number of tasks is not known, for example while topics are missing. If the definition names a
+    cluster instead of topics, the topics of the last rebalance are used.
     """
     snapshot = definition.snapshot
     if definition.provider is not None:

@@ -1,5 +1,5 @@
-"""`/ui/groups/{group}`: the page of one group, its grid, and its event stream. The query of the address has the filter
-of the grid.
+"""`/ui/groups/{group}`: the page of one group, its grid, and its event stream. The query of the page's address contains
+the filter of the grid.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ async def group(request: Request, group_id: GroupId, coordinator: TheCoordinator
 
 @router.get("/ui/groups/{group}/grid.json")
 async def grid(request: Request, seen: TheDocument) -> Response:
-    """The group's grid for the page's script. The status is 304 if the caller has this grid already."""
+    """The group's grid for the page's script. The answer has status 304 if the caller already has this grid."""
     asked = GridFilter.of(request.query_params)
     if asked == GridFilter():
         packed = await seen.packed()
@@ -98,13 +98,13 @@ class GridFilter:
 
     @property
     def query(self) -> str:
-        """The filter as the query of an address, without `?`. Empty if the grid is not filtered."""
+        """The filter as the query of an address, without `?`. The query is empty if the filter has no effect."""
         return urlencode({each.name: value for each in fields(self) if (value := getattr(self, each.name))})
 
 
 def filtered(grid: GroupGrid, asked: GridFilter) -> GroupGrid:
-    """The grid with only the instances and copies that match. An instance stays in the grid if its own name or tags
-    match, or if it has a matching copy.
+    """Returns the grid with only the instances and copies that match the filter. If the filter has only words to search
+    for, a thread also stays if its own name, or the name, rack or tags of its instance, contain the words.
     """
     if asked == GridFilter():
         return grid
@@ -116,7 +116,7 @@ def filtered(grid: GroupGrid, asked: GridFilter) -> GroupGrid:
     if asked.subtopology or asked.show or asked.q:
         rows = [found for row in rows if (found := _within(row, asked)) is not None]
     if asked.by:
-        # the sort is stable: rows with the same heading stay ordered by name
+        # Python's sort is stable, so rows with the same heading stay ordered by name
         rows.sort(key=lambda row: grouping(row, asked.by))
     return replace(grid, rows=tuple(rows), copies=sum(len(thread.chips) for row in rows for thread in row.threads))
 
@@ -152,7 +152,7 @@ def _within(row: GridRow, asked: GridFilter) -> GridRow | None:
         chips = tuple(
             chip for chip in thread.chips if _is_shown(chip, asked) and (thread_has or has_words(asked.q, chip.task))
         )
-        # a thread that matches by its name or its instance's name stays, even without copies
+        # a thread whose own values or whose instance's values match stays in the grid, even without copies
         if chips or (searches_alone and thread_has):
             threads.append(replace(thread, chips=chips))
     return replace(row, threads=tuple(threads)) if threads else None

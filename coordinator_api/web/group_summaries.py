@@ -1,10 +1,11 @@
-"""The columns of the group list besides the state: running tasks, lag and advice. The columns are updated while a list
-is open.
+"""Computes three columns of the group list: running tasks, lag and advice. The columns are updated while a page shows
+the list.
 
-A description of a group takes time in proportion to its tasks, and lags change without a commit. So one loop for all
-open pages describes the groups in turn, each group at most once a second. Groups that have changed come first, then the
-group with the oldest description. The loop waits in the queue for descriptions, uses at most a quarter of the time, and
-pauses while the service is overloaded. A page shows the summaries that exist, so a list never waits for long.
+Making a description of a group takes time in proportion to the group's tasks, and lags change without a commit. So one
+loop for all open pages describes the groups in turn, an unchanged group at most once a second. The loop describes
+changed groups first, and then the group with the oldest description. The loop waits in the queue for descriptions, uses
+at most a quarter of the time, and pauses while the service is overloaded. A page shows the summaries that exist
+already, so a page never waits for long.
 
 Each coordinator summarizes the groups that it owns. A page shows the groups of other coordinators with the summaries
 that those coordinators made.
@@ -31,8 +32,8 @@ from coordinator_api.web.grid import running_tasks
 from coordinator_api.web.group_documents import GroupDocuments
 
 DESCRIBE_EVERY_S = 1.0
-"""The interval at which a group is described. The interval is longer if descriptions of the group would take more than
-a fortieth of the time.
+"""The interval at which a group is described. The interval is longer if the descriptions of this group would otherwise
+take more than a fortieth of the time.
 """
 
 SHARE_OF_TIME = 4
@@ -48,7 +49,7 @@ LONGEST_FIRST_WAIT_S = 0.4
 
 _REST_S = 40
 _TOGETHER_S = 0.05
-"""The time for which the loop collects commits, so that it handles commits in close succession together."""
+"""After a commit, the loop waits for this time, so that it handles commits in close succession together."""
 
 _GOES_ON_S = 10.0
 """The loop stops when no page has requested a list for this many seconds. (An open page repeats its request after a few
@@ -57,9 +58,9 @@ seconds.)
 
 
 class GroupSummary(BaseModel):
-    """The summary of a group. `tasks_running`: the number of the `tasks` whose owner runs them and is not restoring;
-    None if this number is not known. `lag`: the sum of the known lags of all copies, in records. `advice`: advice for
-    the operator.
+    """The summary of a group. `tasks`: the number of tasks. `tasks_running`: the number of tasks whose owner runs them
+    and has restored their state. Each number is None if it is not known. `lag`: the sum of the known lags of all
+    copies, in records. `advice`: advice for the operator.
     """
 
     tasks_running: int | None = None
@@ -70,8 +71,8 @@ class GroupSummary(BaseModel):
     @classmethod
     def of(cls, document: Mapping[str, Any], total: int | None = None) -> GroupSummary:
         """Summarizes a group. `document`: the group's document, as answered by `GET /v1/groups/{group}`. `total`: the
-        number of the group's tasks; None to count only the tasks that a member has. Takes time in proportion to the
-        tasks.
+        number of the group's tasks; None to count only tasks of which a member has a copy. Takes time in proportion to
+        the tasks.
         """
         owned = {copy["task"] for copy in document["tasks"]}
         lags = [max(copy["lag"], 0) for copy in document["tasks"] if copy["lag"] is not None]
@@ -129,12 +130,14 @@ class GroupSummaries:
         return SummarizedList(groups=[self._summarized(line) for line in lines], unreadable=unreadable)
 
     def _summarized(self, line: GroupLine) -> SummarizedLine:
-        """Adds the summary to a line, unless another coordinator owns the group and has summarized it."""
+        """Adds the summary to the line of a group that this coordinator owns. The line of another group already has the
+        summary by its owner.
+        """
         summary = self._summaries.get(line.group_id) if line.group_id in self._coordinator.groups else None
         return SummarizedLine(**{**vars(summary or GroupSummary()), **vars(line)})
 
     async def known(self) -> None:
-        """Waits until each group has been described, at most LONGEST_FIRST_WAIT_S."""
+        """Waits until each group has been described, but at most LONGEST_FIRST_WAIT_S."""
         self._start()
         with suppress(TimeoutError):
             async with asyncio.timeout(LONGEST_FIRST_WAIT_S), self._news:
@@ -205,8 +208,8 @@ class GroupSummaries:
             self._due_s[group_id] = began_s + max(DESCRIBE_EVERY_S, _REST_S * took_s)
             async with self._news:
                 self._news.notify_all()
-            # the pause after a group's first description is shorter, because a newly opened page waits for the
-            # descriptions
+            # the pause after the first description of a group is shorter, because a page that was just opened waits for
+            # it
             await asyncio.sleep(took_s * (FIRST_PAUSE if is_first else SHARE_OF_TIME - 1))
         return min((self._due_s.get(each, 0.0) for each in runtimes), default=loop.time() + DESCRIBE_EVERY_S)
 
@@ -220,8 +223,8 @@ class GroupSummaries:
 
 
 def digest_of(listed: SummarizedList) -> str:
-    """The digest of a list. Takes time in proportion to the number of groups. In a thread, it lets other threads run
-    after each group.
+    """The digest of a list. Takes time in proportion to the number of groups. If this function runs in a separate
+    thread, other threads can run after each group.
     """
     shown = hashlib.sha256()
     for line in (*listed.groups, *listed.unreadable):

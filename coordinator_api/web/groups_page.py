@@ -92,8 +92,8 @@ class GroupsShown(NamedTuple):
     descending: bool
 
     def address(self, column: str) -> str:
-        """The address that sorts the list by the column. If the list is sorted by this column already, the address
-        reverses the order.
+        """Returns the address of the list sorted by the column. If the list is already sorted by this column, the order
+        at the address is reversed.
         """
         turned = column == self.sort and not self.descending
         asked = {"q": self.query, "sort": column, "order": "desc" if turned else ""}

@@ -1,9 +1,9 @@
 """`/ui/groups/{group}/levers`: forms for the operator commands. A POST of a form has the same effect as the command's
 call below /v1.
 
-A refused form is shown again with the error and the typed values. After an accepted form, the browser is redirected to
-the page, so that a reload does not send the form again. Parsing an invalid form raises InputError, whose `where` is the
-id of the wrong field.
+If the group refuses the command, the form is shown again with the error and the typed values. If the group accepts the
+command, the browser is redirected to the page, so that a reload does not send the form again. Parsing an invalid form
+raises InputError, whose `where` is the id of the wrong field.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,18 +37,18 @@ Form = Annotated[Mapping[str, str], Depends(checked_form)]
 _MOST_KEPT = 16
 
 INSTANCE, MEMBER = "instance", "member"
-"""The kinds in a form's field `target`. Its value is `instance:ID` or `member:ID`, with the id to drain."""
+"""The two kinds of targets of a drain. A form's field `target` has the value `instance:ID` or `member:ID`."""
 
 
 @router.get("/ui/groups/{group}/levers")
 async def levers(request: Request, group_id: GroupId) -> Response:
-    """The page with the state of the levers, and with forms if the caller may set them."""
+    """The page with the state of the levers, and with forms if the caller may send operator commands."""
     return await _shown(request, group_id, done=DONE.get(request.query_params.get("done", "")))
 
 
 @router.post("/ui/groups/{group}/levers")
 async def apply(request: Request, group_id: GroupId, coordinator: TheCoordinator, form: Form) -> Response:
-    """Carry out the command of the form."""
+    """Carry out the command that the form names."""
     name = form.get("lever", "")
     event_of = EVENTS.get(name)
     if event_of is None:
@@ -95,7 +95,8 @@ async def _shown(
         status=status,
         group=document,
         summary=GroupSummary.of(document, seen.tasks),
-        levers=(),  # the header of this page shows no levers, because the page has a card for each lever
+        # do not list the active levers in the header of this page, because the page has a card for each lever
+        levers=(),
         on={lever.name: lever for lever in active_levers(document["levers"])},
         names=names,
         member_names={each["member_id"]: each["client_id"] or each["member_id"] for each in document["members"]},
@@ -111,8 +112,8 @@ async def _shown(
 
 
 class HeldChanges:
-    """The effects of rebalances that wait for approval. The effects of each rebalance are computed once. Use
-    `HeldChanges` on the service's event loop.
+    """Computes and caches the effects of rebalances that wait for approval. Use `HeldChanges` on the service's event
+    loop.
     """
 
     def __init__(self, coordinator: Coordinator) -> None:
@@ -122,8 +123,8 @@ class HeldChanges:
     async def of(
         self, request: Request, group_id: str, held: Mapping[str, Any] | None, names: Mapping[str, str]
     ) -> Mapping[str, Any] | None:
-        """The effects of the rebalance that waits. `held`: the `held_rebalance` of the group's document. Returns None
-        if no rebalance waits, or the effects cannot be computed now.
+        """Returns the effects of the rebalance that waits for approval. `held`: the `held_rebalance` of the group's
+        document. Returns None if no rebalance waits, or if the effects cannot be computed now.
         """
         if held is None:
             return None
@@ -156,8 +157,8 @@ class DrainChoice(NamedTuple):
 def drainable(
     document: Mapping[str, Any], names: Mapping[str, str]
 ) -> Sequence[tuple[DrainChoice, Sequence[DrainChoice]]]:
-    """The instances that can be drained, each with its members. Leaves out instances and members that are drained
-    already.
+    """The instances that can be drained, each with its members. The result leaves out instances and members whose drain
+    has already begun.
     """
     taken = {each["member_id"] or each["process_id"] for each in document["levers"]["drained"]}
     instances: dict[str, list[Mapping[str, Any]]] = {}
@@ -210,7 +211,9 @@ def _set_lever(name: LeverName, is_on: bool) -> Callable[[LeverForm], events.Eve
 def _set_time(
     name: LeverName, field: str, unit_ms: int, longest_ms: int, what: str
 ) -> Callable[[LeverForm], events.Event]:
-    """Returns a function that reads a time from a form and sets the lever to it. `what`: the name of the unit."""
+    """Returns a function that reads a time from a form, and makes the event that sets the lever to this time. `what`:
+    the name of the time's unit, for errors.
+    """
 
     def event_of(form: LeverForm) -> events.Event:
         text, most = form.fields.get(field, "").strip(), longest_ms // unit_ms

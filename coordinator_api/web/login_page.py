@@ -1,7 +1,7 @@
-"""`/ui/login`, `/ui/logout`: a form sends a token, and the token is kept in a cookie.
+"""`/ui/login`, `/ui/logout`: stores a token from a form in a cookie, and deletes the cookie.
 
 Each login takes the same time, so that the time does not reveal how much of a token is right. Only a few logins run at
-one time. The audit log has a line for each login. No log has the token.
+one time. The audit log has a line for each login. No log contains the token.
 """
 
 import asyncio
@@ -37,7 +37,9 @@ _tries = Admission(TRIES_AT_ONE_TIME, "logins at one time")
 
 @router.get("/ui/login")
 async def show_login(request: Request, next: str | None = None) -> Response:
-    """The login form. Redirects a caller with a valid session, and every caller of a service without tokens."""
+    """Shows the login form. If the caller already has a valid session, or the service has no tokens, redirects the
+    caller to the requested page.
+    """
     access: Access = request.app.state.access
     has_session = token_of_cookie(request.headers) is not None
     is_known = has_session and _caller(access, request, {"cookie": request.headers["cookie"]}) is not None

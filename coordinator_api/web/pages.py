@@ -55,7 +55,7 @@ async def redoc(request: Request) -> Response:
 
 def install(app: FastAPI, coordinator: Coordinator) -> None:
     """Put the objects that the routes share into the application's state."""
-    static_files.static_files()  # compress the files now, because this takes too long for a request
+    static_files.static_files()  # compress the static files now, because compressing them takes too long for a request
     app.state.page_streams = Admission(coordinator.settings.page_events_max_count, "page.events.max.count")
     app.state.group_documents = documents = GroupDocuments(coordinator)
     app.state.held_changes = lever_page.HeldChanges(coordinator)

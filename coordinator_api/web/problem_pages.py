@@ -1,4 +1,6 @@
-"""Renders problems as pages, which show the error and advice. A program gets the problem document, and not a page."""
+"""Renders problem documents as pages for browsers, which show the error and advice. A caller that is not a browser gets
+the problem document itself.
+"""
 
 from html import escape
 from urllib.parse import quote, urlsplit
@@ -49,8 +51,8 @@ def problem_page(scope: Scope, problem: Problem) -> Response | None:
     if "Location" in problem.headers:
         if "hx-request" not in request.headers:
             return None
-        # another coordinator owns this group; scripts may not fetch from its origin, so the browser loads the whole
-        # page from it
+        # Another coordinator owns this group. Scripts may not fetch from that coordinator's origin, so make the browser
+        # load the whole page from there.
         return Response(status_code=204, headers={**PAGE_HEADERS, "HX-Redirect": problem.headers["Location"]})
     if problem.status == 401 and path != LOGIN:
         response = _login(request)
@@ -75,7 +77,8 @@ def _login(request: Request) -> Response:
         login = _login_for(request, _page_path(request, shown.path), shown.query)
         response = Response(status_code=401, headers={**PAGE_HEADERS, "HX-Redirect": login})
     elif request.method == "GET" and site in ("cross-site", "same-site") and not has_session:
-        # a link on another site: the browser does not send the cookie now, but sends it when this page reloads
+        # The user followed a link on another site, so the browser has not sent the cookie. The browser sends the cookie
+        # when this page loads its own address again.
         here = escape(_here(request), quote=True)
         response = Response(_BOUNCE.format(here), 401, headers=PAGE_HEADERS, media_type="text/html")
     else:

@@ -1,9 +1,10 @@
 """The sessions of browsers, and the protection of forms against pages of other sites.
 
-The session's cookie contains the token itself. Scripts cannot read the cookie. A browser sends the cookie only below
-/ui and only for requests from pages of this service. The cookie ends when the browser is closed. A form is accepted if
-the browser's headers show that it comes from a page of this service. It also needs the form token, which only pages of
-this service have: an HMAC of the caller's token with a key of this process.
+The session's cookie contains the token itself. Scripts cannot read the cookie. A browser sends the cookie only to
+addresses below /ui, and only with requests that pages of this service make. The cookie ends when the browser is closed.
+A form is accepted only if the browser's headers show that a page of this service sent it. The form also needs the form
+token, which only pages of this service have. The form token is an HMAC of the caller's token with a key of this
+process.
 """
 
 import hashlib
@@ -34,7 +35,7 @@ _LONGEST_HOST = 300
 
 
 def form_token(request: Request) -> str:
-    """The anti-CSRF token of this caller's forms."""
+    """Returns the anti-CSRF token for the forms of this caller."""
     credential = with_session(request.headers).get("authorization", "")
     return hmac.new(_KEY, credential.encode("latin-1"), hashlib.sha256).hexdigest()
 
@@ -46,8 +47,8 @@ def may_steer(request: Request) -> bool:
 
 async def checked_form(request: Request) -> Mapping[str, str]:
     """FastAPI dependency. Checks that the form comes from a page of this service. Returns the form's fields without the
-    form token. If a field occurs several times, the last value counts. Raises Problem 403 if the form comes from
-    elsewhere, and 415 if the body is not a form.
+    form token. If a field occurs several times, the result has its last value. Raises Problem: 403 if another site sent
+    the form or the form token is wrong, 415 if the body is not a form, 400 if the form cannot be read.
     """
     refusal = _origin_refusal(request)
     if refusal is not None:
@@ -81,7 +82,7 @@ def _origin_refusal(request: Request) -> str | None:
         page_host = "" if origin is None else urlsplit(origin).netloc
     except ValueError:
         page_host = ""
-    # a page of another site cannot set its Origin, and cannot send X-Forwarded-Host without a CORS preflight
+    # a page of another site cannot choose the header Origin, and can send X-Forwarded-Host only after a CORS preflight
     hosts = [each for each in (request.headers.get("host"), public_address(request.scope).host) if each is not None]
     if site is not None or not page_host:
         return "this form was not sent by a page of this service"
@@ -116,16 +117,16 @@ def begin_session(request: Request, response: Response, token: bytes) -> None:
 
 
 def end_session(request: Request, response: Response) -> None:
-    """Delete the session's cookie. Call `end_session` from a page directly below /ui, so that the cookie's path is the
-    same as at the login.
+    """Delete the session's cookie. Call `end_session` only for requests directly below /ui, such as /ui/logout, so that
+    the cookie's path is the same as at the login.
     """
     path = _cookie_path(request)
     response.set_cookie(SESSION_COOKIE, max_age=0, expires=0, path=path, httponly=True, samesite="strict")
 
 
 def _cookie_path(request: Request) -> str | None:
-    """The path of the session's cookie. If this path is None, the browser uses the directory of the requested address,
-    which is /ui below the proxy's prefix.
+    """Returns the path of the session's cookie. If the result is None, the browser uses the directory of the requested
+    address as the path: /ui, below a proxy's prefix if there is one.
     """
     prefix = public_address(request.scope).prefix
     return f"{prefix}{PAGE}" if prefix else None

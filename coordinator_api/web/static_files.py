@@ -1,7 +1,7 @@
 """The static files of pages: styles, scripts, and third-party libraries from `vendor/`.
 
-The static files are read once. The address of each file has a digest of all files. So a browser may cache a file for
-ever, and a new release has new addresses. JavaScript modules import each other by file name.
+The static files are read once. The address of each file contains a digest of all files, so a release with changed files
+has new addresses. So a browser may cache a file for ever. JavaScript modules import each other by file name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
-    # with no-referrer, the Origin of a form would be `null`
+    # with `no-referrer`, browsers would send a form with the header `Origin: null`
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -99,8 +99,8 @@ def address_of(name: str) -> str:
 
 @router.get("/ui/static/{digest}/{file}")
 async def static_file(request: Request) -> Response:
-    """Sends one file. If a page of an earlier release requests a file with an earlier digest, it gets the present file,
-    and must not cache it.
+    """Sends one file. A page of an earlier release may request a file under an earlier digest. The browser then gets
+    the present file, and must check the file for changes before it uses it again.
     """
     found = static_files().get(request.path_params["file"])
     if found is None:

@@ -1,10 +1,10 @@
-"""`/ui/groups/{group}/stores`: the value of one key of a store, from the instance that has it (page.store.queries=on).
+"""`/ui/groups/{group}/stores`: queries the instances for the value of one key in a store (page.store.queries=on).
 
-The service, not the browser, calls the instances. Members report the addresses of instances, so a call goes only to an
-address that a member of this group reports as its own. A call to an instance is one GET of a fixed path. A call follows
-no redirect, and is limited in time, tries and bytes. A call goes to the resolved address that was checked, and never to
-link-local or multicast addresses. A call has the service's token for instances, and never the token of the page's
-caller.
+The service, not the browser, calls the instances. A call goes only to an address that a member of this group reports as
+the address of its own instance. A call to an instance is one GET of a fixed path. A call follows no redirect. The time
+of a query, the number of its calls and the bytes of an answer are limited. A call goes to the resolved address that was
+checked, and never to link-local or multicast addresses. A call carries the service's own token for instances, and never
+the token of the user who loads the page.
 """
 
 import asyncio
@@ -42,7 +42,9 @@ _ASK_ANOTHER = ("INVALID_STATE_STORE_PARTITION", "STORE_NOT_READY", "STALE_STORE
 
 @router.get("/ui/groups/{group}/stores")
 async def stores(request: Request, group_id: GroupId, coordinator: TheCoordinator, document: TheDocument) -> Response:
-    """The page with the form. If the address has a key, the page also has the answer."""
+    """The page with the form for a query. If the address contains a key, the page also shows the answer to the
+    query.
+    """
     topology = (await coordinator.group(group_id).definition(document.image)).snapshot.topology
     names = sorted({store.name for each in topology.subtopologies for store in each.stores})
     settings, query = coordinator.settings, request.query_params
@@ -94,7 +96,9 @@ def _query_error(store: str, key: str, lag: str, names: list[str]) -> str | None
 
 
 class StoreUnanswered(AssignorFault):
-    """No instance answered the query. The message has the reason. `tried`: the error of each called instance."""
+    """No instance answered the query. The message has the reason. `tried`: the error of each called instance, by the
+    instance's address.
+    """
 
     def __init__(self, message: str, tried: Mapping[str, str]) -> None:
         super().__init__(message)
@@ -104,7 +108,7 @@ class StoreUnanswered(AssignorFault):
 @dataclass(frozen=True, slots=True)
 class StoreAnswer:
     """The answer of an instance. `value`: JSON text, or base64 if JSON cannot represent the value; None if the store
-    does not have the key. `lag`: the lag of the copy, in records.
+    does not have the key. `lag`: the lag of the copy that answered, in records.
     """
 
     value: str | None
@@ -134,7 +138,7 @@ async def ask_by_key(
     if not known:
         raise StoreUnanswered("no instance of this group reports an address: set application.server", {})
     parameters = {"key": key} if max_lag is None else {"key": key, "max_lag": str(max_lag)}
-    # no compression, because MOST_BYTES would not bound the size of a compressed answer
+    # request an uncompressed answer, because MOST_BYTES would not limit the expanded size of a compressed answer
     headers = {"Accept-Encoding": "identity"}
     if token_file is not None:
         headers["Authorization"] = f"Bearer {await asyncio.to_thread(_token, token_file)}"
@@ -187,8 +191,8 @@ async def _call(
 
 
 async def _dialed(endpoint: str) -> str:
-    """The address and port to call. The host name is resolved once, so that the called address is the checked address.
-    Raises OSError.
+    """Returns the IP address and port to call. The host name is resolved only once, so that the address that was
+    checked is the address that is called. Raises OSError.
     """
     host, _, port = endpoint.rpartition(":")
     if not 0 < int(port) < 65_536:

@@ -19,8 +19,9 @@ router = named_router(include_in_schema=False)
 
 MOST_REBALANCES = 20
 MOST_STORED_BYTES = 262_144
-"""The largest size of the recordings of one page together, in bytes. Each recording is run again, so the page of a
-large group shows one rebalance at a time.
+"""The largest total size of the recordings of one page, in bytes. A page has two recordings even if they are larger,
+because it compares each rebalance with the rebalance before. Each recording is run again, so the page of a large group
+shows one rebalance at a time.
 """
 
 
@@ -35,7 +36,8 @@ async def task(
     """The page of a task with its last recorded rebalances. `before`: only rebalances below this generation."""
     chosen = _parsed(task)
     digest = rebalances_digest(coordinator.group(group_id).image)
-    # the reads count as part of the computation, so an overloaded service refuses the request before it reads
+    # read the recordings within the computation's limit, so that a busy service refuses the request before it reads
+    # them
     with refusing_input(), computing(request, coordinator):
         stored, has_more = await _stored(coordinator, group_id, before)
         if not stored:
@@ -50,7 +52,7 @@ async def task(
 
 async def _stored(coordinator: Coordinator, group_id: str, before: int | None) -> tuple[list[tuple[int, bytes]], bool]:
     """Returns the last recordings with their generations, oldest first. The second value is True if older recordings
-    exist. If the group has recordings, the result has at least one recording.
+    exist. The result has at least two recordings if the group has two.
     """
     listed = await coordinator.repository.list_rebalances(group_id, before, MOST_REBALANCES + 1)
     found: list[tuple[int, bytes]] = []

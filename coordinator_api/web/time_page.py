@@ -1,6 +1,5 @@
-"""`/ui/groups/{group}/time`: the recorded rebalances on a time line, and a comparison of two rebalances.
-
-Below each picture is a table with the same values.
+"""`/ui/groups/{group}/time`: shows the recorded rebalances on a time line, and a comparison of two rebalances. Below
+each picture, a table shows the same values.
 """
 
 from collections import Counter
@@ -52,7 +51,7 @@ def _number(sent: str) -> int | None:
 
 
 Number = Annotated[int | None, BeforeValidator(_number)]
-"""The type of a number in the address. An empty value counts as absent, because forms send empty fields."""
+"""The type of a number in the address. An empty value counts as absent, because a form also sends its empty fields."""
 
 
 @router.get("/ui/groups/{group}/time")
@@ -70,10 +69,11 @@ async def time(
     """
     limit, pair = max(LEAST, min(limit or LIMIT, MOST)), (before, after)
     digest = rebalances_digest(coordinator.group(group_id).image)
-    # read one rebalance more than is shown: the oldest shown rebalance is compared with it
+    # read one more rebalance than the page shows, because the oldest shown rebalance is compared with the rebalance
+    # before it
     listed: list[Any] = list(await coordinator.repository.list_rebalances(group_id, before_generation, limit + 1))
     shown = listed[:limit]
-    # leave out held rebalances that were not carried out: members never got their assignments
+    # leave out held rebalances that were not carried out, because members never got the assignments of these rebalances
     carried_out = [each["generation_id"] for each in listed if each["outcome"] != HELD]
     history, no_history = await _made(
         _history(request, coordinator, group_id, carried_out, limit), "see what moved", "What moved is not known: "
@@ -125,7 +125,8 @@ async def _history(
     """
     if not generations:
         return None
-    # the reads count as part of the computation, so an overloaded service refuses the request before it reads
+    # read the recordings within the computation's limit, so that a busy service refuses the request before it reads
+    # them
     with computing(request, coordinator):
         stored = [(each, await coordinator.recordings.stored(group_id, each)) for each in generations]
         kept = [(generation, packed) for generation, packed in stored if packed is not None]
@@ -159,8 +160,8 @@ async def _compared(request: Request, coordinator: Coordinator, group_id: str, p
 async def _made(
     computation: Awaitable[dict[str, Any] | None], what_for: str, not_made: str
 ) -> tuple[dict[str, Any] | None, str | None]:
-    """Returns the result of `computation` and None. If there is no result, returns None and a sentence with the reason.
-    `not_made`: the beginning of the sentence.
+    """Returns a pair: the result of `computation` and None, or, if the computation fails, None and a sentence with the
+    reason. `not_made`: the beginning of this sentence.
     """
     try:
         return await computation, None
@@ -175,7 +176,7 @@ async def _made(
 def _addresses(
     shown: Sequence[Mapping[str, Any]], has_more: bool, page_before: int | None, limit: int, pair: Pair
 ) -> list[tuple[str, str]]:
-    """Links to other parts of the time line, each with its label."""
+    """Returns the links to other parts of the time line: pairs of a label and an address."""
     chosen = {name: each for name, each in zip(("before", "after"), pair, strict=True) if each is not None}
     here = {} if page_before is None else {"before_generation": page_before}
     found: list[tuple[str, Mapping[str, int]]] = []
@@ -191,8 +192,8 @@ def _addresses(
 
 
 class OwnerlessTime(NamedTuple):
-    """A period in which tasks had no owner, according to the recordings. `text`: a text with the number of tasks and
-    the duration.
+    """A period in which tasks had no owner, according to the recordings. `text`: a sentence with the number of these
+    tasks and the duration of the period.
     """
 
     x: float
@@ -201,11 +202,12 @@ class OwnerlessTime(NamedTuple):
 
 
 class TimeLine(NamedTuple):
-    """The time line of a group. `rows`: the rebalances, newest first. Each row has the fields of the listed rebalance
-    and those that follow here. `follows`: the consequence of the rebalance in words. `shape`: the shape of the
-    rebalance's mark. `x`: the position of this mark. `until_next_ms`: the time until the next rebalance; None for the
-    newest rebalance. `triggers`, `moved`: the triggers in words, and the number of moved tasks. `held_back`: the number
-    of tasks that no member ran until the next rebalance. These three fields are empty or None if they are not known.
+    """The time line of a group. `rows`: the rebalances, newest first. Each row has the fields of a listed rebalance
+    (`GET .../rebalances`), and the further fields that are described here. `follows`: the consequence of the rebalance
+    in words. `shape`: the shape of the rebalance's mark. `x`: the position of this mark. `until_next_ms`: the time
+    until the next rebalance; None for the newest rebalance. `triggers`, `moved`: the triggers in words, and the number
+    of moved tasks. `held_back`: the number of tasks that no member ran until the next rebalance. `triggers`, `moved`
+    and `held_back` are empty or None if they are not known.
     """
 
     rows: list[Mapping[str, Any]]
@@ -219,8 +221,8 @@ def time_line(
     summaries: Sequence[Mapping[str, Any]], history: Mapping[str, Any] | None, newer_ms: int | None = None
 ) -> TimeLine:
     """Lays out the time line. `summaries`: the rebalances as `GET .../rebalances` lists them. `history`: the result of
-    `page_computations.history_of_group`; None if it is not known. `newer_ms`: the start time of the rebalance after the
-    last shown rebalance; None if there is no later rebalance.
+    `page_computations.history_of_group`; None if this result could not be computed. `newer_ms`: the start time of the
+    rebalance after the last shown rebalance; None if there is no later rebalance.
     """
     rounds = {each["generation_id"]: each for each in (history or {"rounds": []})["rounds"]}
     times = [each["now_ms"] for each in summaries]
@@ -277,15 +279,17 @@ def _left_behind(round_: Mapping[str, Any]) -> int:
 
 
 def _follows(summary: Mapping[str, Any]) -> str:
-    """The consequence of a rebalance in words. A rebalance that another rebalance replaced keeps the outcome `held`."""
+    """Describes the consequence of a rebalance in words. If a rebalance was discarded or replaced while it waited for
+    approval, it was never carried out, although its outcome is still `held`.
+    """
     if summary["outcome"] == HELD and (summary.get("hold") or {}).get("ended"):
         return "it was never carried out"
     return outcome_of(str(summary["outcome"]))
 
 
 class MemberLine(NamedTuple):
-    """A member on one side of the picture. `tasks`: the number of the member's active tasks. `still`: True if all these
-    tasks stayed at the member.
+    """A member on one side of the picture. `tasks`: the number of the member's active tasks. `still`: True if no active
+    task left the member (left side), or if no active task came to the member (right side).
     """
 
     name: str

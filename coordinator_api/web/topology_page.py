@@ -42,8 +42,8 @@ async def topology(request: Request, group_id: GroupId, coordinator: TheCoordina
 
 
 def _partitions(snapshot: RebalanceSnapshot, image: GroupImage) -> Mapping[str, int]:
-    """Partition counts by topic. The counts come from the definition, or from the last rebalance if the definition only
-    names a cluster.
+    """Returns the partition counts by topic. The counts come from the definition. If the definition names a cluster
+    instead of topics, the counts come from the last rebalance.
     """
     last = image.last_rebalance
     found = {} if last is None else {name: number for name, number in last.basis.topics.items() if number}
@@ -77,7 +77,7 @@ class SubtopologyRow(NamedTuple):
 
 class NodeBox(NamedTuple):
     """A box of the picture. `x`, `y`: the top left corner of the box, in pixels. `lines`: the text of the box, with
-    shortened names. `title`: the whole text.
+    shortened names. `title`: the text of the box, with unshortened names.
     """
 
     kind: str
@@ -193,7 +193,7 @@ def _picture(topics: Sequence[TopicRow], rows: Sequence[SubtopologyRow]) -> Topo
 
 def _columns(graph: nx.DiGraph[_Node]) -> list[list[_Node]]:
     """The columns of the picture, from left to right. A node's column is the length of the longest path to it.
-    Subtopologies in a cycle share a column. Cycles occur, because an application may read a topic that it writes.
+    Subtopologies in a cycle share a column. Cycles occur because an application may read topics to which it writes.
     """
     import networkx as nx
 
@@ -281,5 +281,5 @@ def _path(start: NodeBox, end: NodeBox) -> str:
         x1, x2 = start.x + start.width, end.x
         bend = (x2 - x1) / 2
         return f"M{x1:.0f} {y1:.0f}C{x1 + bend:.0f} {y1:.0f} {x2 - bend:.0f} {y2:.0f} {x2 - 7:.0f} {y2:.0f}"
-    x = start.x + start.width  # an edge of a cycle leaves a box on the right side, and enters a box on the right side
+    x = start.x + start.width  # an edge of a cycle begins and ends at the right side of a box
     return f"M{x:.0f} {y1 - 6:.0f}C{x + 45:.0f} {y1:.0f} {x + 45:.0f} {y2:.0f} {x + 7:.0f} {y2 + 6:.0f}"

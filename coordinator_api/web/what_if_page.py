@@ -1,4 +1,6 @@
-"""`/ui/groups/{group}/what-if`: a form for changes to the group's present or recorded state, and their effects."""
+"""`/ui/groups/{group}/what-if`: shows a form for hypothetical changes to the group's present or recorded state, and the
+effects of these changes.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,8 @@ ASSIGNORS = tuple(BUILT_IN_ASSIGNORS)
 
 class Field(NamedTuple):
     """A field of the form. `kind`: `text`, `number` or `assignor`. A `number` sets the config that `hint` names. An
-    `assignor` is chosen from a list. `change`: the field of `Changes` that the form's field sets; errors name the field
-    of `Changes`.
+    `assignor` is chosen from a list. `change`: the field of `Changes` that this field of the form sets. Errors of the
+    computation name the field of `Changes`.
     """
 
     name: str
@@ -91,7 +93,7 @@ _CONFIGS = {field.name: field.hint for field in FIELDS if field.kind == "number"
 
 @router.get("/ui/groups/{group}/what-if")
 async def what_if_page(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
-    """The page with the form. If the form has changes, the page also has the answer."""
+    """The page with the form. If the form contains changes, the page also shows the effects of the changes."""
     coordinator.group(group_id)
     form = what_if_form(dict(request.query_params))
     answer: Mapping[str, Any] | None = None
@@ -120,7 +122,7 @@ async def what_if_page(request: Request, group_id: GroupId, coordinator: TheCoor
 async def _answer(request: Request, coordinator: Coordinator, group_id: str, form: WhatIfForm) -> Mapping[str, Any]:
     """Computes the effects of the changes. Raises InputError, DecodeError, TooManyRequests."""
     assert form.changes is not None, "it is asked"
-    # the reads count as part of the computation, so an overloaded service refuses the request before it reads
+    # read the state within the computation's limit, so that a busy service refuses the request before it reads
     with computing(request, coordinator):
         source: bytes | RecordedRebalance | None
         if form.generation is None:
@@ -135,8 +137,8 @@ async def _answer(request: Request, coordinator: Coordinator, group_id: str, for
 
 
 def _plot(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The `rounds` of the forecast as bars over time. `most` is the value of the highest bar, to which the heights of
-    all bars are relative.
+    """Converts the `rounds` of the forecast to bars over time. `most` in the result: the value of the highest bar, to
+    which the heights of all bars are in proportion.
     """
     last_ms = max((each["at_ms"] for each in rounds), default=0) or 1
     most = max((len(each[kind]) for each in rounds for kind in ("moved", "warming_up")), default=0)
@@ -156,8 +158,8 @@ def _plot(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 async def _now(coordinator: Coordinator, group_id: str) -> RecordedRebalance:
-    """The input of a rebalance at this moment: the definition, the present state of its cluster, and each member as if
-    it rejoined.
+    """Returns the input of a rebalance at this moment: the group's definition, the present state of the cluster, and
+    the subscription that each member would send if it rejoined now.
     """
     runtime = coordinator.group(group_id)
     described = await runtime.describe()
@@ -203,7 +205,7 @@ class WhatIfForm(NamedTuple):
         return self.changes is not None and self.changes != Changes()
 
     def refused(self, where: str | None, why: str) -> WhatIfForm:
-        """The form with an error of the computation, shown next to the field that the error concerns."""
+        """Returns the form with an error of the computation, next to the field that the error concerns."""
         error = sentence(why.removeprefix(f"{where}: "))
         return self._replace(errors={**self.errors, _field_at(where or ""): error}, changes=None)
 

@@ -1,9 +1,9 @@
 """Runs jobs in worker processes: `await pool.run(function, *arguments)`. Each worker runs one job at a time.
 
 Rules: jobs begin in the order of the calls of `run`. If the task that waits for a job is cancelled, the worker process
-is killed at once. A job that has not begun is only removed. The number of workers never exceeds the size of the pool. A
-worker is replaced if it died, was killed, or uses much memory. The caller of `run` gets errors of this project
-unchanged, with their fields.
+is killed at once. If the job has not begun yet, it is removed from the queue, and no worker is killed. The number of
+workers never exceeds the size of the pool. A worker is replaced if it died, was killed, or uses much memory. The caller
+of `run` gets errors of this project unchanged, with their fields.
 
 One fork server (`ForkedWorkers`) starts and ends the workers of all pools of this process. The fork server starts with
 the first worker, and again if it was killed. The fork server shares only sockets with this process. The fork server and
@@ -38,10 +38,12 @@ from coordinator_api.workers.worker_process import ANSWER, COMMAND, END, FORK, L
 Result = TypeVar("Result")
 
 _ATTEMPTS = 3
-"""The number of attempts to start a job. A second attempt is needed if an idle worker has died since its last job."""
+"""The number of attempts to start a job. A further attempt is needed if the idle worker that should run the job has
+died since its last job.
+"""
 
 LARGE_BYTES = 256 * 1024 * 1024
-"""A worker that uses more memory than this after a job is replaced."""
+"""If a worker uses more memory than this after a job, another worker replaces it."""
 
 
 class WorkerDied(AssignorFault):
@@ -51,11 +53,11 @@ class WorkerDied(AssignorFault):
 
 
 class JobTookTooLong(AssignorFault):
-    """The worker was ended because its job exceeded its time limit."""
+    """The pool killed the worker because the job exceeded its time limit."""
 
 
 class PoolClosed(AssignorFault):
-    """The pool runs no more jobs, because the service is stopping."""
+    """The pool accepts no further jobs, because the service is stopping."""
 
 
 class WorkerPool:
@@ -77,7 +79,9 @@ class WorkerPool:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="workers")
 
     async def warm_up(self) -> None:
-        """Start one worker, so that the first job need not wait. Raises WorkersUnavailable."""
+        """Start one worker now, so that the first job does not wait for the start of a worker. Raises
+        WorkersUnavailable.
+        """
         async with self._slots:
             self._give_back(await self._take())
 
@@ -117,8 +121,8 @@ class WorkerPool:
         return succeeded, value
 
     async def _begin(self, job: bytes) -> Worker:
-        """Returns the worker that has started the job. If a worker died since its last job, another worker gets the
-        job.
+        """Gives the job to a worker, and returns this worker once the job has begun. If the worker has died since its
+        last job, another worker gets the job.
         """
         loop = asyncio.get_running_loop()
         for _ in range(_ATTEMPTS):
@@ -143,13 +147,13 @@ class WorkerPool:
         for worker in [*self._idle]:
             self._kill(worker)
         for worker in self._busy:
-            self._workers.kill(worker)  # the task that waits for the worker's job then reaps the worker
+            self._workers.kill(worker)  # the task that waits for the answer of this worker then reaps the worker
 
     async def close(self) -> None:
         """Kill all workers like `begin_close`, and return when all jobs and workers have ended."""
         self.begin_close()
         for _ in range(self._size):
-            await self._slots.acquire()  # every job has ended when this task holds all slots
+            await self._slots.acquire()  # when this task holds all slots, every job has ended
         for _ in range(self._size):
             self._slots.release()
         if self._left_starting:
@@ -158,9 +162,9 @@ class WorkerPool:
         self._thread.shutdown(wait=False)
 
     async def _take(self) -> Worker:
-        """Returns an idle worker. If no worker is idle, returns a worker that is starting and whose job was cancelled,
-        else a new worker. A new worker starts only if every other worker has a job, so the number of workers is at most
-        the number of slots.
+        """Returns an idle worker. If no worker is idle, returns a worker whose job was cancelled while the worker was
+        starting. If there is no such worker either, returns a new worker. A new worker starts only if every other
+        worker has a job, so the number of workers is at most the number of slots.
         """
         self._refuse_if_closed()
         if self._idle:
@@ -183,8 +187,8 @@ class WorkerPool:
         return asyncio.get_running_loop().run_in_executor(self._thread, self._workers.start, self._nice)
 
     def _keep_started(self, starting: asyncio.Future[Worker]) -> None:
-        """Add a worker to the idle workers if its job was cancelled during the worker's start. Do nothing if another
-        job already waits for the worker.
+        """Add a started worker to the idle workers if its job was cancelled during the start. If another job has taken
+        the worker meanwhile, do nothing.
         """
         if starting not in self._left_starting:
             return
@@ -216,7 +220,8 @@ class WorkerPool:
         return ending
 
     async def _end(self, worker: Worker) -> int | None:
-        # let a cancelled read release the descriptor before another socket can get the descriptor's number
+        # first let a cancelled read release the socket's descriptor: after `close`, another socket may get the same
+        # descriptor number
         await asyncio.sleep(0)
         worker.connection.close()
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._workers.end, worker)
@@ -264,7 +269,7 @@ class WorkersUnavailable(AssignorFault):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Worker:
-    """A worker process. `connection`: the end of the worker's socket in this process, non-blocking. `server`: the fork
+    """A worker process. `connection`: this process's end of the socket to the worker, non-blocking. `server`: the fork
     server that started the worker.
     """
 
@@ -400,7 +405,7 @@ class ServiceWorkers:
         self._warming_up: asyncio.Task[None] | None = None
 
     def warm_up(self) -> None:
-        """Start workers in the background, so that the first rebalance need not wait for the start of a worker."""
+        """Start workers in the background, so that the first rebalance does not wait for the start of a worker."""
         self._warming_up = asyncio.get_running_loop().create_task(self._warm_up())
 
     async def close(self) -> None:
@@ -414,5 +419,5 @@ class ServiceWorkers:
             await self.computations.warm_up()
         except PoolClosed:
             return
-        except AssignorFault as fault:  # the caller of the next job gets this error
+        except AssignorFault as fault:  # only log the error, because the next call of `run` raises it to its caller
             structlog.get_logger("coordinator_api").error("workers_unavailable", error=str(fault))

@@ -7,8 +7,8 @@ is closed.
 
 Rules: a worker ends when the other end of its socket is closed, even during a job. So a worker ends when the serving
 process ends for any reason. A terminal or a service manager sends SIGINT and SIGTERM to every process of the service. A
-worker ignores these signals, because only the serving process ends workers. When memory is short, the kernel kills a
-worker before the serving process.
+worker ignores these signals, because only the serving process ends workers. If memory is short, the kernel kills
+workers first, and not the serving process.
 """
 
 import gc
@@ -31,7 +31,9 @@ from assignor.errors import AssignorFault, OwnAssignorFailed
 from operating_system.processes import return_freed_memory
 
 LENGTH = struct.Struct(">Q")
-"""The length prefix of each message. When a worker has received a whole job, it first sends an empty message."""
+"""The format of the length prefix of each message. An empty message from a worker means that it has received a whole
+job and begins to run it.
+"""
 
 _ASK_KERNEL_FIRST = "500"
 """The `oom_score_adj` of workers: when memory is short, the kernel kills a worker before the serving process."""
@@ -70,7 +72,7 @@ def work(connection: socket.socket, nice: int) -> None:
 def _end_with_the_connection(descriptor: int) -> None:
     """End this process when the connection closes, even while a job runs."""
     poll = select.poll()
-    poll.register(descriptor, 0)  # event mask 0: poll() then reports only that the other end has closed (POLLHUP)
+    poll.register(descriptor, 0)  # with event mask 0, poll() reports only that the other end has closed (POLLHUP)
     poll.poll()
     os._exit(0)
 
@@ -128,9 +130,10 @@ def _resident_bytes() -> int:
 
 
 COMMAND = struct.Struct(">ci")
-"""The format of a command: a letter and a number. The number of FORK is the niceness, and FORK passes the worker's end
-of its socket. The answer is the process id, or the negative `errno`. The number of END is the id of a process to kill.
-The answer is the exit code of the killed process.
+"""The format of a command: a letter and a number. FORK starts a worker: its number is the niceness of the worker, and
+the message also passes a descriptor, the worker's end of its socket. The answer to FORK is the worker's process id, or
+the negative `errno`. END kills the worker whose process id is the number. The answer to END is the exit code of the
+killed worker.
 """
 ANSWER = struct.Struct(">i")
 FORK, END = b"F", b"E"
@@ -146,7 +149,8 @@ def main(descriptor: int, preload: Iterable[str]) -> None:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()  # the imported objects stay unchanged, so the workers can share their memory
-    # if the service is killed during a command, it reads no answer, and the fork server ends as usual
+    # if the service is killed during a command, `sendall` fails with a ConnectionError, and the fork server ends as
+    # usual
     with socket.socket(fileno=descriptor) as control, suppress(ConnectionError):
         while True:
             command, descriptors, *_ = socket.recv_fds(control, COMMAND.size, 1)
@@ -174,8 +178,8 @@ def _fork(control: socket.socket, descriptor: int, nice: int) -> int:
 
 
 def _end(process: int) -> int:
-    """Kill a worker and reap it. A worker that ended by itself is reaped as well, because its process id cannot be
-    reused before. Returns the exit code of the worker.
+    """Kill a worker and reap it. The worker may have ended by itself before, because the system does not reuse its
+    process id before `_end` has reaped it. Returns the exit code of the worker.
     """
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)

@@ -1,6 +1,7 @@
 """Reads the files of TLS: a certificate, its private key, and certificate authorities.
 
-The message of every error names the setting with the path of the file. Most messages also name the file and the remedy.
+The message of every error names the setting with the path of the file. Most of the messages also name the file and a
+remedy.
 """
 
 import logging
@@ -25,7 +26,7 @@ _logger = logging.getLogger(__name__)
 class KeyPair:
     """The PEM files of a certificate, its chain and its private key. `keyfile`: None if the key is in `certfile`.
 
-    `names`: three names of settings for error messages: those of `certfile`, `keyfile` and `password`.
+    `names`: the names of the settings for `certfile`, `keyfile` and `password`, for error messages.
     """
 
     certfile: Path
@@ -79,8 +80,8 @@ def _load_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
 
 def _as_the_other_side_sees_it(pair: KeyPair, *, as_server: bool) -> Mapping[str, object]:
     """Returns the fields of the certificate of `pair`. The fields come from a handshake in memory, because `ssl` has no
-    public function that reads them from a file. The handshake also detects a certificate that is not made for this role
-    (server or client). Raises InputError.
+    public function that reads them from a file. The handshake also fails for a certificate that was not issued for this
+    role (server or client). Raises InputError.
     """
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
@@ -110,8 +111,8 @@ def _as_the_other_side_sees_it(pair: KeyPair, *, as_server: bool) -> Mapping[str
 
 
 def _first_certificate(certfile: Path) -> str:
-    """Returns the first certificate of the file. The first certificate of a PEM file is that of the owner; the
-    certificates of the chain follow.
+    """Returns the first certificate of the file. The first certificate of a PEM file belongs to the server or client
+    itself. The certificates of the chain follow.
     """
     begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
     text = certfile.read_text(encoding="ascii", errors="replace")

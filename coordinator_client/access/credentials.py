@@ -1,7 +1,8 @@
-"""Keeps the tokens that a service knows, from all sources of tokens, and finds the principal of a given token.
+"""Keeps the tokens from all sources of tokens of a service, and finds the principal of a given token.
 
 Each source has its own set of tokens. When a source changes, its set of tokens is replaced as a whole, so tokens can be
-rotated without a restart. A token is found by its hash, so the time of the search reveals nothing about the token.
+rotated without a restart. A token is looked up by its hash, so the duration of the look-up reveals nothing about the
+token.
 """
 
 import threading
@@ -43,7 +44,9 @@ class Credentials:
             self.is_empty = not self._by_digest and self._find_signed is None
 
     def also_find(self, find_signed: FindPrincipal) -> None:
-        """Use `find_signed` for tokens that no source has, because an issuer may have signed them."""
+        """Let `find` call `find_signed` for tokens that no source has, because an issuer may have signed these
+        tokens.
+        """
         self._find_signed = find_signed
         self.is_empty = False
 
@@ -64,8 +67,8 @@ class Credentials:
         return not self.is_empty and self._find_signed is None and not valid
 
     def has_admin(self, but: TokenEntry | None = None) -> bool:
-        """Returns True if a valid token can create tokens for any group. `but`: a token that is treated as revoked. The
-        result is also True if there is an issuer of signed tokens.
+        """Returns True if the owner of a valid token may create tokens for all groups. `but`: a token that does not
+        count. The result is also True if there is an issuer of signed tokens.
         """
         now_ms = self._now_ms()
         return self._find_signed is not None or any(

@@ -1,15 +1,16 @@
-"""The callers of this project's HTTP services. A caller has a name, a right, and groups that it may see. This module
-also authenticates callers.
+"""Authenticates the callers of this project's HTTP services, and checks their rights. A caller has a name, a right, and
+groups that it may see.
 
 A caller has one of four rights, in this order: reader, member, operator, admin. Each of these rights includes the
 rights before it. A prefix limits a right to groups whose ids begin with the prefix, as Kafka's ACLs do with the pattern
 type PREFIXED. Source of the idea: `org.apache.kafka.common.acl`; this module combines Kafka's operations into four
-rights, because a group has few calls.
+rights, because the services offer only a few calls for a group.
 
-A service without tokens listens on loopback only. Web pages in a browser on the service's machine must not call a
-service without tokens. So a service without tokens refuses calls from foreign web pages, and calls that do not name a
-loopback host. If a service has tokens, every call has to carry a token. Differs from Kafka: clients of Kafka
-authenticate with SASL. Callers of these services send a bearer token, because every Spark executor can send one.
+A service without tokens listens on loopback only. A web page of another site, in a browser on the service's machine,
+could call such a service. So a service without tokens refuses calls from web pages of other sites, and calls whose
+header Host does not name a loopback host. If a service has tokens, every call has to carry a token. Differs from Kafka:
+clients of Kafka authenticate with SASL. Callers of these services send a bearer token, because every Spark executor can
+send one.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def caller(find: FindPrincipal | None, headers: Mapping[str, str]) -> Principal 
         return _foreign_page(headers) or ANYBODY
     scheme, _, given = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
-        # the headers were decoded as latin-1, so encoding as latin-1 gives the bytes that were sent
+        # the server decoded the headers as latin-1, so this encoding gives the bytes that the caller sent
         principal = find(given.strip().encode("latin-1"))
         if principal is not None:
             return principal

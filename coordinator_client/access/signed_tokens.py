@@ -3,11 +3,11 @@
 Rules:
 
 - PyJWT checks the signature and the claims. This module names the claims that are needed, and fetches the keys.
-- A signature has to be made with the private key of a key pair. The algorithm of a signature has to belong to the key's
-  type, so that a published key cannot be used as an HMAC secret.
-- The issuer's keys are first fetched before the service listens. Later the keys are fetched in the background, never
-  within a call: periodically, and soon after a token names an unknown key. While an issuer cannot be reached, its
-  former keys stay in force.
+- Only signatures by the private key of a key pair are accepted. The algorithm of a signature has to fit the type of the
+  key, so that nobody can use a published key as an HMAC secret.
+- The issuer's keys are first fetched before the service listens. After that, the keys are fetched again periodically,
+  and soon after a token has named an unknown key. These fetches run in the background, and never within a call. While
+  the issuer cannot be reached, the keys that were fetched before stay in force.
 - A verified token is cached until it expires or the issuer's keys change.
 - Signed tokens are accepted only if the settings name the address of the issuer's keys, the issuer and the audience.
   Source of the settings' names and defaults: KIP-768.
@@ -44,8 +44,8 @@ ALGORITHMS: Mapping[str, tuple[str, ...]] = {"RSA": ("RS256", "PS256"), "EC": ("
 """The accepted algorithms of signatures by the type of the key (`kty`)."""
 
 UNKNOWN_KEY_EVERY_S = 60.0
-"""The shortest time between two fetches of keys that are caused by tokens with an unknown key. The limit is needed
-because anybody may send a token with an unknown key.
+"""Tokens that name an unknown key cause at most one fetch of keys in this time. The limit is needed because anybody may
+send such a token.
 """
 
 FETCH_TIMEOUT_S = 5.0
@@ -184,7 +184,7 @@ class SignedTokens:
         self._due_s = now_s + self._refresh_s
         with self._lock:
             if document != self._document:
-                self._known.clear()  # tokens that a revoked key has signed are no longer valid
+                self._known.clear()  # forget the verified tokens, because tokens of a revoked key are no longer valid
             self._keys, self._document = keys, document
 
     def find(self, token: bytes) -> Principal | None:
@@ -235,7 +235,7 @@ class SignedTokens:
             raise InputError("no name", self._issuer.sub_claim_name)
         granted = claims.get(self._issuer.scope_claim_name, ())
         scopes = granted.split() if isinstance(granted, str) else [each for each in granted if isinstance(each, str)]
-        # two matching scopes would be ambiguous, so unpacking has to fail for them
+        # unpacking fails if no scope matches, and also if several scopes match, because they would be ambiguous
         (scope,) = [match for match in map(_SCOPE.match, scopes) if match]
         return Principal(name, Right(scope[1]), group_prefix(scope[2], self._issuer.scope_claim_name))
 

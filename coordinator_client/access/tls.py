@@ -1,10 +1,10 @@
-"""TLS for this project's services and for their callers. Certificates come from files, which are read again when they
-change.
+"""TLS for this project's services and for their callers. Certificates come from files. If the files change, they are
+read again.
 
-A `ReloadedContext` delegates to the newest `ssl.SSLContext` that could be made of its files. Every handshake uses the
+A `ReloadedContext` delegates to an `ssl.SSLContext`, which is replaced when the files change. Every handshake uses the
 newest context. A change of the files does not affect open connections. If changed files cannot be used, the former
 context stays in force, and the error is logged once. Each change of the files makes a new context, because an authority
-can be added to a context but never removed. The settings of TLS have uvicorn's names.
+can be added to a context but never removed. The names of the TLS settings are those of uvicorn.
 
 A service sends no session tickets. With a ticket, a caller could resume its session without presenting its certificate,
 even after the certificate's authority was removed.
@@ -38,7 +38,9 @@ CLIENT_VARIABLES = (CLIENT_CERTFILE, CLIENT_KEYFILE, CLIENT_PASSWORD)
 TRUST_VARIABLE = "SSL_CERT_FILE"
 
 VERIFY_MODES = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
-"""The values of the setting `ssl.cert.reqs`, which determines if a caller needs a certificate."""
+"""The verification mode for each value of the setting `ssl.cert.reqs`, which says whether a caller needs a
+certificate.
+"""
 
 CHECK_INTERVAL_S = 1.0
 """The shortest time between two checks of the files for changes."""
@@ -103,11 +105,11 @@ class _Loaded:
 
 
 class ReloadedContext(ssl.SSLContext):
-    """An SSL context that, for each handshake, uses the newest context that was made from its files. asyncio, uvloop
-    and blocking sockets accept a `ReloadedContext` like any other context.
+    """An SSL context that makes new contexts when its files change, and uses the newest of them for each handshake.
+    asyncio, uvloop and blocking sockets accept a `ReloadedContext` like any other context.
 
-    `reload_if_changed` detects changes of the files. A service has to call `reload_if_changed` regularly. A client with
-    blocking sockets need not call `reload_if_changed`, because `wrap_socket` does.
+    `reload_if_changed` detects changes of the files. A service has to call `reload_if_changed` regularly. For a client
+    with blocking sockets, `wrap_socket` calls `reload_if_changed`.
     """
 
     _alpn: list[str] | None = None
@@ -132,9 +134,7 @@ class ReloadedContext(ssl.SSLContext):
             self._newest()
 
     def reload_if_changed(self) -> None:
-        """Read the files again if they have changed. The files are checked no more often than every
-        `CHECK_INTERVAL_S`.
-        """
+        """Read the files again if they have changed. The files are checked at most once in `CHECK_INTERVAL_S`."""
         now_s = time.monotonic()
         if now_s < self._next_check_s:
             return
@@ -163,8 +163,7 @@ class ReloadedContext(ssl.SSLContext):
     def _newest(self) -> _Loaded:
         with self._lock:
             if self._loaded is None:
-                # the files' state is taken before the files are read, so that a change during the reading is detected
-                # later
+                # note the files' state before reading them, so that the next check detects a change during the reading
                 self._taken = state_of(*self._files)
                 self._loaded = self._load()
             return self._loaded
@@ -181,7 +180,7 @@ class ReloadedContext(ssl.SSLContext):
             self._loaded = self._load()
         except InputError as error:
             # Certificate and key are two files. While only one of the two files has been replaced, the files do not
-            # match. So the error is logged only if a second check finds unchanged files.
+            # match. So the error is logged only if a second check finds that the files have not changed further.
             settled = state == self._refused
             self._refused = state
             self._next_try_s = now_s + (_RETRY_S if settled else 0.0)
@@ -208,11 +207,10 @@ class ReloadedContext(ssl.SSLContext):
 
 class _RefusalWithAlert(ssl.SSLObject):
     """The service's side of a handshake. If the handshake fails, the caller gets the TLS alert before the connection
-    ends.
-
-    If a handshake fails, asyncio and uvloop close the connection without sending the alert. So this class reports a
-    failed handshake to asyncio and uvloop as unfinished. asyncio and uvloop then send the alert, and the caller reads
-    the alert and closes the connection. If the caller does not close the connection, the handshake time-out closes it.
+    ends. By themselves, asyncio and uvloop close the connection of a failed handshake without sending the alert. So
+    this class reports a failed handshake as unfinished. As a result, asyncio and uvloop send the alert, and the caller
+    reads the alert and closes the connection. If the caller does not close the connection, the handshake time-out
+    closes it.
     """
 
     incoming: ssl.MemoryBIO | None = None
@@ -261,10 +259,9 @@ def server_context(tls: ServerTls) -> ReloadedContext:
 def client_context(
     url: str, trusting: Callable[[], ssl.SSLContext], environment: Mapping[str, str] = os.environ
 ) -> ReloadedContext:
-    """Returns the TLS context for calls to `url`. `trusting`: a function that makes a context which trusts the
-    authorities in SSL_CERT_FILE. If SSL_CERT_FILE is not set, this context trusts the authorities that the HTTP client
-    trusts by default. The client's certificate is in the file that ASSIGNOR_CLIENT_CERTFILE names, if this variable is
-    set.
+    """Returns the TLS context for calls to `url`. `trusting`: a function that makes a context. If SSL_CERT_FILE is set,
+    this context has to trust the authorities in that file. If not, it has to trust the default authorities of the HTTP
+    client. The client's certificate is in the file that ASSIGNOR_CLIENT_CERTFILE names, if this variable is set.
 
     Raises InputError if the URL is https and a file cannot be used. For an http URL, the files are not read yet.
     """

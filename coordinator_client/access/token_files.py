@@ -1,9 +1,9 @@
-"""Files with tokens, which a service reads again when the files have changed.
+"""Reads the files with a service's tokens, and reads them again when they have changed.
 
-Rules: when a file has changed, it is read only after a second check has found no further change. So no half-written
-file is read. If a file cannot be read, cannot be parsed, or has no token, its former tokens stay in force. So a mistake
-in the file does not change which callers are accepted. A mistake in a file is reported once, and again after the next
-change of the file.
+Rules: a changed file is read only after a second check has found no further change. So a file that is still being
+written is not read. If a file cannot be read, cannot be parsed, or has no token, its former tokens stay in force. So a
+mistake in the file does not change which callers are accepted. A mistake in a file is reported once, and again after
+the next change of the file.
 """
 
 from collections.abc import Callable
@@ -26,8 +26,8 @@ for error messages. Raises InputError.
 
 
 class TokenFiles:
-    """The token files of one service. Only one thread at a time may call `reload_changed`. The thread that calls
-    `reload_changed` need not be the thread that answers calls of the service.
+    """The token files of one service. Only one thread at a time may call `reload_changed`. Another thread may answer
+    the service's calls meanwhile.
 
     `report`: a function that is called with the name of a setting and a sentence about the setting's file.
     """

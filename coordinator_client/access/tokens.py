@@ -38,7 +38,9 @@ TOKEN_PREFIX = "asg_"  # noqa: S105 (the beginning of every one)
 
 @dataclass(frozen=True, slots=True)
 class TokenEntry:
-    """One token. `digest`: the SHA-256 of the token in hexadecimal. `expires_ms`: None if the token never expires."""
+    """One token. `digest`: the SHA-256 of the token, as hexadecimal digits. `expires_ms`: None if the token never
+    expires.
+    """
 
     principal: Principal
     digest: str
@@ -62,8 +64,9 @@ def checked_token(token: str, where: str, which: str = "this one") -> str:
     """Checks a token and returns it. Every token is checked by this function before a program sends it or a service
     accepts it.
 
-    Rule: a token is printable ASCII without spaces around it, so that every HTTP header carries the token unchanged.
-    `where`: the option, variable or file of the token. Raises InputError; its message shows no part of the token.
+    A token is printable ASCII without a space at its beginning or end, so that an HTTP header carries the token
+    unchanged. `where`: the option, variable or file of the token. Raises InputError; its message shows no part of the
+    token.
     """
     if not token:
         raise InputError("has no token", where)
@@ -174,8 +177,8 @@ def _entry(fields: list[str], where: str) -> TokenEntry:
 
 
 def end_ms(text: str, now_ms: int, where: str) -> int:
-    """Parses an expiry time, which the text gives as a time or as a duration from now. Raises InputError if the text is
-    invalid or the time is past.
+    """Parses an expiry time, written as a time or as a duration from now, to milliseconds since the epoch. Raises
+    InputError if the text is invalid or the time is past.
     """
     duration = _DURATION.match(text)
     if duration is not None:

@@ -80,8 +80,8 @@ class ClusterAdmin:
         return Cluster(metadata.brokers, metadata.topics)
 
     async def topic_configs(self, names: Iterable[str], *, only_own: bool = False) -> dict[str, dict[str, str]]:
-        """Returns the effective configs of the existing topics among `names`. `only_own`: return only configs that are
-        set on the topic itself.
+        """Returns the effective configs of the existing topics among `names`. `only_own`: True to return only configs
+        that are set on the topic itself.
         """
         asked = sorted(set(names))
         return await self._call(f"configs of topics {_some(asked)}", topic_configs, asked, only_own)
@@ -100,8 +100,8 @@ class ClusterAdmin:
         await self._call(what, add_partitions, topic, count, self.settings.request_timeout_s)
 
     async def alter_configs(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """Set these configs of the topic, and reset a config whose value is None. The topic's other configs do not
-        change.
+        """Set the configs in `changes` for the topic, and reset a config whose value is None. The topic's other configs
+        do not change.
         """
         await self._call(f"configs of topic {topic}", alter_configs, topic, changes)
 
@@ -134,7 +134,7 @@ class ClusterAdmin:
         self, partitions: Iterable[TopicPartition], timestamp_ms: int
     ) -> dict[TopicPartition, int]:
         """Returns, for each partition, the lowest offset whose record has this timestamp or a later timestamp. The
-        offset is -1 if there is no such record. Raises UnknownTopic.
+        offset is -1 if all records have earlier timestamps. Raises UnknownTopic.
         """
         return await self._offsets(f"offsets at {timestamp_ms} ms", partitions, timestamp_ms, False)
 
@@ -142,14 +142,14 @@ class ClusterAdmin:
         self, group: str, partitions: Iterable[TopicPartition] | None = None, *, stable: bool = False
     ) -> dict[TopicPartition, CommittedOffset]:
         """Returns the group's committed offsets. Partitions without a committed offset are left out. `partitions`: None
-        for all partitions. `stable`: wait until no open transaction can change one of these offsets (KIP-447).
+        for all partitions. `stable`: True to wait until no open transaction can change one of the offsets (KIP-447).
         """
         asked = None if partitions is None else sorted(set(partitions))
         what = f"committed offsets of group {group}"
         return await self._call(what, committed_offsets, group, asked, stable, self._group_coordinators)
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Delete the records below these offsets, and return the new begin offsets. Raises UnknownTopic."""
+        """Delete the records below the given offsets, and return the new begin offsets. Raises UnknownTopic."""
         request = LeaderRequest(self._connections, before, self._leaders)
         what = f"deleting records of {_some(map(str, before))}"
         return await call(self.settings, what, lambda: request.delete(before, self.settings.request_timeout_s))

@@ -75,7 +75,7 @@ async def committed_offsets(
     known: dict[str, int],
 ) -> dict[TopicPartition, CommittedOffset]:
     """Makes one try to read the committed offsets of a group. Partitions without a committed offset are left out.
-    `known`: group to the node id of its coordinator; this function updates `known`.
+    `known`: maps each group to the node id of the group's coordinator; this function updates `known`.
 
     Raises NotNow, KafkaRefused.
     """
@@ -107,7 +107,7 @@ def _offset_fetch(group: str, asked: list[tuple[str, list[int]]] | None, stable:
 
 
 def _is_unstable(answer: Any) -> bool:
-    at = 2 if answer.API_VERSION > 3 else 1  # in version 7 the leader epoch precedes metadata and code
+    at = 2 if answer.API_VERSION > 3 else 1  # in OffsetFetch 7 the leader epoch comes first
     return any(more[at] == UNSTABLE_OFFSET_COMMIT for _, numbers, *_ in answer.topics for _, _, *more in numbers)
 
 
@@ -117,7 +117,7 @@ def _found(answer: Any) -> dict[TopicPartition, CommittedOffset]:
     has_tags = answer.API_VERSION > 3
     for topic, numbers, *_ in answer.topics:
         for partition, offset, *more in numbers:
-            metadata, code = more[1:3] if has_tags else more  # in version 7 the leader epoch precedes metadata and code
+            metadata, code = more[1:3] if has_tags else more  # in OffsetFetch 7 the leader epoch comes first
             check(code, f"{topic}-{partition}")
             if offset != _NOT_COMMITTED:
                 found[TopicPartition(topic, partition)] = CommittedOffset(offset, metadata or "")

@@ -68,7 +68,7 @@ class LeaderRequest:
         return await self._ask_leaders(ask)
 
     async def delete(self, before: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
-        """Makes one try to delete the records below these offsets. Returns the new begin offsets. Raises NotNow,
+        """Makes one try to delete the records below the given offsets. Returns the new begin offsets. Raises NotNow,
         KafkaRefused, UnknownTopic.
         """
 

@@ -42,7 +42,7 @@ from kafka_client.requests import (
 )
 
 _SET_ON_THE_TOPIC = 1
-"""The number of the config source that the brokers return for a config that is set on the topic itself. Source:
+"""In a DescribeConfigs response, the number of the config source for a config that is set on the topic itself. Source:
 `DescribeConfigsResponse.ConfigSource`.
 """
 
@@ -172,8 +172,8 @@ async def add_partitions(connections: Connections, name: str, count: int, reques
 
 
 async def alter_configs(connections: Connections, topic: str, changes: Mapping[str, str | None]) -> None:
-    """Makes one try to change configs of a topic. `changes`: config to its new value, or to None to reset the config.
-    Raises NotNow, KafkaRefused.
+    """Makes one try to change configs of a topic. `changes`: maps each config to its new value, or to None to reset the
+    config. Raises NotNow, KafkaRefused.
     """
     operations = [
         (key, DELETE_CONFIG if value is None else SET_CONFIG, value) for key, value in sorted(changes.items())

@@ -58,7 +58,7 @@ def read_rows(batch: bytes, count: int) -> Columns:
         return _read_with_other_names(batch, count)
     except (CorruptRecordException, OverflowError) as error:
         raise ValueError(str(error)) from error
-    # aiokafka's bounds check overflows for a length near 2**63, so aiokafka tries to allocate that much memory
+    # aiokafka's bounds check overflows for a length near 2**63, so aiokafka tries to allocate memory of this length
     except MemoryError as error:
         raise ValueError("a length in it is larger than the memory") from error
     first = offsets[0] if offsets else last + 1
@@ -115,7 +115,7 @@ class BatchRowWriter:
     """Writes records into a batch while they fit. `count`: the number of records in the batch. `size`: the total size
     of the records' keys, values and headers in bytes.
 
-    `limit`: the size in bytes below which the batch with its header stays. `most`: the largest allowed `size`. The
+    `limit`: the largest allowed size of the batch with its header, in bytes. `most`: the largest allowed `size`. The
     first record may exceed `limit` and `most`.
     """
 

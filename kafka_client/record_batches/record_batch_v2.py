@@ -73,7 +73,7 @@ class BatchHeader(NamedTuple):
 
     @classmethod
     def of(cls, batch: memoryview) -> BatchHeader:
-        """Parses the header of a batch. Raises ValueError for bytes that are no header."""
+        """Parses the header of a batch. Raises ValueError for bytes that are not a batch header."""
         if len(batch) < HEADER_BYTES:
             raise ValueError(f"it has {len(batch)} bytes, fewer than a header")
         header = tuple.__new__(cls, _HEADER.unpack_from(batch))

@@ -1,6 +1,6 @@
 """The settings of a Kafka client, under Kafka's own property names and with Kafka's own defaults.
 
-Rule: a file that works for Kafka's tools with `--command-config` works here too. If a property does not work here, an
+Rule: a file that works for Kafka's tools with `--command-config` works here too. If a property is not supported, an
 error of one line names the property and the reason. No property of the file is ignored. Source: `CommonClientConfigs`,
 `AdminClientConfig`, `SslConfigs`, `SaslConfigs`.
 Differs from Kafka: key and trust stores must be PEM, and SASL must be PLAIN or SCRAM, because this is a Python client.
@@ -73,15 +73,15 @@ _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%a-z]+\]|[^\s:,\[\]/@]+):(?P<port>
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """The checked settings of a client. `bootstrap_servers`: `host:port,...`. `properties`: Kafka's property name to
-    the given value, which may be a secret.
+    """The checked settings of a client. `bootstrap_servers`: `host:port,...`. `properties`: maps each of Kafka's
+    property names to the given value, which may be a secret.
     """
 
     bootstrap_servers: str
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def with_properties(self, properties: Mapping[str, str]) -> ClientSettings:
-        """Returns these settings with some properties replaced. Raises InputError."""
+        """Returns a copy of the settings in which some properties are replaced. Raises InputError."""
         return client_settings(self.bootstrap_servers, {**self.properties, **properties})
 
     @property

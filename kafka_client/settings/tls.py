@@ -4,7 +4,7 @@ Rules: key stores and trust stores must be PEM (`ssl.truststore.type=PEM`). A ke
 or the PEM text in a property. Two properties name files: `ssl.truststore.location`, and `ssl.keystore.location` for key
 and certificates together. Three properties have PEM texts: `ssl.truststore.certificates`, `ssl.keystore.key` and
 `ssl.keystore.certificate.chain`. Without a trust store, the system's certificates are trusted. The broker's host name
-is verified unless `ssl.endpoint.identification.algorithm` is empty. Source: `SslConfigs`, `DefaultSslEngineFactory`.
+is verified if `ssl.endpoint.identification.algorithm` is not empty. Source: `SslConfigs`, `DefaultSslEngineFactory`.
 """
 
 import re
@@ -37,7 +37,7 @@ TLS_KEYS = frozenset(
         ENDPOINT_IDENTIFICATION,
         ENABLED_PROTOCOLS,
         PROTOCOL,
-        # these passwords are listed so that the error can say that PEM stores have no password
+        # the password properties are listed so that the error can explain that PEM stores have no password
         "ssl.truststore.password",
         "ssl.keystore.password",
     }
@@ -53,8 +53,8 @@ _CONVERSION = {
 
 
 def ssl_context(properties: Mapping[str, str]) -> ssl.SSLContext:
-    """Returns the TLS context of these properties. Raises InputError if a property cannot be used; the message names
-    the property and the fault.
+    """Returns the TLS context for the given properties. Raises InputError if a property cannot be used; the message
+    names the property and the fault.
     """
     for store in ("ssl.truststore", "ssl.keystore"):
         _check_type(properties, store)

@@ -2,8 +2,8 @@
 open.
 
 If every alternative gives the repartition topics the same numbers of partitions, one alternative is chosen, and the
-choice is reported as an assumption. If the alternatives give different numbers of partitions, the caller has to choose,
-unless the topics on the cluster show the right alternative.
+choice is reported as an assumption. If the alternatives give different numbers of partitions and the cluster's topics
+do not show the right alternative, the caller has to choose.
 Source: `CopartitionedTopicsEnforcer`, `InternalTopologyBuilder.copartitionGroups`.
 """
 
@@ -20,10 +20,10 @@ NOT_COPARTITIONED = "--not-copartitioned"
 """The options with which a user names topics that are co-partitioned, or not co-partitioned."""
 
 _MOST_ORDERS = 120
-"""The number of orders of DSL calls that are tried at most; five calls have this many orders."""
+"""The largest number of orders of DSL calls that are tried. Five calls have 120 possible orders."""
 
 MISSING_TOPICS = "source topics are missing"
-"""The outcome if the cluster lacks source topics of the topology."""
+"""The text that `CopartitionChoice.outcome` returns if the cluster lacks source topics of the topology."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,8 @@ class CopartitionChoice:
         """Returns the groups of co-partitioned source nodes, and the assumptions. The groups are in the order in which
         the program added the joins.
 
-        Raises InputError if facts do not fit the topology, or if the caller has to choose among alternatives.
+        Raises InputError if the caller's facts do not fit the topology, or if the caller has to choose among
+        alternatives.
         """
         shown = copartitionings(self.definition)
         found = [self._by_facts(each) for each in shown]
@@ -121,7 +122,8 @@ class CopartitionChoice:
 
     def _in_order(self, found: Sequence[Copartitioning], chosen: Sequence[Sources]) -> tuple[Sources, ...]:
         """Returns the groups of co-partitioned sources in the order of the program's calls. The order matters because
-        Kafka's builder merges each group of sources only with the first earlier group that shares a topic.
+        Kafka's builder merges each group of sources only with the first earlier group that has a topic in common with
+        it.
 
         `chosen`: a list that begins with the chosen sources for each element of `found` and ends with the groups that
         the caller named.
@@ -205,8 +207,8 @@ class CopartitionChoice:
         return accepted[0] if ran and len(accepted) == 1 else None
 
     def _ran(self, sources: Iterable[str]) -> bool:
-        """Returns True if Kafka has accepted the topics of these sources. Kafka has accepted the topics if the group
-        has run, or if the repartition topics that these sources read exist.
+        """Returns True if Kafka has accepted the topics of `sources`. Kafka has accepted the topics if the group has
+        run, or if the repartition topics that the sources read exist.
         """
         internal = [
             self.definition.full_topic(topic, self.application_id)
@@ -260,7 +262,7 @@ def _possible_orders(calls: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ..
         first_to_end = min(calls[index][1] for index in left)
         for index in reversed(left):
             number = max(reached, calls[index][0])
-            if number <= first_to_end:  # a later number would exceed the largest number of another remaining call
+            if number <= first_to_end:  # later calls get numbers of at least `number`
                 begun.append(((*order, index), number))
 
 

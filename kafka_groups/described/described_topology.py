@@ -4,8 +4,8 @@ The text has the nodes and their edges, stores and topics, without the applicati
 also has facts that the text lacks: the internal topics, the logged stores and their changelogs, the co-partitioned
 sources, and fixed partition counts. The missing facts are derived from the graph, from the names that the DSL
 generates, or from the topics of the cluster. A repartition topic's partition count normally follows from the topics
-upstream. If the cluster has the repartition topic with another count, the topic is assumed to have a fixed count. Each
-assumption about the topology is reported.
+upstream. If the repartition topic on the cluster has a partition count other than the derived count, the topic is
+assumed to have a fixed count. Each assumption about the topology is reported.
 Source: `InternalTopologyBuilder.subtopologyToTopicsInfo`, `KStreamImpl` and `KTableImpl` for the nodes that the DSL
 adds for a call, `Repartitioned.numberOfPartitions`, `RepartitionTopics`.
 """
@@ -59,14 +59,15 @@ def topology_from_description(
 ) -> DescribedTopology:
     """Returns the topology that Kafka's leader would use; the names of internal topics begin with the application id.
 
-    `partition_counts`: each topic of the cluster to its number of partitions; if None, every store counts as logged.
-    `stores`, `copartition`: facts that the caller knows about stores and co-partitioned topics. `changelog_configs`:
-    changelog topic to the configs that are set on the topic itself. Topics whose configs the caller may not read are
-    left out; `changelog_configs` is None if the caller has read no configs. `configs`: the application's configs, with
-    which Kafka Streams created the changelogs. `has_run`: True if the group has completed a rebalance. Then all
-    changelogs exist, so a store without a changelog is not logged. `creates_missing`: True if the caller creates
-    missing topics, including a changelog that does not exist. Raises InputError if the text is not a description, if
-    `stores` or `copartition` do not fit the topology, or if a missing fact would change the partitions of a topic.
+    `partition_counts`: maps each topic of the cluster to its number of partitions; if None, every store is assumed to
+    be logged. `stores`, `copartition`: facts that the caller knows about stores and co-partitioned topics.
+    `changelog_configs`: maps each changelog topic to the configs that are set on the topic itself. Topics whose configs
+    the caller may not read are left out; `changelog_configs` is None if the caller has read no configs. `configs`: the
+    application's configs, with which Kafka Streams created the changelogs. `has_run`: True if the group has completed a
+    rebalance. After a completed rebalance all changelogs exist, so a store without a changelog is not logged.
+    `creates_missing`: True if the caller creates missing topics, including missing changelogs. Raises InputError if the
+    text is not a description, if `stores` or `copartition` do not fit the topology, or if a missing fact would change
+    the partitions of a topic.
     """
     definition, graph_assumptions = described_graph(read_description(text), application_id, partition_counts)
     counts = partition_counts or {}
@@ -113,7 +114,7 @@ def _check_order_of_changelogs(
 
     Kafka's leader iterates over the subtopologies in the order of a hash map. The order of this hash map depends on the
     configs of the changelogs. When the leader reaches a repartition topic, the topic gets the largest partition count
-    that is known at this point.
+    among the upstream topics whose counts are known at this point.
     """
     missing = {
         topic.name

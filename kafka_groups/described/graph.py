@@ -3,8 +3,8 @@ topics.
 
 The text of `Topology#describe` shows topic names without the application id. A topic is assumed to be internal if the
 topology both writes and reads the topic, and the topic's name has a form that the DSL generates. If the cluster has a
-topic of exactly this name without the application id, the topic is assumed to be the user's own. A source with a
-pattern reads the topics of the cluster that match the pattern.
+topic with exactly the printed name, without the application id, the topic is assumed to be the user's own. A source
+with a pattern reads the topics of the cluster that match the pattern.
 Source: `InternalTopologyBuilder.addInternalTopic`, `SourceNodeFactory.topics`,
 `KStreamImpl.REPARTITION_TOPIC_SUFFIX`, `KTableImpl.doJoinOnForeignKey`.
 """

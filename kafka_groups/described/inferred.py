@@ -2,9 +2,9 @@
 
 A task's id and its source partitions show which topics a subtopology reads. Internal topics are recognised by Kafka's
 names (`<application id>-...-repartition`, `-changelog`). A changelog is assigned to a subtopology with as many tasks as
-the changelog has partitions. If several subtopologies have this number of tasks, a subtopology with a topic that the
-changelog's name mentions is preferred. A group's tasks and topics do not show its sinks, so repartition topics keep
-their present partition counts.
+the changelog has partitions. If several subtopologies fit a changelog, a subtopology with a topic that the changelog's
+name mentions is preferred. The tasks and topics of a group do not show the sinks of its topology, so repartition topics
+keep their present partition counts.
 Source: `InternalTopologyBuilder.decorateTopic`, `ProcessorStateManager.storeChangelogTopic`.
 """
 
@@ -54,11 +54,11 @@ def topology_from_cluster(
 ) -> DescribedTopology:
     """Infers the topology from the tasks and topics. The result lists each guess as an assumption.
 
-    `partition_counts`: each topic of the cluster to its number of partitions. `subscribed`: topics to which members
-    subscribe. `assigned`: active and standby tasks of all known generations, with their source partitions. `stateful`:
-    tasks for which members report offset sums. `changelogs`: facts that the caller knows, from a topic to the id of its
-    subtopology. The topic is a changelog, or a source topic that serves as changelog. Raises InputError if `assigned`
-    has no task, or if tasks and partitions contradict each other.
+    `partition_counts`: maps each topic of the cluster to its number of partitions. `subscribed`: topics to which
+    members subscribe. `assigned`: active and standby tasks of all known generations, with their source partitions.
+    `stateful`: tasks for which members report offset sums. `changelogs`: maps changelogs, and source topics that serve
+    as changelogs, to the subtopology ids that the caller knows. Raises InputError if `assigned` has no task, or if
+    tasks and partitions contradict each other.
     """
     stateful_ids = {task.subtopology for task in stateful}
     subtopologies = []
@@ -93,8 +93,8 @@ def _topics_of(assigned: Mapping[TaskId, Collection[TopicPartition]]) -> dict[in
 
 @dataclass(slots=True)
 class _Inference:
-    """One inference of a topology. `known`: topic to the id of its subtopology, for the topics of which the caller
-    knows the subtopology.
+    """One inference of a topology. `known`: the id of the subtopology by topic, for each topic whose subtopology the
+    caller knows.
     """
 
     application_id: str
@@ -139,7 +139,7 @@ class _Inference:
 
     def _place_changelogs(self) -> None:
         """Assigns changelogs to subtopologies. Changelogs whose subtopology is certain are assigned first. Each
-        remaining changelog goes to the likeliest subtopology.
+        remaining changelog is assigned to the likeliest subtopology.
         """
         sums_known = any(each.stateful for each in self.subtopologies)
         unsure: list[tuple[str, str, list[_InferredSubtopology]]] = []
@@ -205,7 +205,8 @@ class _Inference:
     def _unlikely(self, store: str, seen: _InferredSubtopology) -> tuple[int, bool, bool, int]:
         """Returns a sort key by which likelier subtopologies come first. A subtopology is likelier if its topics share
         more words with the store's name. If the numbers of words are equal, a subtopology without a changelog comes
-        first. Next comes a subtopology with a repartition topic, because an aggregate reads one.
+        first. With all else equal, a subtopology with a repartition topic comes first, because an aggregate reads a
+        repartition topic.
         """
         aggregates = any(map(self._is_repartition, seen.topics))
         return -self._words_in_common(store, seen), bool(seen.stores), not aggregates, seen.id

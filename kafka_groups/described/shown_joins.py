@@ -1,13 +1,14 @@
 """Finds the joins and cogroups of a described topology, and the sources that each join or cogroup co-partitions.
 
-For each join and cogroup, Kafka's DSL passes the sources of both sides to its builder. Joins are stream-stream,
-table-table, stream-table or by foreign key. In the text, a join is a processor that uses a store which another
-processor fills. A processor's generated name shows if the processor is a join. If the user has named the call, the DSL
-makes the nodes' names from the user's name and suffixes. The suffixes of nodes show a stream-stream join, a table-table
-join, a join by foreign key, or a cogroup. The text of `Topology#describe` leaves three cases open:
+For each join and cogroup, Kafka's DSL passes the sources of both sides to its builder. A join is a stream-stream join,
+a table-table join, a stream-table join or a foreign-key join. In the text, a join appears as a processor that uses a
+store which another processor fills. A processor's generated name shows if the processor is a join. If the user has
+named the call, the DSL makes the nodes' names from the user's name and suffixes. The suffixes of the nodes' names show
+a stream-stream join, a table-table join, a join by foreign key, or a cogroup. The text of `Topology#describe` leaves
+three cases open:
 
-- A processor that the user has named uses the store of another processor. The processor is either a stream-table join
-  (`Joined.as`), or the user's own processor, whose topics Kafka does not co-partition.
+- A processor that the user has named uses the store of another processor. The named processor is either a stream-table
+  join (`Joined.as`), or the user's own processor, whose topics Kafka does not co-partition.
 - A cogroup reads a repartition topic with a name that the user gave. If the cogroup created the repartition topic
   (`Grouped.as`), Kafka co-partitions the topics upstream of this topic. If the user created the repartition topic
   (`Repartitioned.as`), Kafka co-partitions the repartition topic itself.
@@ -53,12 +54,12 @@ _FILLER = re.compile(
 _WINDOW_FILLER = re.compile(rf"KSTREAM-WINDOWED{_NUMBER}|.+-(?:this|other)-windowed", re.ASCII | re.DOTALL)
 _MOVED_OWNER = re.compile(rf"KSTREAM-TOTABLE{_NUMBER}|.+-STATE-STORE{_NUMBER}", re.ASCII)
 """Matches the name of a node or store after which the DSL names a repartition topic. The node, or a node that uses the
-store, reads the repartition topic, unless the optimizer has moved the topic.
+store, reads the repartition topic if the optimizer has not moved the topic.
 """
 _ENDS_WITH_NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
 _STORE_OF_JOIN = re.compile(r"KSTREAM-(?:JOIN|OUTER)(?:THIS|OTHER|SHARED)-(\d{10})-store", re.ASCII)
-"""Matches the generated store names of a stream-stream join. The generated store name has the number that the DSL
-counted, even if the user has named the join.
+"""Matches the generated store names of a stream-stream join. A generated store name contains the DSL's running number,
+even if the user has named the join.
 """
 _NO_CALL_LATER = 10**10
 _MOST_ALTERNATIVES = 16
@@ -73,7 +74,7 @@ results.
 """
 _SUBSCRIPTIONS = re.compile(rf"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE{_NUMBER}|.+-subscription-store", re.ASCII)
 """Matches the subscription store of a foreign-key join. Both sides of a foreign-key join use the subscription store.
-Two sides that use one store need not be co-partitioned.
+The use of one subscription store does not mean that Kafka co-partitions the two sides.
 """
 _OF_BOTH_SIDES = re.compile(
     rf"KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR{_NUMBER}|.+-subscription-response-resolver"
@@ -93,7 +94,7 @@ Sources = tuple[str, ...]
 @dataclass(frozen=True, slots=True)
 class Copartitioning:
     """The source nodes that one join or cogroup co-partitions. An empty element of `alternatives` stands for the
-    alternative that no sources are co-partitioned. If the topology's text does not tell which sources are
+    possibility that no sources are co-partitioned. If the topology's text does not show which sources are
     co-partitioned, `alternatives` has every possibility, and `reason` names the nodes that leave the sources open.
 
     `node`: the node that shows the join or cogroup. `call`: an id of the DSL call, equal for all nodes of one join.
@@ -292,9 +293,9 @@ class _ShownJoins:
         return _UnnotedReaders(certain, possible)
 
     def _later_joins(self, source: str) -> Iterator[tuple[str, bool]]:
-        """Yields each join whose stream an earlier call has already joined, with True if the order of the calls is
-        certain. The streams are those from `source` (a repartition topic that the optimizer has moved) down to the
-        first stateful operator. For each call of a join, the builder records a new source for the repartition topic
+        """Yields each join whose stream an earlier call has already joined, and True if the order of the two calls is
+        certain. The method follows the streams from `source` (a repartition topic that the optimizer has moved) down to
+        the first stateful operator. For each call of a join, the builder records a new source for the repartition topic
         that the stream needs. A later call without a name from the user reuses the topic of the first call. Kafka's
         builder still records a source for the later call, but this source does not become a node of the topology.
         """
@@ -349,8 +350,9 @@ class _ShownJoins:
 def _sources_above(
     definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]], unnoted: Mapping[str, frozenset[str]]
 ) -> dict[str, Sources]:
-    """Returns, for each node, the source nodes that Kafka records for the node. Kafka records for a source the source
-    itself, for a cogroup no source, and for a join with a table also the sources of the table.
+    """Returns, for each node, the source nodes that Kafka records for the node. For a source node, Kafka records the
+    source itself. For a cogroup, Kafka records no source. For a join with a table, Kafka also records the sources of
+    the table.
 
     `unnoted`: for each node, the parent sources that Kafka does not record; the value `_ALL` means all parent sources.
     """
@@ -427,7 +429,7 @@ def _latest_calls(definition: TopologyDefinition, order: Mapping[str, int]) -> d
 
 
 def _equal_in_a_call(numbers: Mapping[str, int], choose: Callable[[Iterable[int]], int]) -> dict[str, int]:
-    """Returns `numbers`, changed so that all nodes of a join that the user has named have the same number."""
+    """Returns `numbers`, changed so that, in each join that the user has named, all nodes have the same number."""
     of_call: dict[str, list[int]] = {}
     joins = {name: match["name"] for name in numbers if (match := _NAMED_JOIN.fullmatch(name)) is not None}
     for name, call in joins.items():

@@ -1,10 +1,10 @@
-"""Finds the stores of a described topology. The module determines if each store is logged, its changelog topic, and its
-kind.
+"""Finds the stores of a described topology. The module determines for each store whether the store is logged, which
+topic is the changelog, and of which kind the store is.
 
-The text of `Topology#describe` does not tell if a store is logged. Kafka names a changelog `<application
+The text of `Topology#describe` does not show whether a store is logged. Kafka names a changelog `<application
 id>-<store>-changelog` and creates all changelogs in the first rebalance. So if some changelogs exist, a store whose
 changelog is missing is not logged. As an exception, the store of a table that is read from one topic may use this topic
-as its changelog. The text of `Topology#describe` does not tell the kind of a store. The configs of the store's
+as its changelog. The text of `Topology#describe` does not show the kind of a store. The configs of the store's
 changelog show the kind; without a changelog, the store's name may show the kind.
 
 A leader that creates missing topics cannot conclude that a store without a changelog is not logged. A store may lack
@@ -22,9 +22,9 @@ that its processors allow. No name shows the retention of a windowed or versione
 Kinds by the configs of an existing changelog: Kafka Streams sets a changelog's configs when it creates the topic. The
 configs of a changelog differ for each kind of store. The brokers delete records of a windowed store's changelog by
 time, after the store's retention. The brokers delay the compaction of a versioned store's changelog. Configs that the
-application sets on every internal topic (`topic.` configs) do not show a kind. A config of a changelog that is not set
-on every internal topic counts as the store's own (`withLoggingEnabled`). If the changelog is deleted, it is created
-again with the store's own configs.
+application sets on every internal topic (`topic.` configs) do not show a kind. If a config of a changelog is not set on
+every internal topic, the config is assumed to be the store's own (`withLoggingEnabled`). If the changelog is deleted,
+it is created again with the store's own configs.
 
 Source: `KStreamImplJoin`, `KStreamImpl`, `KTableImpl`, `KGroupedStreamImpl`, `InternalStreamsBuilder.newStoreName`;
 `WindowedChangelogTopicConfig`, `VersionedChangelogTopicConfig`, `UnwindowedUnversionedChangelogTopicConfig`.
@@ -161,11 +161,11 @@ _FIELDS_BY_STORE = ("not_logged", "source_changelogs", "retention_ms", "history_
 class StoreFacts:
     """The facts that the caller knows and the text of `Topology#describe` lacks, by store name.
 
-    `not_logged`: stores without a changelog. `source_changelogs`: store to the source topic that serves as changelog.
-    `retention_ms`: each windowed store or session store to its retention. `history_retention_ms`: each versioned store
-    to its history retention. `key_value`: stores that are neither windowed nor versioned. `reuses_source_topics`: True
-    if the DSL's tables are restored from their source topics (`topology.optimization`); None if the application's
-    setting is not known.
+    `not_logged`: stores without a changelog. `source_changelogs`: maps each store to the source topic that serves as
+    its changelog. `retention_ms`: maps each windowed store or session store to its retention. `history_retention_ms`:
+    maps each versioned store to its history retention. `key_value`: stores that are neither windowed nor versioned.
+    `reuses_source_topics`: True if the DSL's tables are restored from their source topics (`topology.optimization`);
+    None if the application's setting is not known.
     """
 
     not_logged: Collection[str] = frozenset()
@@ -186,9 +186,9 @@ class StoreFacts:
 
 @dataclass(frozen=True, slots=True)
 class SeenChangelogs:
-    """The topics and changelog configs of the cluster. `partition_counts`: topic to its number of partitions, for all
-    topics; None if the topics were not read. `changelog_configs`: changelog topic to the configs that are set on it;
-    None if no configs were read. `configs`: the application's configs.
+    """The topics and changelog configs of the cluster. `partition_counts`: maps each topic of the cluster to its number
+    of partitions; None if the topics were not read. `changelog_configs`: maps each changelog topic to the configs that
+    are set on the topic; None if no configs were read. `configs`: the application's configs.
     """
 
     partition_counts: Mapping[str, int] | None = None
@@ -222,8 +222,8 @@ def described_stores(
     `topology_from_description`.
 
     Raises InputError if the facts name an unknown store, contradict each other, or name a topic that the store's
-    subtopology does not read. Raises InputError too if a changelog would be created for a store of which the text does
-    not tell if it has a changelog.
+    subtopology does not read. Raises InputError too if a changelog would be created although the text does not show
+    whether the store has a changelog.
     """
     users = users_of_stores(definition)
     named = facts.stores()

@@ -1,8 +1,9 @@
 """Parses the text of `Topology#describe`: subtopologies, nodes and edges, each with its line number.
 
 The text may be part of a log. The parser ignores the log's prefix of each line, lines before and after the description,
-CR and tabs. A line may also end in the two characters `\\n`, as in a JSON log. A foreign line inside the description is
-an error. An edge to a missing node is an error too, because a text that was cut off would describe another topology.
+CR and tabs. A line may also end in the two characters `\\n`, as in a JSON log. A line inside the description that does
+not belong to the description is an error. An edge to a missing node is an error too, because it shows that the end of
+the text is missing.
 Source: `TopologyDescription`, `InternalTopologyBuilder`.
 """
 
@@ -66,8 +67,8 @@ class ReadSubtopology:
 
 @dataclass(slots=True)
 class _Block:
-    """One description in the text. `before`: the log's prefix of the description's last line. `strange`: the first
-    foreign line after the last line that belongs to the description.
+    """One description in the text. `before`: the log's prefix of the description's last line. `strange`: the first line
+    that follows the description's last line and does not belong to the description.
     """
 
     line: int
@@ -81,7 +82,7 @@ def read_description(text: str) -> tuple[ReadSubtopology, ...]:
     """Returns all subtopologies of the description, in the order of their ids. Raises InputError for an invalid line;
     the error names the line's number.
 
-    The text may contain the same description several times, as the log of a restarted application does. A text with
+    The text may contain the same description several times, as the log of a restarted application does. A text with two
     different descriptions is an error.
     """
     if "\n" not in text.strip() and "\\n" in text:
@@ -144,8 +145,8 @@ def _read_line(block: _Block, number: int, found: re.Match[str], rest: str) -> N
 
 
 def _leave_out(block: _Block, number: int, line: str) -> None:
-    """Ignore a line outside the description, or mark it as foreign. A line with only the log's prefix counts as empty.
-    The digits of the prefix, as in a timestamp, may differ from line to line.
+    """Ignore a line outside the description, or keep it as the line in `strange`. A line with only the log's prefix is
+    treated as empty. The digits of the prefix, as in a timestamp, may differ from line to line.
     """
     rest = line.strip()
     if rest and block.subtopologies and _shape_of_prefix(rest) != _shape_of_prefix(block.before):

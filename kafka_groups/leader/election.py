@@ -7,9 +7,9 @@ elected process fails, another process is elected. The newly elected process rep
 application's group before the failed process's session in that group expires. A standby learns of the failure when the
 failed process's session in the election group expires. A process that starts does not have to wait until the failed
 process's session expires. The join of the new process begins a rebalance of the election group, and the failed process
-does not join this rebalance in time. A process that loses the election because its session expired ends when it learns
-of the new elected process. If two processes are ever elected at one time, the brokers fence the process that joined the
-application's group first (KIP-345).
+does not join this rebalance in time. If a process loses the election because its session expired, the process ends when
+it learns of the newly elected process. If two processes are ever elected at one time, the brokers fence the process
+that joined the application's group first (KIP-345).
 Source: `GroupMetadataManager.completeClassicGroupJoin`.
 """
 

@@ -2,10 +2,10 @@
 
 The first member to join an empty group leads the group. A member that joins a group with a running leader gets tasks
 like any other member. This project does not process tasks, so tasks that are assigned to this project would be idle.
-The brokers do not tell which member leads a group. So a group with members is assumed to have another leader, unless
-this project's static member is among the members. `assess_group` decides from the brokers' description of the group,
-before a join, if this project can lead the group. The function `assess_group` does no I/O. `GroupEntry` joins the
-group, and tries again if another member became the leader.
+The brokers do not report which member leads a group. So if a group has members and none of them is this project's
+static member, one of the members is assumed to lead the group. `assess_group` decides from the brokers' description of
+the group, before a join, if this project can lead the group. The function `assess_group` does no I/O. `GroupEntry`
+joins the group, and tries again if another member became the leader.
 
 Source: `ClassicGroup.add`, `maybeElectNewJoinedLeader`; KIP-345.
 """
@@ -46,7 +46,8 @@ class LeadState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class LeadAssessment:
     """The result of `assess_group`. `obstacle`: one line with the reason why this project cannot lead the group, and
-    the remedy; empty if it can lead the group. `is_placing`: True if a generation waits for its leader's assignments.
+    with the remedy; empty if this project can lead the group. `is_placing`: True if a generation waits for its leader's
+    assignments.
     """
 
     state: LeadState
@@ -55,7 +56,7 @@ class LeadAssessment:
 
 
 def assess_group(group: ConsumerGroupDescription, group_type: str | None, group_instance_id: str) -> LeadAssessment:
-    """Assesses if this project can lead `group`. `group_type`: None if the brokers do not tell the type.
+    """Assesses if this project can lead `group`. `group_type`: None if the brokers do not report the type.
     `group_instance_id`: the id of this project's static member.
     """
     if group_type is not None and group_type != CLASSIC:

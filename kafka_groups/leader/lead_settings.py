@@ -3,9 +3,9 @@
 Times are milliseconds; most defaults are those of Kafka's consumer. Rules of the session time-outs:
 - A leader that fails in the middle of a rebalance delays the group until the leader's session expires. So the default
   session time-out is the shortest that the brokers allow.
-- While a standby waits, the leader's session in the application's group is 1.5 times as long. The standby learns of a
-  failed leader when the leader's session in the election group expires. The standby then has to join the application's
-  group before the leader's session in that group expires.
+- While a standby waits, the default session time-out in the application's group is 1.5 times as long as without a
+  standby. The standby learns of a failed leader when the leader's session in the election group expires. The standby
+  then has to join the application's group before the leader's session in that group expires.
 - A session time-out that the user gives is used unchanged in the application's group. In the election group, two thirds
   of the user's session time-out are used, but at most 6 s.
 - Kafka shows the brokers' bounds for session time-outs only to users that may read the brokers' configs. So when the
@@ -32,11 +32,12 @@ DEFAULT_METADATA_MAX_AGE_MS = 10_000
 class LeadSettings:
     """The settings of the leader. `session_timeout_ms`: the user's session time-out; if None, `OwnSession` finds the
     shortest that the brokers allow. `rebalance_timeout_ms`: the time that the brokers wait for members to join a
-    rebalance (max.poll.interval.ms). `retry_timeout_ms`: the time for which the leader retries a failing rebalance
-    before it leaves the group, so that another member leads. `retry_timeout_ms` must be below the rebalance time-out,
-    after which the brokers remove the leader. `metadata_max_age_ms`: the interval at which the leader polls the source
-    topics. `stand_by`: wait while another `assignor lead` process leads. `join_anyway`: stay in the group as a follower
-    when another member leads it. `wait`: wait until the group is empty.
+    rebalance (max.poll.interval.ms). `retry_timeout_ms`: the time for which the leader retries a failing rebalance.
+    After this time, the leader leaves the group, so that another member leads the group. `retry_timeout_ms` must be
+    below the rebalance time-out, after which the brokers remove the leader. `metadata_max_age_ms`: the interval at
+    which the leader polls the source topics. `stand_by`: True to wait while another `assignor lead` process leads.
+    `join_anyway`: True to stay in the group as a follower when another member leads the group. `wait`: True to wait
+    until the group is empty.
     """
 
     group: str

@@ -6,9 +6,9 @@ Rules:
 - Every member of the group either gets an assignment that it can read, or waits. If a rebalance cannot be computed, the
   leader retries for `retry_timeout_ms`. During the leader's retries, the members keep processing the tasks that they
   own. After `retry_timeout_ms` this leader leaves the group, and a JVM member leads the rebalance. Kafka's own leader
-  does not retry a rebalance that cannot be computed: it throws at once, and its stream thread ends. If Kafka's leader
-  would send an error assignment, this leader sends the error assignment too.
-- A process that does not become the group's leader leaves the group at once, unless `join_anyway` is set.
+  does not retry a rebalance that cannot be computed: it throws an exception at once, and its stream thread ends. If
+  Kafka's leader would send an error assignment, this leader sends the error assignment too.
+- If this process does not become the group's leader and `join_anyway` is not set, the process leaves the group at once.
 - The leader itself starts a rebalance when source topics change, or at a probing deadline that no member can carry. A
   leader that resumes leading also starts a rebalance if topics of the topology are missing or source partitions have no
   owner.
@@ -93,8 +93,7 @@ class Leader:
         self._reason = ""
         self._mismatch = ""
         self._unassigned: dict[int, str] = {}
-        """Generation id to the reason why the generation never got an assignment, for generations that are not recorded
-        yet.
+        """The reason by generation id, for each generation that never got an assignment and is not recorded yet.
         """
 
     async def lead(self) -> None:
@@ -265,7 +264,7 @@ class Leader:
         others = [member for member in group.members if member.member_id != joined.member_id]
         missing = sorted(set(wanted) - topics.keys())
         # topics are missing if the topology is newer than the last rebalance, or if a leader failed before it created
-        # them
+        # the topics
         if others and missing:
             return _Watched(reason=f"topics of the topology are missing, {missing[0]} among them")
         if others and partitions_without_owner(partitions, [member.assignment for member in others]):
@@ -285,8 +284,8 @@ class Leader:
         return own_subscription(settings.group, settings.group_instance_id, self._work.topics, self._version)
 
     async def _send_heartbeats(self, needs_another_session: Callable[[], bool] | None = None) -> Any:
-        """Send heartbeats until `needs_another_session` returns True after a heartbeat. Raises MembershipError if the
-        coordinator answers a heartbeat with this error.
+        """Send heartbeats until `needs_another_session` returns True after a heartbeat. Raises the MembershipError with
+        which the group coordinator answers a heartbeat.
         """
         while True:
             await asyncio.sleep(self._heartbeat_interval_s)

@@ -48,7 +48,9 @@ _STORE_ADVICE = (
 )
 
 ChangelogConfigs = Mapping[str, Mapping[str, str]]
-"""Changelog topic to the configs that are set on it. Changelogs whose configs this user may not read are left out."""
+"""Maps each changelog topic to the configs that are set on the topic. Changelogs whose configs this user may not read
+are left out.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class LedApplication:
         """Returns the group without members and cluster, and sentences for the user. The sentences name the assumptions
         about the topology, and the options that replace these assumptions.
 
-        `partition_counts`: each topic of the cluster to its number of partitions. Raises InputError.
+        `partition_counts`: maps each topic of the cluster to its number of partitions. Raises InputError.
         """
         newest = {KAFKA_VERSION: str(VERSION_OF_NEW_GROUPS)}
         placement = AssignmentConfigs.from_dotted({**newest, **self.file.configs, **self.configs}, "--config")
@@ -238,7 +240,7 @@ class _Run:
 
     async def _try(self, leaving: Coroutine[Any, Any, None]) -> None:
         """Run `leaving`, one step of leaving a group, for at most 10 s. The step's failure is only reported, because
-        the brokers remove the member anyway when its session expires.
+        the brokers remove the member anyway when the member's session expires.
         """
         try:
             async with asyncio.timeout(_LONGEST_WAY_OUT_S):

@@ -1,15 +1,15 @@
 """Computes one rebalance that is led from outside the application. The input has the members' subscriptions, and the
-result has an assignment for every member. The module does no I/O, and uses no clock and no randomness.
+result has an assignment for every member. The module does no I/O, and uses neither a clock nor random numbers.
 
 Rules:
 
 - A member of this project gets an AssignmentInfo without tasks. A member whose subscription cannot be read gets an
   AssignmentInfo without tasks too. With a JVM leader, an unreadable subscription would end the leader, then the next
   leader, and so on.
-- The probing deadline is sent to the process with the lowest id that can carry the deadline. So this process triggers
-  the next rebalance even when the leader is gone. The rebalance is computed as if the process with the probing deadline
-  were the leader. So running the recorded line of a rebalance again gives the same bytes. If no process can carry the
-  probing deadline, this leader keeps the deadline.
+- The probing deadline is sent to the process with the lowest id that can carry the deadline. So the process with the
+  deadline triggers the next rebalance even if the leader is gone. The rebalance is computed as if the process with the
+  probing deadline were the leader. So running the recorded line of a rebalance again gives the same bytes. If no
+  process can carry the probing deadline, this leader keeps the deadline.
 - Every member gets an assignment. If the result lacks a member, `all_assignments` raises IllegalStateError before any
   assignment is sent.
 
@@ -17,9 +17,9 @@ Source: `StreamsPartitionAssignor.assign`, `addClientAssignments`.
 
 The leader is itself a member of the group: it sends a subscription and gets an assignment, both without tasks. The
 leader's subscription has a SubscriptionInfo, and its assignment an AssignmentInfo, in a version that the group uses. So
-every member can read the leader's subscription and assignment, including a JVM leader after this leader has left. The
-leader's subscription and assignment do not change with a restart, so the brokers see no change when the static member
-returns.
+every member can read the leader's subscription and assignment, including a JVM member that leads after this leader has
+left. The leader's subscription and assignment do not change with a restart, so the brokers see no change when the
+static member returns.
 """
 
 import uuid
@@ -129,9 +129,9 @@ class GroupMembers:
     """The members of a generation. `streams`: the application's members, in the order in which the leader received
     them. `ours`: the member ids of this project's leaders.
 
-    `unreadable`: member id to the error, for members whose subscription cannot be read. `sizes`: member id to the size
-    of the member's subscription in bytes, for all members. `topics`: each member id of `streams` to the topics to which
-    the member subscribes.
+    `unreadable`: the error by member id, for each member whose subscription cannot be read. `sizes`: maps each member
+    id to the size of the member's subscription in bytes, for all members. `topics`: maps each member id of `streams` to
+    the topics to which the member subscribes.
     """
 
     streams: Mapping[str, Member]
@@ -208,8 +208,8 @@ def all_assignments(members: GroupMembers, result: RebalanceResult | None) -> di
 
 
 def _carrier(snapshot: RebalanceSnapshot, result: RebalanceResult) -> ProcessId | None:
-    """Returns the process with the lowest id whose first consumer can carry the probing deadline, or None if no process
-    can.
+    """Returns the process with the lowest id whose first consumer can carry the probing deadline, or None if there is
+    no such process.
 
     A consumer that has to rejoin at once cannot carry the probing deadline. The dummy client of members with a future
     protocol version cannot carry the deadline, because these members rejoin at once with a lower version.

@@ -1,10 +1,10 @@
-"""Does the I/O of one led rebalance: reads the cluster, has the assignments computed, creates topics, and retries while
-time is left.
+"""Does the I/O of one led rebalance: reads the cluster, creates topics, calls `led_rebalance` to compute the
+assignments, and retries while time is left.
 
 A rebalance that fails is retried with growing pauses. The members wait during the retries, because the leader sends
 nothing until it has assignments. A rebalance fails if Kafka's leader would have thrown an exception. An error
 assignment is not a failure. A new generation does not reset the time-out of the retries. JVM members that wait longer
-than their session time-out start a new generation each time, so the retries would never end.
+than their session time-out start new generations, so with a reset the retries would never end.
 
 The leader also checks that the brokers can store the generation. The brokers store a generation as one record of
 `__consumer_offsets`, which has every member's subscription and assignment. If the record is too large, the brokers
@@ -40,8 +40,8 @@ _ALWAYS_ACCEPTED_BYTES = 500_000
 
 
 class LedRebalanceFailed(AssignorFault):
-    """All tries of a rebalance failed until the time-out. `last`: the last try if Kafka's leader would have thrown an
-    exception in it, otherwise None.
+    """Every try of a rebalance failed until the time-out had passed. `last`: the last try if Kafka's leader would have
+    thrown an exception in it, otherwise None.
     """
 
     def __init__(self, message: str, last: DecidedRebalance | None) -> None:
@@ -57,8 +57,8 @@ class GroupRecordTooLarge(AssignorFault):
 
 @dataclass(frozen=True, slots=True)
 class DecidedRebalance:
-    """The result of `decide`. `led`: None if the group has no member of the application. `assignments`: member id to
-    its ConsumerProtocolAssignment.
+    """The result of `decide`. `led`: None if the group has no member of the application. `assignments`: maps each
+    member id to the member's ConsumerProtocolAssignment.
     """
 
     now_ms: int
@@ -78,7 +78,7 @@ class _LeaderWouldThrow(AssignorFault):
 class RebalanceDecider:
     """Reads the cluster and decides the assignments of rebalances. `definition`: the group without members and cluster.
     `redefine`: a function that builds `definition` again from the cluster's present topics, because a pattern may match
-    other topics by now. `redefine` is None if the application's file has the complete topology.
+    different topics by now. `redefine` is None if the application's file has the complete topology.
     """
 
     admin: ClusterAdmin
@@ -170,8 +170,8 @@ class RebalanceDecider:
 
 
 async def _check_record_size(admin: ClusterAdmin, sizes: Mapping[str, int], assignments: Mapping[str, bytes]) -> None:
-    """Checks that the group's record fits the brokers' limit. `sizes`: member id to the size of its subscription in
-    bytes. Raises GroupRecordTooLarge, KafkaUnavailable.
+    """Checks that the group's record fits the brokers' limit. `sizes`: maps each member id to the size of the member's
+    subscription in bytes. Raises GroupRecordTooLarge, KafkaUnavailable.
     """
     bytes_of = {member: size + len(assignments[member]) for member, size in sizes.items()}
     total = sum(bytes_of.values())

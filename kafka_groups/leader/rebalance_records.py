@@ -140,7 +140,7 @@ def seen_rebalance(
 
 def trigger_text(now: SeenRebalance, before: SeenRebalance | None, own_reason: str) -> str:
     """Returns the trigger of the rebalance, as far as it is known. `own_reason`: the reason why this leader itself
-    started the rebalance; empty if it did not.
+    started the rebalance; empty if something else started the rebalance.
     """
     triggers = now.facts.triggers
     is_from_members = any(trigger.kind not in (TriggerKind.FIRST, TriggerKind.REJOINED) for trigger in triggers)

@@ -19,7 +19,7 @@ from assignor.types import TopicPartition
 from rebalance_analysis.presentation.quantities import listed
 
 PartitionCounts = Mapping[str, int]
-"""Topic to its number of partitions."""
+"""Maps each topic to its number of partitions."""
 
 _CHANGES_SHOWN = 3
 _NAMES_SHOWN = 3
@@ -53,8 +53,8 @@ def change_text(before: PartitionCounts, after: PartitionCounts) -> str | None:
 
 
 def partitions_without_owner(counts: PartitionCounts, assignments: Iterable[bytes]) -> int:
-    """Returns the number of partitions that no member is assigned. `assignments`: the bytes of
-    ConsumerProtocolAssignments; an unreadable assignment counts as empty.
+    """Returns the number of partitions that are assigned to no member. `assignments`: the bytes of
+    ConsumerProtocolAssignments; an unreadable assignment is treated as empty.
     """
     wanted = {TopicPartition(topic, number) for topic, partitions in counts.items() for number in range(partitions)}
     for assignment in assignments:
@@ -69,7 +69,8 @@ def mismatch_text(topics: Collection[str], subscribed: Mapping[str, Collection[s
     """Returns a message for the operator if the members' subscriptions differ from the topology, otherwise an empty
     text.
 
-    `topics`: all topics that the topology reads. `subscribed`: member id to the topics of its subscription.
+    `topics`: all topics that the topology reads. `subscribed`: maps each member id to the topics of the member's
+    subscription.
     """
     sentences = []
     unknown = {topic for each in subscribed.values() for topic in each}.difference(topics)

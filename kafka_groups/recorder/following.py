@@ -37,8 +37,8 @@ TopicNames = tuple[float, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class RecordingLimits:
-    """The limits at which a run of the recorder stops. `lines`, `seconds`: the numbers after which the run stops; None
-    for no limit. `at_end`: True if the run stops at the end of the existing records.
+    """The limits at which a run of the recorder stops. `lines`, `seconds`: the numbers of lines and of seconds after
+    which the run stops; None means no limit. `at_end`: True if the run stops at the end of the existing records.
     """
 
     lines: int | None = None
@@ -205,7 +205,7 @@ class _Reading:
             self._mark()
 
     async def _take_record(self, record: GroupRecord, read_at: float, read_ms: int) -> bool:
-        """Handles a record. Returns True if the record is a rebalance that will be written."""
+        """Handles a record. Returns True if the record shows a rebalance whose line will be written."""
         recorder = self._groups[record.key.group]
         before = recorder.generations.seen
         try:
@@ -294,7 +294,7 @@ class _Reading:
 
     def _check_refused(self) -> None:
         """Reports the groups that cannot be recorded. Raises NotStreams if no group can be recorded. Only the present
-        kind of a group counts: a group that was, for example, a consumer group in the past can be recorded.
+        kind of a group matters: a group that was, for example, a consumer group in the past can be recorded.
         """
         if self._refused and len(self._refused) == len(self._groups):
             raise next(iter(self._refused.values()))

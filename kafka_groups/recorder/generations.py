@@ -1,16 +1,16 @@
-"""Decides if a record of a group is a new generation of a Kafka Streams application. No I/O.
+"""Decides if a record of a group shows a new generation of a Kafka Streams application. No I/O.
 
 Rules:
 
-- A record is a rebalance if each of its members has an assignment and the record differs from the last rebalance. When
-  a static member returns, the brokers write the record of the generation again, with a new member id. So a record is
-  not a rebalance if it has the generation and the assignments of the last rebalance.
+- A record shows a rebalance if each member in the record has an assignment and the record differs from the last
+  rebalance. When a static member returns, the brokers write the record of the generation again, with a new member id.
+  So a record with the generation and the assignments of the last rebalance shows no new rebalance.
 - A newly created group has generation 0 and no members. A group that all members have left has a generation without
   members. A generation without members is not a rebalance. After a group's tombstone, the group's generations count
   from 1 again.
-- The brokers write no record of a rebalance if the next rebalance began first, or if the leader was gone. So records of
-  generations may be missing. If the recorder reads records as they are written, a missing generation never got an
-  assignment. A generation that is missing among older records may have been removed by compaction.
+- The brokers write no record of a rebalance if the next rebalance began first, or if the leader was gone. So the
+  records of some generations may be missing. If the recorder reads records as they are written, a missing generation
+  never got an assignment. A generation that is missing among older records may have been removed by compaction.
 
 Source: `GroupMetadataManager.classicGroupSyncToClassicGroup`, `updateStaticMemberThenRebalanceOrCompleteJoin`.
 """
@@ -102,7 +102,7 @@ class GroupGenerations:
         self._leader: str | None = None
 
     def take(self, record: GroupRecord) -> ObservedRebalance | None:
-        """Handles the next record. Returns the record's rebalance, or None if the record is no new rebalance. Raises
+        """Handles the next record. Returns the record's rebalance, or None if the record shows no new rebalance. Raises
         NotStreams. Raises DecodeError if the record's value cannot be read.
         """
         if record.offset <= self.seen.offset:
@@ -132,7 +132,7 @@ class GroupGenerations:
         return ObservedRebalance(self.group, value, record.partition, record.offset, record.timestamp_ms, completed)
 
     def wrote(self, generation: int, offset: int) -> None:
-        """Record that the output already has the line of this rebalance. The digest stays empty, because this method
+        """Mark this rebalance as one whose line is already in the output. The digest stays empty, because this method
         does not get the assignments.
         """
         if offset > self.seen.offset:

@@ -52,7 +52,8 @@ class _Poll:
     """One poll of the cluster. `at`: the time at which the poll ended. `topics_asked`: the internal topics that the
     poll requested; None for all topics.
 
-    `internal`: the requested topics that existed. `view`: None if the poll listed only topic names.
+    `internal`: the names of existing topics: those among `topics_asked`, or all topics of the cluster if `topics_asked`
+    is None. `view`: None if the poll listed only topic names.
     """
 
     at: float
@@ -137,8 +138,8 @@ _CLOCK_MARGIN_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ReadRebalance:
-    """A generation whose record was read. `read_at`: the time of the reading by `time.monotonic`. `read_ms`: the time
-    of the reading in milliseconds since 1970.
+    """A generation whose record was read. `read_at`: the value of `time.monotonic` when the record was read. `read_ms`:
+    the time when the record was read, in milliseconds since 1970.
 
     `is_history`: True if the record was written before the recorder started.
     """
@@ -195,20 +196,20 @@ class GroupRecorder:
         self.polls = ClusterPolls(admin, choices.group, self._definition, poll_interval_s)
 
     def show(self, decoded: DecodedRebalance) -> None:
-        """Learn tasks from a generation whose line is not written. Raises DecodeError."""
+        """Learn the group's tasks from a generation whose line is not written. Raises DecodeError."""
         self._shown.add(decoded.members)
 
     def show_again(self, record: GroupRecord) -> None:
-        """Learn tasks from a record whose line an earlier run has written. Raises DecodeError."""
+        """Learn the group's tasks from a record whose line an earlier run has written. Raises DecodeError."""
         with contextlib.suppress(NotStreams):
             rebalance = GroupGenerations(self.group).take(record)
             if rebalance is not None:
                 self.show(decoded_rebalance(rebalance))
 
     async def poll(self, read: ReadRebalance) -> PolledRebalance:
-        """Read the cluster for this rebalance. Call `poll` as soon as the rebalance is known. Raises DecodeError if a
-        member cannot be read, InputError if the topology does not fit the group, and KafkaClientError if the cluster
-        does not answer.
+        """Read the state of the cluster for this rebalance. Call `poll` as soon as the rebalance is known. Raises
+        DecodeError if a member cannot be read, InputError if the topology does not fit the group, and KafkaClientError
+        if the cluster does not answer.
         """
         decoded = read.decoded
         is_first = not self._shown.assigned
@@ -268,7 +269,7 @@ class GroupRecorder:
         try:
             self._topology = self._determined(counts)
         except InputError:
-            self._shown.forget()  # the application may have changed, so only the tasks of this generation count
+            self._shown.forget()  # the application may have changed, so only the tasks of this generation are used
             self._shown.add(decoded.members)
             self._topology = self._determined(counts)
         assumptions = (f"topology: {self._choices.topology.origin}", *self._topology.assumptions)
@@ -312,7 +313,7 @@ class GroupRecorder:
 
 
 def _joined_at(read: ReadRebalance) -> float:
-    """Returns the time, by `time.monotonic`, at which all members had joined and the leader began to compute the
+    """Returns the value of `time.monotonic` when all members had joined and the leader began to compute the
     assignments.
     """
     rebalance = read.decoded.rebalance

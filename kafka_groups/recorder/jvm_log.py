@@ -206,7 +206,7 @@ class _LogReader:
             self._skip(line, str(error))
 
     def _decide(self, record: _LogRecord) -> Iterator[Document]:
-        """Yields the document of the rebalance in a line of HighAvailabilityTaskAssignor. A line of
+        """Yields the document of the rebalance that a line of HighAvailabilityTaskAssignor shows. A line of
         HighAvailabilityTaskAssignor shows everything except the consumers, which come from earlier lines.
         """
         rebalance = LoggedRebalance(record.line, record.timestamp, record.thread)
@@ -257,8 +257,8 @@ class _LogReader:
         return self._open(record)
 
     def _rebalance_of_clients(self, record: _LogRecord, clients: Iterable[ProcessId]) -> LoggedRebalance | None:
-        """Returns the open rebalance with these clients. The rebalance is not found by thread, because
-        HighAvailabilityTaskAssignor's logger does not always log the full name of its thread.
+        """Returns the open rebalance with these clients. The rebalance is identified by its clients and not by its
+        thread, because HighAvailabilityTaskAssignor's log line may lack the full name of the thread.
         """
         wanted = set(clients)
         fitting = [each for each in self.rebalances.values() if not each.decided and set(each.consumers) == wanted]

@@ -152,8 +152,8 @@ def _number(text: str) -> int:
 
 @dataclass(slots=True)
 class LoggedRebalance:
-    """The values of one rebalance that have been read so far. `line`: the line number of the rebalance's first message,
-    from 1. `placed`, `previous`: active and standby tasks by process.
+    """The values that have been read so far for one rebalance. `line`: the line number of the rebalance's first
+    message, from 1. `placed`, `previous`: active and standby tasks by process.
 
     `decided`: True if the log has HighAvailabilityTaskAssignor's line for this rebalance, even if the line is
     unreadable.

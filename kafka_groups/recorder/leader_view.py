@@ -3,16 +3,17 @@ rebalance's result.
 
 Rules: the leader's view lies between the poll before the rebalance and the poll after it. Internal topics that the poll
 before the rebalance lacks were created in the rebalance. Offsets only grow between the polls. The earliest poll after
-all members had joined is tried first as the leader's view. If this project's assignor gives another result on the view
-of the earliest poll, other views between the polls are tried. The recorder uses the first view on which this project's
-result equals the leader's result. The recorded line names the view. If no view gives the leader's result, the recorded
-line has the view of the earliest poll after all members had joined. If no view gives the leader's result, the recorded
-line also names the first difference between the results. The module does no I/O except reading the clock.
+all members had joined is tried first as the leader's view. If this project's assignor does not give the leader's result
+on the view of the earliest poll, other views between the polls are tried. The recorder uses the first view on which
+this project's result equals the leader's result. The recorded line names the view. If no view gives the leader's
+result, the recorded line has the view of the earliest poll after all members had joined. If no view gives the leader's
+result, the recorded line also names the first difference between the results. The module does no I/O except reading the
+clock.
 
 A leader uses only the sum of a task's end offsets. The leader subtracts the offset sum that a member reports, and
-compares the difference with `acceptable.recovery.lag`. So only a few offset sums per task are worth trying. These are
-the lowest and the highest possible sum, the sums at which a member crosses `acceptable.recovery.lag`, and the sums at
-which a member is exactly caught up.
+compares the difference with `acceptable.recovery.lag`. So only a few offset sums per task are worth trying. The sums
+worth trying are the lowest and the highest possible sum, the sums at which a member crosses `acceptable.recovery.lag`,
+and the sums at which a member is exactly caught up.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def leader_view(
     assert first is not None, "there is always the look after the rebalance"
     for base, description in _topic_variants(views.after, views):
         between = OffsetRange(snapshot, views.before, (*views.since[:-1], base))
-        draw = random.Random(",".join(snapshot.members))  # noqa: S311 (drawn to be repeated, not to be secret)
+        draw = random.Random(",".join(snapshot.members))  # noqa: S311 (a repeatable random sequence, not a secret)
         walked = _walked(between, description, tried, draw, time_is_left)
         if walked is not None:
             return walked
@@ -237,7 +238,7 @@ class _TaskRange:
 
     def sum_in(self, view: ClusterView) -> int:
         """Returns the task's offset sum in this view, clamped to the range. If the view lacks a topic, the topic's
-        offsets count as 0.
+        offsets are taken as 0.
         """
         known = {**view.committed_offsets, **(view.changelog_end_offsets or {})}
         offsets = (_offset(known, partition.topic, partition.partition) for partition, _, _ in self.partitions)
@@ -259,9 +260,9 @@ class _TaskRange:
 
 
 class OffsetRange:
-    """The range of offsets that a leader can have read. A task's offset sum lies between the last poll before the
-    rebalance and a poll after the rebalance. The range has only the tasks whose offsets differ between the polls.
-    Offset sums are keyed by the index of the task in this range.
+    """The range of offsets that a leader can have read. A task's offset sum lies between its values at the last poll
+    before the rebalance and at a poll after the rebalance. The range has only the tasks whose offsets differ between
+    the polls. Offset sums are keyed by the index of the task in this range.
 
     `before`: the view of the last poll before the rebalance; if None, the range begins at offset 0. `since`: the views
     of the polls after `before`, oldest first. The internal topics are taken from the last view of `since`.
@@ -297,8 +298,8 @@ class OffsetRange:
                 yield {index: total + round((later[index] - total) * step / _STEPS) for index, total in earlier.items()}
 
     def changed(self, sums: Mapping[int, int], draw: random.Random) -> dict[int, int]:
-        """Returns a copy of `sums` in which a few tasks have another offset sum. The new sum is random, or is a sum at
-        which a member's lag crosses a limit.
+        """Returns a copy of `sums` in which a few tasks have a different offset sum. The new sum is random, or is a sum
+        at which a member's lag crosses a limit.
         """
         changed = dict(sums)
         if draw.random() < _SHARE_OF_SNAPS:

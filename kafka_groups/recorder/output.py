@@ -142,7 +142,9 @@ class OutputFile:
             raise InputError(f"cannot be written: {error.strerror}", str(self._path)) from None
 
     def last_lines(self) -> Mapping[str, Mapping[str, object]]:
-        """Returns the last line of each group. The previous run may have ended before it reported this line."""
+        """Returns the last line of each group. The previous run may have ended before it reported the last line of a
+        group.
+        """
         lines: dict[str, Mapping[str, object]] = {}
         with self._path.open("rb") as stream:
             for line in stream:

@@ -111,7 +111,7 @@ def snapshot_of(decoded: DecodedRebalance, definition: RebalanceSnapshot) -> Reb
 def recorded_output(
     decoded: DecodedRebalance, internal_topics: Mapping[str, int], created: Iterable[str] | None
 ) -> RecordedOutput:
-    """Returns the leader's output. `internal_topics`: each internal topic that exists after the rebalance, to its
+    """Returns the leader's output. `internal_topics`: maps each internal topic that exists after the rebalance to its
     number of partitions. `created`: the topics that the rebalance created; None if these topics are not known.
     """
     made_ready = decoded.error_code == AssignorErrorCode.NONE

@@ -1,4 +1,6 @@
-"""`assignor sweep`: forecasts every combination of a grid from every episode of every recorded group, as one job."""
+"""`assignor sweep`: forecasts every combination of a grid, from every rebalance in which the instances of a recorded
+group changed, as one job.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,7 @@ def sweep(
 ) -> None:
     """Try every combination of a grid on recorded groups.
 
-    Writes forecasts.parquet, the Pareto front and a picture of it.
+    Writes forecasts.parquet, the Pareto front and a picture of the front.
 
     A forecast starts at every recorded rebalance whose instances or threads differ from those of the previous
     rebalance. The exit code is 1 if each combination of the grid has a forecast in which the group does not become

@@ -133,11 +133,11 @@ def _results_written(options: AssignOptions) -> Iterator[Callable[[Result], obje
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of the results by their comparison with the recorded results. `refused`: the number of lines that need a
-    later release. `unusable`: the number of invalid lines. `errors`: the number of recordings in which Kafka's leader
-    threw an exception. `errors_equal_in_text`: the number of results with the message and cause of the recorded
-    exception. `differences`: the first differences between assignments. `error_differences`: the first differences
-    between error texts.
+    """The numbers of results, by the outcome of their comparison with the recorded results. `refused`: the number of
+    lines that need a later release. `unusable`: the number of invalid lines. `errors`: the number of recordings in
+    which Kafka's leader threw an exception. `errors_equal_in_text`: the number of results with the message and cause of
+    the recorded exception. `differences`: the first differences between assignments. `error_differences`: the first
+    differences between error texts.
     """
 
     total: int = 0

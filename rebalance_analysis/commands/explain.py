@@ -1,7 +1,7 @@
 """`assignor explain`: shows recorded rebalances and their reasons as the history of each group or of one task.
 
-The output of `assignor explain` is a history. As an exception, with a FILE, `--format json` or `yaml`, and no --last,
---group or --all, the output has a document for each task of each line.
+The output of `assignor explain` is a history. As an exception, if the options are only a FILE and `--format json` or
+`yaml`, the output has a document for each task of each line.
 
 To add an option that selects tasks, change three files. `commands/explain.py` declares the option.
 `presentation/history_rows.py` makes the text of a history. `presentation/history_documents.py` makes the JSON of a
@@ -167,8 +167,8 @@ def _print_history(
     history: RecordedGroup, task: TaskId | None, options: ExplainOptions, set_aside: LinesSetAside, *, first: bool
 ) -> str | None:
     """Prints the history of one group, or of one of its tasks. Returns the reason why there is no history to print;
-    None if a history was printed. `first`: True for the first printed history. A blank line precedes each later
-    history.
+    None if a history was printed. `first`: True for the first printed history. A blank line precedes each history
+    except the first.
     """
     past = history.run_again(set_aside)
     before = next(past, None) if len(history.lines) > options.most else None

@@ -81,7 +81,7 @@ def draw_what_if(before: Rerun, after: Rerun) -> Figure:
 
 def _rows(before: Copies, after: Copies, labels: Mapping[ProcessId, str]) -> list[ProcessId]:
     """Returns the instances to draw, sorted by name, new instances last. If there are more than `_MOST_ROWS` instances,
-    returns only those whose copies change most.
+    returns only the instances whose copies change most.
     """
 
     def change(process: ProcessId) -> int:

@@ -50,7 +50,7 @@ def choice_from_options(
 
 
 def read_with_bar(inputs: Sequence[str]) -> Iterator[Line]:
-    """Yields every line of all inputs that is not blank, and shows a progress bar if stderr is a terminal. Raises
+    """Yields every line of all inputs except blank lines, and shows a progress bar if stderr is a terminal. Raises
     InputError for an input that cannot be opened.
     """
     if not sys.stderr.isatty():
@@ -280,7 +280,7 @@ def forecast_from_options(
     jitter: Annotated[
         float, typer.Option(metavar="J", help="0 to 1: the largest fraction by which an instance is faster or slower.")
     ] = _MODEL.jitter,
-    seed: Annotated[int, typer.Option(help="Seed from which the jitter is drawn.")] = _MODEL.seed,
+    seed: Annotated[int, typer.Option(help="Seed of the random jitter.")] = _MODEL.seed,
 ) -> ForecastAsked:
     """Makes the forecast model from the options. Raises InputError, which names the option, for a value that is out of
     bounds.

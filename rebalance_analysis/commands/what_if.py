@@ -83,7 +83,7 @@ def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, op
 
     Runs each rebalance without and with the changes, and compares the two results.
 
-    Uses the last rebalance of each group, unless --id names another or --all selects every rebalance.
+    Uses the last rebalance of each group, unless --id names another rebalance or --all selects every rebalance.
     """
     if changes == Changes():
         raise InputError("nothing is to be different; say what with --set, --add-instances, --remove, ... (--help)")

@@ -1,9 +1,9 @@
 """One recorded rebalance of a history: its differences from the previous rebalance, and the task copies after it.
 
 A recording has the assignment bytes, and this program's own run has the reasons. For most recordings, the recorded
-bytes and this program's run agree. A rebalance of another leader, or of another release, can differ in some tasks. The
-copies of a task that differs are read from the recorded bytes. The recorded bytes show a warm-up as a standby, and show
-no active copy of a task that is held back.
+bytes and this program's run agree. A rebalance of another leader, or of another Kafka release, can differ from this
+program's run in some tasks. If the placement of a task differs, the copies of the task are read from the recorded
+bytes. The recorded bytes show a warm-up as a standby, and show no active copy of a task that is held back.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class RecordedCopies:
     names: Mapping[str, str]
 
     def active(self) -> dict[TaskId, ProcessId]:
-        """Maps each task to the process of its active copy, also if the previous owner of the task has not revoked it
+        """Maps each task to the process of the task's active copy, even if the previous owner has not revoked the task
         yet.
         """
         clients = {} if self.placement is None else self.placement.clients
@@ -232,8 +232,8 @@ def _differing(ours: _OwnedCopies, recorded: _OwnedCopies) -> frozenset[TaskId]:
 
 
 def _by_member(assignments: Mapping[str, bytes], process_of: Mapping[str, ProcessId]) -> _OwnedCopies:
-    """Returns the recorded copies by task. A member whose assignment bytes cannot be decoded counts as having no
-    tasks.
+    """Returns the recorded copies by task. A member whose assignment bytes cannot be decoded is treated as a member
+    without tasks.
     """
     copies: _OwnedCopies = {}
     for member, raw in assignments.items():

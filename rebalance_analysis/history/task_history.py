@@ -1,7 +1,8 @@
 """The history of one task over recorded rebalances.
 
 For each rebalance, the history has the task's copies before and after, the kind of change, and the event that the task
-waits for. The history also has the total number of moves of the task, and the total time that the task had no owner.
+waits for. The history also has the total number of moves of the task, and the total time during which the task had no
+owner.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,8 +41,8 @@ _WAITS = (DecisionKind.WAITING_FOR_REVOCATION, DecisionKind.WARM_UP, DecisionKin
 
 class TaskWaiting(NamedTuple):
     """The event that a task waits for. Either `member` has to revoke the task, or `process` has to catch up as a
-    warm-up, or other warm-ups have to end before `process` gets a warm-up. In the last case, max.warmup.replicas allows
-    no further warm-up. `lag`: the lag of `process` in records. `next_round_ms`: the time of the next probing rebalance.
+    warm-up. If max.warmup.replicas allows no further warm-up, other warm-ups have to end before `process` gets a
+    warm-up. `lag`: the lag of `process` in records. `next_round_ms`: the time of the next probing rebalance.
     """
 
     kind: DecisionKind
@@ -132,8 +133,8 @@ def active_of(copies: Sequence[PlacedCopy]) -> PlacedCopy | None:
 
 
 def _others(copies: Sequence[PlacedCopy]) -> set[tuple[Role, ProcessId]]:
-    """Returns the standbys and warm-ups by process. The result does not have their threads, so a move to another thread
-    of the process is not a change.
+    """Returns the standbys and warm-ups by process. The result does not contain threads, so a move to another thread of
+    the same process is not a change.
     """
     return {(copy.role, copy.process) for copy in copies if copy.role is not Role.ACTIVE}
 
@@ -151,7 +152,7 @@ def _waiting(explanation: Explanation, seen: SeenRebalance) -> TaskWaiting | Non
 @dataclass(frozen=True, slots=True)
 class TaskSummary:
     """The history of a task in numbers. `moves`: the number of times that the process with the active task changed.
-    `without_owner_ms`: the total time without an owner. A time without an owner starts with a rebalance that assigns
+    `without_owner_ms`: the total time without an owner. A period without an owner starts with a rebalance that assigns
     the task to no member, and ends with the next rebalance. The time between the failure of an owner and the next
     rebalance is not included. `without_owner_since_ms`: the time of the last rebalance if that rebalance assigned the
     task to no member, else None.

@@ -1,8 +1,8 @@
 """The triggers of a rebalance, found by comparing it with the previous recorded rebalance.
 
 A recording has the members' requests, but not the events that caused the requests. So a trigger is a difference between
-two rebalances. Examples: a new process, a task that waited to be revoked, a deadline that has passed. A rebalance may
-equal the previous rebalance. Its trigger is then that topics which the leader created have appeared, or that a member
+two rebalances. Examples of triggers are a new process, a task that waited to be revoked, and a deadline that has
+passed. If a rebalance equals the previous rebalance, either topics that the leader created have appeared, or a member
 rejoined for an unrecorded reason. A rebalance can have several triggers.
 """
 
@@ -63,8 +63,8 @@ class ProcessView(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class RebalanceView:
     """The part of a rebalance that the next rebalance is compared with. `held_back`: tasks that wait for their old
-    owner to revoke them. `created`: topics that the rebalance created and that the group reads. The leader requests
-    another rebalance once these topics are in the metadata of its consumer.
+    owner to revoke them. `created`: topics that the rebalance created and that the group reads. The leader requests a
+    new rebalance once the topics in `created` are in the metadata of its consumer.
     """
 
     processes: Mapping[ProcessId, ProcessView]

@@ -1,8 +1,8 @@
 """The histories of a group and of one task as rows, with the labels "trigger", "was", "is" and "because".
 
 In the history of a task, consecutive rebalances that changed nothing share one row. In the history of a group, tasks
-with the same change and the same reason share rows. Tasks that do not move share one row. Every moved task is named,
-unless very many tasks move.
+with the same change and the same reason share rows. Tasks that do not move share one row. All moved tasks are named,
+except if very many tasks move.
 """
 
 from collections import Counter
@@ -83,8 +83,9 @@ def history_rows(
     group_id: str, history: GroupHistory | TaskHistory, recorded: int | None, names: ShortNames, *, every: bool
 ) -> Iterator[FactRow]:
     """Returns the rows of a history. The history of a group must have been made with `group_history(every_task=True)`.
-    `recorded`: the number of all recorded rebalances of the group; None if not known. `every`: True for separate rows,
-    with every step of the reason, for each task of a group or each rebalance of a task, even without a change.
+    `recorded`: the number of all recorded rebalances of the group; None if not known. `every`: True for separate rows
+    with every step of the reason, even without a change. With `every`, each task has its own rows in a group's history,
+    and each rebalance has its own rows in a task's history.
     """
     if isinstance(history, TaskHistory):
         return _task_history_rows(group_id, history, recorded, names, every)

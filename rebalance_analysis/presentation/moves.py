@@ -136,7 +136,7 @@ def active_process(copies: Sequence[PlacedCopy]) -> ProcessId | None:
 
 def same_copies(each: TaskRebalance) -> bool:
     """True if the task's copies are on the same processes in the same roles as before the rebalance. Copies that were
-    held back count as copies.
+    held back are compared like other copies.
     """
     return places(each.before) == places(each.copies)
 
@@ -161,8 +161,8 @@ def _of_standbys(each: TaskRebalance) -> ChangeTitle:
 
 
 class CopyChanges(NamedTuple):
-    """The changed copies of a task, with the names to show of processes or members. `active`: the old and the new owner
-    of the active copy; None if the owner did not change. `to_restore`: the number of records to restore on each
+    """The changed copies of a task, with the names to show for processes or members. `active`: the old and the new
+    owner of the active copy; None if the owner did not change. `to_restore`: the number of records to restore on each
     process, as text; empty if there are no records to restore.
     """
 

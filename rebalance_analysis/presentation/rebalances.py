@@ -125,8 +125,8 @@ def cause_rows(
     facts: RebalanceFacts, before: RebalanceFacts | None, names: ShortNames, task: TaskId | None
 ) -> Iterator[FactRow]:
     """Yields the rows about missing rebalances before this rebalance, and about the triggers of this rebalance.
-    `before`: the rebalance that is shown before this rebalance, whose note is not repeated. A part of the note that
-    only repeats the triggers is left out. `task`: the task to name first among the tasks that waited.
+    `before`: the rebalance that is shown before this rebalance. The note of `before` is not repeated. A part of the
+    note that only repeats the triggers is left out. `task`: the task to name first among the tasks that waited.
     """
     if facts.not_recorded:
         yield FactRow(f"{rebalances_text(facts.not_recorded)} before this one not recorded", "gap", 1)

@@ -36,15 +36,15 @@ class Line:
         return self.document
 
     def has_id(self, id: str) -> bool:
-        """True if the line's document has this id. A recorder makes ids such as `group.generation@partition:offset`. In
-        `id`, the part that begins with @ may be missing.
+        """True if the line's document has this id. A recorder makes ids such as `group.generation@partition:offset`.
+        The argument `id` may lack the part that begins with @.
         """
         own = None if self.document is None else self.document.get("id")
         return own == id or (isinstance(own, str) and own.rpartition("@")[0] == id)
 
 
 def read_lines(inputs: Sequence[str], progress: ReadingProgress = NO_PROGRESS) -> Iterator[Line]:
-    """Yields every line of all inputs that is not blank. Raises InputError for an input that cannot be opened."""
+    """Yields every line of all inputs except blank lines. Raises InputError for an input that cannot be opened."""
     for source in find_sources(inputs):
         try:
             for line in raw_lines(source, progress):

@@ -21,7 +21,7 @@ from rebalance_analysis.rerun import run
 ENTRY_POINT_GROUP = "assignor.histories"
 GROUPS_LISTED = 20
 UNCHAINED = "placements"
-"""The group name of each placement problem that names no chain."""
+"""The group name of each placement problem without `meta.chain`."""
 
 SetAside = Callable[[str, AssignorFault], None]
 """A callback that receives the position (file:line) and the fault of each unusable line."""
@@ -77,9 +77,10 @@ def history_from_coordinator(url: str, token_file: str | None, group: str | None
 
 
 def history_of(lines: Iterable[Line], group: str | None, last: int, set_aside: SetAside) -> RecordedGroup:
-    """Returns the last rebalances of `group`, or of the only group in the lines if `group` is None. The result has no
-    lines if `set_aside` received all lines. Raises InputError if the lines do not have the group, or if `group` is None
-    and the lines have several groups.
+    """Returns the newest recorded rebalances of `group`. If `group` is None, the lines must have only one group, whose
+    rebalances are returned. If `set_aside` received lines and no usable line has the group, the result has no lines.
+    Raises InputError if all lines are usable but none has the group, or if `group` is None and the lines have several
+    groups.
     """
     found = histories_of(lines, group, last, set_aside)
     if len(found) > 1:
@@ -89,9 +90,9 @@ def history_of(lines: Iterable[Line], group: str | None, last: int, set_aside: S
 
 
 def histories_of(lines: Iterable[Line], group: str | None, last: int, set_aside: SetAside) -> list[RecordedGroup]:
-    """Returns the last rebalances of every group in the lines, or of `group` alone, in the order in which the groups
-    appear in the lines. The returned list is never empty. Raises InputError if the lines have no rebalance of the
-    chosen groups.
+    """Returns the newest recorded rebalances of `group`, or of every group in the lines if `group` is None. The groups
+    are in the order in which they appear in the lines. The returned list is never empty. Raises InputError if all lines
+    are usable but none has a rebalance of the chosen groups.
     """
     groups: dict[str, _Newest] = {}
     any_set_aside = False
@@ -143,8 +144,8 @@ class _Newest:
 
 
 def _place(line: Line) -> tuple[str, int | None, int]:
-    """Returns the group, generation and time of a line. The generation of a placement problem is None. For a placement
-    problem, the caller uses the position among the lines of the group. Raises InputError for a line that is not a
+    """Returns the group, generation and time of a line. The generation of a placement problem is None, and the caller
+    uses the problem's position among the lines of its group instead. Raises InputError for a line that is not a
     rebalance or placement problem.
     """
     document = line.usable_document()

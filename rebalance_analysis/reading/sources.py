@@ -66,7 +66,9 @@ class RawLine(NamedTuple):
 
 
 class DamagedSource(InputError):
-    """Raised if the rest of a source cannot be read. Lines before the damage and other sources are still usable."""
+    """Raised if a source cannot be read beyond some position. Other sources, and the lines before the damage, are still
+    usable.
+    """
 
     def __init__(self, reason: str, where: str) -> None:
         super().__init__(reason, where)
@@ -111,8 +113,8 @@ NO_PROGRESS = ReadingProgress()
 
 
 def raw_lines(source: Source, progress: ReadingProgress = NO_PROGRESS) -> Iterator[RawLine]:
-    """Yields each line that is not blank. Raises InputError if the source cannot be opened, and DamagedSource after the
-    last readable line if the rest of the source is damaged.
+    """Yields every line except blank lines. Raises InputError if the source cannot be opened, and DamagedSource after
+    the last readable line if the rest of the source is damaged.
     """
     if source.kind in _EXTRAS:
         progress.begin(shown(source.name), None)

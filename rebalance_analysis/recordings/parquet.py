@@ -1,5 +1,5 @@
 """Reads recordings from Parquet files: all rows (for the entry point `assignor.recordings`), or all rows from a given
-row.
+row on.
 
 The position of a line is file:row, where the first row has the number 1. A file is read in batches of `ROWS_AT_ONCE`
 rows, so that large row groups do not need much memory.
@@ -27,7 +27,7 @@ ROWS_AT_ONCE = 256
 
 
 def read(name: str) -> Iterator[RawLine]:
-    """Yields all rows of a file that are not blank. Raises InputError for a file that is not a recording, and
+    """Yields all rows of a file except blank rows. Raises InputError for a file that is not a recording, and
     DamagedSource where the readable part of the file ends.
     """
     return (line for line in rows_from(name, 0, name) if line.content.strip())
@@ -134,8 +134,8 @@ Convert = Callable[[object], object]
 
 
 def read_columns(names: Sequence[str], where: str | None = None) -> list[str]:
-    """Returns the columns to read from a table with these column names. Raises InputError if the names are not the
-    columns of recordings.
+    """Returns the columns to read from a table with the column names `names`. Raises InputError if the names are not
+    the columns of recordings.
     """
     if FORMAT_COLUMN not in names:
         if LINE_COLUMN in names:

@@ -57,8 +57,8 @@ def plan_recordings(
 
 
 def identity_of_inputs(chunks: Sequence[RecordingChunk]) -> list[dict[str, object]]:
-    """Returns the identity of each input, which a later run compares. The identity is the name, size and modification
-    time of a file, or the SHA-256 of a spooled input.
+    """Returns the identity of each input, which a later run compares with the identities of its own inputs. The
+    identity is the name, size and modification time of a file, or the SHA-256 of a spooled input.
 
     Raises InputError if an input no longer exists.
     """
@@ -158,7 +158,7 @@ def _spooled(source: Source, spool: Path, size: int, advance: Advance) -> Iterat
 
 
 def _numbered(raw: Iterable[bytes], damage: DamagedSource | None = None) -> Iterator[_PlannedLine]:
-    """Yields every line that is not blank, with its byte offset. If `damage` is not None, raises `damage` after the
+    """Yields every line with its byte offset, except blank lines. If `damage` is not None, raises `damage` after the
     last line.
     """
     offset = 0

@@ -23,8 +23,8 @@ from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance
 Recorded = RecordedRebalance | RecordedPlacement
 
 MAX_THREADS = 1_000_000
-"""A rebalance with more than MAX_THREADS threads gets no measures, because a line may have any capacity, and
-`thread_loads` has an entry for each thread.
+"""A rebalance with more than MAX_THREADS threads gets no measures, because a line may contain any number of threads,
+and `thread_loads` has an entry for each thread.
 """
 
 COMPUTE_COLUMN = "compute_ms"

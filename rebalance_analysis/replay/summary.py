@@ -27,8 +27,9 @@ _COLUMNS = [name for name in SCHEMA.names if name not in ("thread_loads", COMPUT
 
 @dataclass(slots=True)
 class Counts:
-    """Numbers of lines, counted as by `assignor assign --check`. Lines without a recorded output have the separate
-    count `nothing_recorded`. `not_compared`: the number of rebalances whose leader was not Kafka Streams 4.3.1.
+    """Numbers of lines, counted as `assignor assign --check` counts them. Lines without a recorded output have the
+    separate count `nothing_recorded`. `not_compared`: the number of rebalances whose leader was not Kafka Streams
+    4.3.1.
     """
 
     total: int = 0
@@ -96,11 +97,11 @@ _AVERAGED = ("skew", "active_skew", "standby_coverage", "rack_spread")
 
 @dataclass(slots=True)
 class MeasureSums:
-    """Sums and means of the measures. `measured`: the number of rebalances with measures. Sums and means are over the
-    rebalances with measures only.
+    """Sums and means of the measures. `measured`: the number of rebalances with measures. The sums and means cover only
+    rebalances with measures.
 
-    `records_to_restore` is over rebalances in which all lags are known. `cross_rack_reads` is over rebalances in which
-    all racks are known.
+    The sum of `records_to_restore` covers only rebalances in which all lags are known. The sum of `cross_rack_reads`
+    covers only rebalances in which all racks are known.
     """
 
     rounds: int = 0
@@ -159,8 +160,8 @@ class Beside:
 
 
 class ComputeTimes:
-    """A histogram of compute times in milliseconds. Its classes have a width of 1 %, so the quantiles of millions of
-    values need only a few kilobytes.
+    """A histogram of compute times in milliseconds. The classes of the histogram have a width of 1 %, so the quantiles
+    of millions of values need only a few kilobytes.
     """
 
     def __init__(self) -> None:
@@ -248,7 +249,7 @@ class Summary:
         }
 
     def sort_inputs(self, sources: Iterable[str]) -> None:
-        """Sorts the inputs by the order of `sources`. A database in `sources` has one input for each group."""
+        """Sorts the inputs by the order of `sources`. A database in `sources` becomes one input for each group."""
         order = {source: number for number, source in enumerate(dict.fromkeys(sources))}
 
         def number_of(name: str) -> int:

@@ -1,7 +1,7 @@
 """`forecast` computes one rebalance after another, until the group is stable, repeats a loop, or reaches `max_rounds`.
 
 The leader decides at the start of a rebalance, and the members receive their assignments `rebalance_ms` later. Until
-the members receive an assignment, they continue to process their present tasks. A member that has to rejoin at once
+the members receive an assignment, they continue to process their present tasks. If a member has to rejoin at once, it
 rejoins when it receives its assignment. If no member has to rejoin, the group waits for the probing rebalance. All
 times are in milliseconds since the recorded rebalance.
 """

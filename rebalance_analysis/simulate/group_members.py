@@ -6,10 +6,10 @@ rejoin, the first thread that locks a state directory reports the state in the d
 had the task open reports the state, because it locks the directory immediately after it has closed the task. In this
 model, the thread that last had the task open always reports the state.
 
-If other tasks of the group run, the model assumes that the owner of an unowned task failed. The task then did not run
-for the session timeout, until the group noticed the failure. As an exception, the owner may still be in the group and
-have just revoked the task, as happens before a follow-up rebalance. The model assumes that a group in which no task
-runs has just started.
+If other tasks of the group run, the model assumes that the owner of an unowned task failed. A task of a failed owner
+did not run for the session timeout, which is the time until the group noticed the failure. As an exception, the owner
+may still be in the group and have just revoked the task, as happens before a follow-up rebalance. The model assumes
+that a group in which no task runs has just started.
 """
 
 from collections.abc import Iterable, Mapping
@@ -246,8 +246,8 @@ def _runs(problem: PlacementProblem, process: ProcessId, task: TaskId) -> bool:
 
 
 def _disks(problem: PlacementProblem, recorded_ends: Mapping[TaskId, int]) -> _Disks:
-    """Returns the offset sums of the state on each process. A client has no state of a task if its lag is the whole
-    changelog and it never had the task.
+    """Returns the offset sums of the state on each process. A client has no state of a task if the client's lag is the
+    whole changelog and the client never had the task.
     """
     disks: dict[ProcessId, dict[TaskId, int]] = {}
     for process, client in problem.clients.items():

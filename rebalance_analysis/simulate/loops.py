@@ -72,7 +72,7 @@ def _lag(members: Members, task: TaskId, offset_sum: int, now_ms: int) -> int:
 
 def _unreported(members: Members, acceptable_lag: int, now_ms: int) -> list[object]:
     """Returns the tasks whose whole changelog has at most acceptable.recovery.lag records. For such a task, a client
-    without state counts as caught up, because its lag is the whole changelog.
+    without state counts as caught up, because the client's lag is the whole changelog.
     """
     return [task for task, end in members.ends.ends(now_ms).items() if end <= acceptable_lag]
 

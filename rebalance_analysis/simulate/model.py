@@ -13,15 +13,15 @@ from rebalance_analysis.measures import RebalanceMeasures
 class ForecastModel:
     """The assumptions of a forecast. Rates are in records per second, and times are in milliseconds.
 
-    `restore_records_per_s`: the rate of one stream thread over all active tasks that it restores.
-    `standby_records_per_s`: the rate of one stream thread over all its standbys and warm-ups. Standbys and warm-ups
-    wait while the thread restores active tasks. `appended_records_per_s`: the rate at which the changelogs of each
-    stateful task grow while the task runs. `rebalance_ms`: the time from the start of a rebalance until its members
-    have their assignments. `session_timeout_ms`: the time until the group notices that a process failed. Of a
-    forecast's results, only the unowned time depends on `session_timeout_ms`. `state_cleanup_delay_ms`: the time after
-    which a process removes the state of a closed task that is not assigned to it again (Kafka's
-    state.cleanup.delay.ms). `jitter`: a number from 0 to 1. All rates of a process are multiplied by one random number
-    between 1 - jitter and 1 + jitter. `seed`: the seed of these random numbers.
+    `restore_records_per_s`: the rate at which one stream thread restores all its active tasks together.
+    `standby_records_per_s`: the rate at which one stream thread reads records for all its standbys and warm-ups
+    together. Standbys and warm-ups wait while the thread restores active tasks. `appended_records_per_s`: the rate at
+    which the changelogs of each stateful task grow while the task runs. `rebalance_ms`: the time from the start of a
+    rebalance until its members have their assignments. `session_timeout_ms`: the time until the group notices that a
+    process failed. Of a forecast's results, only the unowned time depends on `session_timeout_ms`.
+    `state_cleanup_delay_ms`: the time after which a process removes the state of a closed task that is not assigned to
+    it again (Kafka's state.cleanup.delay.ms). `jitter`: a number from 0 to 1. All rates of a process are multiplied by
+    one random number between 1 - jitter and 1 + jitter. `seed`: the seed of these random numbers.
     """
 
     restore_records_per_s: float = 100_000.0

@@ -4,11 +4,11 @@ growth of changelogs.
 A thread restores its active tasks one after the other, in the order of task ids. Each task runs as soon as it is
 restored. After the thread has restored all its active tasks, it reads records for its standbys and warm-ups, with an
 equal rate for each. A task that does not run appends no records, so the number of records to restore is known when the
-task is assigned. In contrast, a standby may read a growing changelog.
+task is assigned. A standby, in contrast, may read a changelog that grows at the same time.
 
-A task runs from the time at which its owner has restored it. When a task is assigned, the model computes the time from
-which the task will run. If the task is revoked earlier, the model discards this time. All times are in milliseconds
-since the recorded rebalance.
+A task runs as soon as its owner has restored the task. When a task is assigned, the model computes the time from which
+the task will run. If a task is revoked before it runs, the model discards the computed time. All times are in
+milliseconds since the recorded rebalance.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _FRACTIONS = float(1 << _FRACTION_BITS)
 
 
 class Rates(NamedTuple):
-    """The rates of one stream thread in records per second. One rate is for all active tasks that it restores, the
-    other rate for all its standbys together.
+    """The rates of one stream thread in records per second. One rate is for all active tasks that the thread restores,
+    and the other rate is for all standbys of the thread together.
     """
 
     restore: float
@@ -183,8 +183,8 @@ def to_restore_from(offset_sum: int | None) -> int:
 @dataclass(slots=True)
 class TaskRuns:
     """The times in which tasks run. `unowned_since`: maps each task that does not run to the time at which the task
-    stopped. `unowned_ms`: the sum of the finished periods in which a task did not run. `longest_ms`: the longest of
-    these periods. `finish` adds the unfinished periods.
+    stopped. `unowned_ms`: the sum of the finished periods in which a task did not run. `longest_ms`: the longest
+    finished period in which a task did not run. `finish` adds the unfinished periods.
     """
 
     unowned_since: dict[TaskId, int]
@@ -195,11 +195,11 @@ class TaskRuns:
     _ran_ms: dict[TaskId, int] = field(default_factory=dict)
 
     def starts(self, task: TaskId, at_ms: int) -> None:
-        """Records that an owner runs the task from `at_ms` on. `at_ms` may be in the future."""
+        """Notes that an owner runs the task from `at_ms` on. `at_ms` may be in the future."""
         self._runs_from[task] = at_ms
 
     def stops(self, task: TaskId, at_ms: int) -> None:
-        """Records that the owner closes the task. The task may have been running or still being restored."""
+        """Notes that the owner closes the task at `at_ms`. The task may have been running or still being restored."""
         runs_from = self._runs_from.pop(task)
         if runs_from > at_ms:
             return
@@ -208,7 +208,9 @@ class TaskRuns:
         self.unowned_since[task] = at_ms
 
     def ran_ms(self, task: TaskId, now_ms: int) -> int:
-        """Returns the time, in milliseconds, that the task ran on any owner since the recorded rebalance."""
+        """Returns the time, in milliseconds, during which the task has run on any thread since the recorded
+        rebalance.
+        """
         runs_from = self._runs_from.get(task)
         running = 0 if runs_from is None else max(now_ms - max(runs_from, 0), 0)
         return self._ran_ms.get(task, 0) + running

@@ -1,9 +1,9 @@
 """Forecasts a recorded rebalance with the whole assignment pipeline, from the members' subscriptions to their
 assignments.
 
-In the later rebalances of a forecast, the internal topics that the first rebalance created exist, and the changelogs
-have grown. The records that a stateful task appends are divided equally among its changelogs. For a source topic that
-serves as a changelog, the appended records increase the committed offset instead of the end offset
+From the second rebalance of a forecast on, the internal topics of the first rebalance exist, and the changelogs have
+grown. The records that a stateful task appends are divided equally among its changelogs. For a source topic that serves
+as a changelog, the appended records increase the committed offset instead of the end offset
 (`assignor.clients.client_state`). If a request of the leader failed in the recording, the request also fails in each
 rebalance of the forecast.
 

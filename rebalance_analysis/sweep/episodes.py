@@ -1,15 +1,15 @@
 """The episodes of recorded groups: the rebalances from which forecasts start.
 
 The first rebalance of a group is an episode. Each rebalance whose processes or numbers of threads differ from those of
-the previous rebalance is also an episode. The cause of such a difference is that an instance joined, left, was killed
-or was restarted. All other recorded rebalances are follow-ups or probing rebalances, which the forecast computes
-itself. Each placement problem of a chain is an episode of this chain. A placement problem without a chain is a group
-with one episode.
+the previous rebalance is also an episode. A difference in processes or threads means that an instance joined, left, was
+killed or was restarted. All other recorded rebalances are follow-ups or probing rebalances, which the forecast computes
+itself. Each placement problem with a `meta.chain` is an episode of the group with this name. A placement problem
+without `meta.chain` is a group with one episode.
 
 The driver writes the lines of all chunks, compressed, into one spool file, and the workers read this file. So a chunk
 has a position in the spool file instead of the lines. The spool file is in the output directory, which every executor
-can read. A record of the spool file has the length of the compressed line in four bytes (big-endian), and then the
-line, compressed by zlib.
+can read. A record of the spool file consists of the length of the compressed line, in four bytes (big-endian), and the
+line itself, compressed by zlib.
 """
 
 from __future__ import annotations

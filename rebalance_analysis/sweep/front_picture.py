@@ -124,8 +124,8 @@ class _Sizes:
         return _SMALL if low == high else _SMALL + (_LARGE - _SMALL) * (skew - low) / (high - low)
 
     def handles(self, axes: Axes) -> list[PathCollection]:
-        """Returns the legend entries for mark sizes. There is an entry for every skew, or, if there are many, for the
-        lowest, the middle and the highest skew.
+        """Returns the legend entries for mark sizes. There is an entry for every skew. If there are many skews, only
+        the lowest, the middle and the highest skew have entries.
         """
         few = len(self.skews) <= _FEW_LEVELS
         shown = self.skews if few else [self.skews[0], self.skews[len(self.skews) // 2], self.skews[-1]]
@@ -279,8 +279,8 @@ def place_labels(
 
 def _best(text: str, mark: Mark, marks: Sequence[Mark], taken: Sequence[_Box], font_size: float) -> tuple[Label, _Box]:
     """Returns the best position of a label. A position where the label covers less area is better. If the areas are
-    equal, a position nearer to the label's own mark than to all other marks is better. If positions are still equal,
-    the position nearest to the label's own mark is best.
+    equal, a position nearer to the label's own mark than to all other marks is better. Among positions that are equal
+    in area and nearness, the position nearest to the label's own mark is best.
     """
     x, y, radius = mark
     reach = radius + _GAP + _RINGS * font_size + len(text) * font_size

@@ -158,8 +158,8 @@ _ASSIGNORS_END = "TaskAssignor"
 
 @dataclass(frozen=True, slots=True)
 class AlikeCombinations:
-    """Combinations of the front with equal results. The combinations are the product of `values`. `values`: some values
-    of each axis, in the order of the axis. `numbers`: the numbers of the combinations.
+    """Combinations of the front with equal results. The combinations are the Cartesian product of `values`. `values`:
+    some values of each axis, in the order of the axis. `numbers`: the numbers of the combinations.
     """
 
     numbers: tuple[int, ...]
@@ -192,7 +192,9 @@ def values_text(axis: Axis, values: Sequence[Value]) -> str:
 
 
 def _blocks(combinations: Sequence[Combination], grid: Grid) -> list[AlikeCombinations]:
-    """Splits combinations along their first axis with several values, until each block is a full product of values."""
+    """Splits combinations by the values of the first axis that has several values, until each block is a full product
+    of values.
+    """
     if not combinations:
         return []
     taken = [{combination.values[place] for combination in combinations} for place in range(len(grid.axes))]

@@ -137,7 +137,7 @@ def _values(key: str, piece: str) -> Sequence[Value]:
     for value in (
         last,
         *((0,) if 0 in values else ()),
-    ):  # check the last value, and 0: only for replication.factor is there an invalid value, 0, between valid values
+    ):  # 0 alone can be invalid between valid values: replication.factor allows -1 and 1
         _check(key, value)
     return values
 

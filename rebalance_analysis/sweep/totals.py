@@ -1,9 +1,10 @@
 """The results of a sweep: result rows of groups, totals of combinations over all groups, and the Pareto front.
 
 The Pareto front compares five measures: time to stable, moves, standbys, skew, and traffic across racks. More standbys
-are better. For all other measures, less is better. Traffic across racks counts only groups whose racks are known under
-every combination. A point is on the Pareto front unless another point is at least as good in every measure and better
-in one or more measures. A combination under which some episode never becomes stable is not on the front.
+are better. For all other measures, less is better. The measure of traffic across racks covers only groups whose racks
+are known under every combination. A point is on the Pareto front unless another point is at least as good in every
+measure and better in one or more measures. A combination under which some episode never becomes stable is not on the
+front.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,9 +28,9 @@ _READS = "cross_rack_reads"
 
 @dataclass(frozen=True, slots=True)
 class CombinationTotal:
-    """The totals of one combination over all groups. `time_to_stable_ms`: the mean over all episodes; None unless all
-    episodes became stable. `skew`: the highest skew of an episode. All other fields of CombinationTotal are sums over
-    episodes. `standbys`, `stateful_tasks` and `cross_rack_reads` are counted at the end of each episode.
+    """The totals of one combination over all groups. `time_to_stable_ms`: the mean over all episodes; None if an
+    episode did not become stable. `skew`: the highest skew among the episodes. All other fields of CombinationTotal are
+    sums over episodes. `standbys`, `stateful_tasks` and `cross_rack_reads` are counted at the end of each episode.
     `cross_rack_reads` counts only groups whose racks are known under every combination; None if no group's racks are
     known. `own_measures`: the means of the user's own measures over all episodes; None for a measure that is missing
     for some group.
@@ -74,8 +75,8 @@ class SweepResult:
     """The result of a sweep. `totals`: the totals of all combinations, in the order of their numbers. `front`: the
     numbers of the combinations on the front, sorted by time to stable. `defaults`: the number of the combination of
     Kafka's defaults; None if the grid does not contain this combination. `beats_defaults`: the number of the first
-    combination on the front that beats Kafka's defaults. `beats_defaults` is None if the front is empty, and if the
-    defaults are on the front or not in the grid.
+    combination on the front that beats Kafka's defaults. `beats_defaults` is None if the front is empty, if the
+    defaults are on the front, or if the defaults are not in the grid.
     """
 
     grid: Grid
@@ -213,11 +214,11 @@ def schema_of(axes: Sequence[Axis], own_measures: Sequence[str] = ()) -> pa.Sche
 class EpisodeTotals:
     """The totals over all episodes of one group under one combination.
 
-    Times are in milliseconds. `time_to_stable_max_ms` and `skew` are the highest values of an episode. All other
+    Times are in milliseconds. `time_to_stable_max_ms` and `skew` are the highest values among the episodes. All other
     numbers of EpisodeTotals are sums. `stateful_tasks`, `standbys` and `cross_rack_reads` are counted at the end of
     each episode. `cross_rack_reads` counts only episodes whose racks are known. `racks_known`: the number of episodes
     whose racks are known. `coverage_sum`: the sum of the standby coverages. `coverages`: the number of episodes in
-    `coverage_sum`. A result row has the mean of the standby coverages. An episode that could not be forecast counts
+    `coverage_sum`. A result row has the mean of the standby coverages. An episode that could not be forecast is counted
     only in `episodes`. `error`: the first error of an episode. `own_sums`: the sums of the user's own measures.
     `measured`: the number of episodes in `own_sums`. A result row has the means of the user's own measures, or null if
     `measured` is 0.

@@ -1,5 +1,5 @@
 """`changed` returns a recorded line as the leader would have received it under other conditions. `changed_document`
-returns such a line as a document.
+returns the changed line as a document.
 
 Changes are applied in this order: assignor and configs, topology and partition counts, removed instances, threads,
 tags, added instances, lags. So changes of threads and tags apply to recorded instances only. An added instance gets its

@@ -49,10 +49,11 @@ class Changes:
     """The changes of a what-if. Every field is optional. `Changes()` changes nothing.
 
     `configs`: config values by dotted names, which override the recorded values. `remove`: processes to remove with all
-    their tasks. `threads`: the new number of stream threads of a process. `tags`: client tags to add to a process or to
-    override. `partitions`: new partition counts of input topics. `topology`: the topology that replaces the recorded
-    topology. `lags`: new lags in records. The key is a task (for every process that reported the task) or
-    `process/task` (for one process). A task that is reported as running stays running.
+    their tasks. `threads`: the new number of stream threads of a process. `tags`: client tags that are added to a
+    process, or that replace its recorded tags of the same key. `partitions`: new partition counts of input topics.
+    `topology`: the topology that replaces the recorded topology. `lags`: new lags in records. The key is a task (for
+    every process that reported the task) or `process/task` (for one process). A task that is reported as running stays
+    running.
     """
 
     assignor: str | None = None

@@ -41,8 +41,8 @@ class ComparedRebalance:
 @dataclass(frozen=True, slots=True)
 class TaskDifference:
     """A task whose copies differ between two rebalances. `active_from`: the process of the active copy in the first
-    rebalance. `active_to`: the process of the active copy in the second rebalance. The value is None if the rebalance
-    does not have the task.
+    rebalance. `active_to`: the process of the active copy in the second rebalance. `active_from` or `active_to` is None
+    if that rebalance does not have the task.
 
     The lists of standbys do not contain warm-ups. `records`: maps each copy in the second rebalance to the number of
     records to restore, or to None if this number is not known. `records` is empty for a stateless task.
@@ -117,8 +117,8 @@ class Difference:
 
 
 def difference(before: Rerun, after: Rerun, *, restore_records_per_s: float = RESTORE_RECORDS_PER_S) -> Difference:
-    """Compares two rebalances. `restore_records_per_s`: the restore rate of one stream thread. Raises InputError unless
-    the rate is a number above 0.
+    """Compares two rebalances. `restore_records_per_s`: the restore rate of one stream thread. Raises InputError if the
+    rate is not a number above 0.
     """
     if not (math.isfinite(restore_records_per_s) and restore_records_per_s > 0):
         raise InputError(f"must be a number above 0, not {restore_records_per_s}", "restore_records_per_s")

@@ -215,8 +215,8 @@ def must_be_known(member: OpenMember, where: str) -> None:
 
 
 def must_speak(member: OpenMember, version: int, what: str, where: str) -> None:
-    """Raises InputError if the member's subscription version is lower than `version`, because it then lacks the feature
-    `what`.
+    """Raises InputError if the member's subscription version is lower than `version`, because a lower version lacks the
+    feature `what`.
     """
     must_be_known(member, where)
     if member.info.version < version:

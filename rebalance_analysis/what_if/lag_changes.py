@@ -75,8 +75,8 @@ def set_group_lags(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSu
 
 
 def client_with_lags(client: PlacementClient, asked: _AskedLags, stateful: Iterable[TaskId]) -> PlacementClient:
-    """Returns a client of a placement problem with changed lags. If the user set a client's lag of a task, and the
-    client had no copy of the task, the client gets a standby of the task.
+    """Returns a client of a placement problem with changed lags. If the user sets the lag of a task for a client
+    without a copy of the task, the client gets a standby of the task.
     """
     held = client.previous_active | client.previous_standby
     reported = dict(client.lags.reported)

@@ -63,8 +63,8 @@ def _with_threads(client: PlacementClient, threads: int) -> PlacementClient:
 
 
 def _added(problem: PlacementProblem, clients: Clients, asked: Iterable[AddedInstances]) -> Iterator[PlacementClient]:
-    """Yields the clients of added instances. A new client has to restore every task in full. Its lag of a task is the
-    largest lag of any client, which is the best estimate of the size of the changelog.
+    """Yields the clients of added instances. A new client has to restore every task in full. The new client's lag of a
+    task is the largest lag that any client has, which is the best estimate of the size of the changelog.
     """
     furthest = _furthest_lags(problem)
     racks = [client.rack for client in clients.values()]

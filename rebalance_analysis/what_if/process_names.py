@@ -1,8 +1,9 @@
 """Names of processes in a user's changes, labels of processes in texts and pictures, and ids and racks of new
 processes.
 
-Kafka breaks ties by process id. So new ids that are all higher, or all lower, than the recorded ids would favour some
-placements. New ids are therefore hashes, which are distributed like random ids, but are equal for equal inputs.
+Kafka's assignors break ties by process id. So new ids that are all higher, or all lower, than the recorded ids would
+favour some placements. New ids are therefore hashes, which are distributed like random ids, but are equal for equal
+inputs.
 """
 
 import hashlib
@@ -150,9 +151,9 @@ def _new_racks(racks: Iterable[str | None]) -> Iterator[str | None]:
     """Yields an endless sequence of racks for new instances, because a rack-aware strategy needs the rack of each
     instance. `racks`: the racks of the existing instances.
 
-    Each new instance is placed on the rack with the fewest instances, among which earlier new instances count. If
-    several racks have the fewest instances, the first of these racks by name is used. So the instances are spread over
-    racks as evenly as possible. If no existing instance has a rack, a new instance has no rack.
+    Each new instance is placed on the rack with the fewest instances, including the new instances that are already
+    placed. If several racks have the fewest instances, the first of these racks by name is used. So the instances are
+    spread over racks as evenly as possible. If no existing instance has a rack, a new instance has no rack.
     """
     instances = Counter(rack for rack in racks if rack is not None)
     while True:

@@ -1,6 +1,6 @@
-"""Applies other partition counts and another topology to a snapshot.
+"""Applies changed partition counts and a changed topology to a snapshot.
 
-Kafka Streams does not allow an application with state to get another partition count of an input topic. The internal
+Kafka Streams does not allow the partition count of an input topic to change if the application has state. The internal
 topics would have the wrong partition count, and each rebalance would fail until the application is reset. A what-if
 assumes that the application was reset, but that the remaining tasks kept their state. Internal topics have the
 partition counts that they need, and new partitions are empty.

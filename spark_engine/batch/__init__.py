@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 RESULT_MARK, RESULT_FORMAT = "plan.json", "batch/1"
-"""The name, and the value of the key `format`, of a file that marks a directory. A marked directory has results of
-`replay` or `sweep`, not recordings.
+"""The name of the file that marks a directory, and the value of the key `format` in this file. A marked directory has
+results of `replay` or `sweep`, not recordings.
 """
 
 

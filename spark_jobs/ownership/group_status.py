@@ -1,8 +1,8 @@
-"""The status of a whole group, from the coordinator's view of the group and from the status that each instance serves.
+"""Combines the coordinator's view of a group with the status that each instance serves.
 
 The coordinator knows the tasks and roles of each member, including warm-ups. Only the instance of a task knows how many
-changelog records the task still has to read. For an instance that does not respond, or that serves no endpoint, the
-group status has the coordinator's view.
+changelog records the task still has to read. If an instance does not respond, or serves no endpoint, the group status
+has only the coordinator's view of this instance.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -110,7 +110,7 @@ class GroupWatch:
         return GroupStatus(self._group_id, view, thread_rows(view, answers))
 
     def _ask(self, endpoint: str) -> Mapping[str, Any]:
-        """Returns the response of an instance to GET /status; empty without a usable response."""
+        """Returns the response of an instance to GET /status. The result is empty if there is no usable response."""
         try:
             answer = self._http.get(f"{self._scheme}://{endpoint}/status")
             document = answer.json() if answer.is_success else {}
@@ -141,7 +141,7 @@ def _as_assigned(member: MemberView, view: GroupView) -> Iterator[CopyStatus]:
     for role, tasks in ((ACTIVE, member.active), (STANDBY, member.standby), (WARM_UP, member.warm_up)):
         for task in tasks:
             lag = view.lags.get((task, member.member_id))
-            # a negative lag is not a number of records, but marks a running active task
+            # a negative lag does not count records: it marks a running active task
             state = RUNNING if lag is not None and lag < 0 else ""
             yield CopyStatus(task, role, state, None if lag is None else max(lag, 0))
 

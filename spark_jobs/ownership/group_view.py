@@ -26,9 +26,9 @@ class MemberView:
     """A member of a group. `joined`: True if the member has sent its subscription for the next rebalance. `fetched`:
     True if the member has received the assignment of the last rebalance.
 
-    `last_heard_ms`: the time of the member's last request, in milliseconds since the epoch; None if another coordinator
-    leads the group. `user_endpoint`: the host:port at which the member's instance serves queries and its status; None
-    if the instance serves no endpoint.
+    `last_heard_ms`: the time of the member's last request, in milliseconds since the epoch; None if the group has
+    another leader, which reports to the coordinator. `user_endpoint`: the host:port at which the member's instance
+    serves queries and its status; None if the instance serves no endpoint.
     """
 
     member_id: str
@@ -80,8 +80,8 @@ class GroupView:
 
     @property
     def is_settled(self) -> bool:
-        """True if the group is Stable, every member has received its assignment, and the next rebalance, if any, is a
-        probing rebalance.
+        """True if the group is Stable, every member has received its assignment, and no rebalance except a probing
+        rebalance is due.
         """
         return (
             self.state == STABLE and self.outcome in SETTLED_OUTCOMES and all(member.fetched for member in self.members)
@@ -98,8 +98,8 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class ListedRebalance:
-    """A rebalance in the coordinator's history. `reason`: the trigger of the rebalance. `outcome`: the kind of the next
-    rebalance.
+    """A rebalance in the coordinator's history. `reason`: the trigger of the rebalance. `outcome`: the result, which
+    also says which kind of rebalance is due next, such as `stable` or `probing`.
     """
 
     generation_id: int
@@ -185,8 +185,8 @@ Read = TypeVar("Read", MemberView, InstanceNotice, ListedRebalance)
 
 
 def _read(kind: type[Read], document: Mapping[str, Any]) -> Read:
-    """Makes a value of type `kind` from the document. A field of the value and its field in the document have one name.
-    Lists of the document become tuples.
+    """Makes a value of the type `kind` from the document's fields of the same names. Lists of the document become
+    tuples.
     """
     found: dict[str, Any] = {}
     for each in fields(kind):

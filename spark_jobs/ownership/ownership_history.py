@@ -1,9 +1,9 @@
-"""The ownership history of a group, from its ownership logs: when each task had one owner, two owners at once, or no
-owner.
+"""Computes the ownership history of a group from its ownership logs: when each task had one owner, two owners at once,
+or no owner.
 
-An interval of ownership begins with the first line in which a thread has the task as active. An interval of ownership
-ends with the thread's first later line without the task. If the thread's process dies earlier, the interval ends with
-its death.
+An interval of ownership begins with the first line in which a thread has the task as active. The interval ends with the
+thread's next line in which the task is not active. If the thread's process dies earlier, the interval ends with its
+death.
 """
 
 from collections.abc import Iterable, Mapping
@@ -90,7 +90,9 @@ def overlaps(intervals: Mapping[str, list[Interval]]) -> list[Overlap]:
 
 
 def gaps(intervals: Mapping[str, list[Interval]], *, after_ms: float = 0.0) -> list[Gap]:
-    """Returns every gap between two owners or after the last owner, except gaps that ended before `after_ms`."""
+    """Returns every period between two owners or after the last owner of a task, except periods that ended at or before
+    `after_ms`.
+    """
     found = []
     for task, of_task in intervals.items():
         covered_ms = _or_forever(of_task[0].end_ms)
@@ -109,7 +111,9 @@ def executors_of_members(lines: Iterable[OwnershipLine]) -> dict[str, str]:
 
 
 def members_behind(lines: Iterable[OwnershipLine], member_ids: Iterable[str], generation_id: int) -> set[str]:
-    """Returns the members among `member_ids` whose last log line is not of this generation."""
+    """Returns those of `member_ids` whose last log line has another generation than `generation_id`, or that have no
+    line.
+    """
     holds = {line.member_id: line.generation_id for line in sorted(lines, key=lambda line: line.at_ms)}
     return {member_id for member_id in member_ids if holds.get(member_id) != generation_id}
 

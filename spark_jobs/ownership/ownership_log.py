@@ -1,9 +1,9 @@
-"""The ownership log of a stream thread, in which the thread writes the changes of its tasks. Each start of a thread
-writes a new JSON Lines file.
+"""Writes and reads ownership logs. A stream thread writes the changes of its tasks to its ownership log, which is a
+JSON Lines file. Each start of a thread begins a new file.
 
 Each line of the log is one change of the thread's tasks, and is written before the thread acts on the change. So the
-log has a new task before the thread processes the task. The log shows that a task was revoked before the coordinator
-receives the revocation. Times are in milliseconds since the epoch, by the machine's clock.
+log shows a new task before the thread processes the task. The log shows a revocation before the coordinator receives
+the revocation. Times are in milliseconds since the epoch, by the machine's clock.
 """
 
 import json
@@ -26,8 +26,8 @@ SUFFIX = ".jsonl"
 
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_NAME = 200
-"""The largest number of characters of a thread's name in a file name. The thread's name begins with the client id,
-which may contain any printable character. So the characters that `_NO_FILE_NAME` matches are replaced.
+"""The largest number of characters of a thread's name in a file name. The thread's name may contain any printable
+character, because it begins with the client id. So the characters that `_NO_FILE_NAME` matches are replaced.
 """
 _NOTHING = HeldTasks("", 0)
 
@@ -58,7 +58,7 @@ class OwnershipLine:
     `thread`, `instance`, `executor`, `pid`: the stream thread that wrote the line, and its instance, executor and
     process id. `jvm_pid`: the process id of the executor's JVM; None if unknown. `task`: the task of a `restored` or
     `processed` event. `origin`: the kind of state from which the task started. `records`: the number of changelog
-    records that the task read before it ran. `reason`: the reason of a `lost` or `closed` event.
+    records that the task read to restore its state. `reason`: the reason of a `lost` or `closed` event.
     """
 
     at_ms: float
@@ -79,8 +79,8 @@ class OwnershipLine:
 
 
 class OwnershipListener(ThreadListener):
-    """Writes the log of one thread. Only this thread calls the methods. After a method returns, the line that it wrote
-    is kept even if this process is killed. Each method raises OSError if the log cannot be written.
+    """Writes the log of one thread. Only this thread calls the methods. When a method returns, its line is in the file,
+    even if this process is killed then. Each method raises OSError if the log cannot be written.
     """
 
     def __init__(self, directory: Path, instance: str, thread: str, executor: ExecutorIdentity) -> None:

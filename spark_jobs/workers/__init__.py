@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spark_jobs.workers.running import run as run
     from spark_jobs.workers.spark_confs import with_defaults as with_defaults
 
-# import these names on first use, because their modules import PySpark, and instances without Spark do not need PySpark
+# import these names only when they are used: their modules import PySpark, which instances without Spark do not need
 _LAZY = LazyNames(globals())
 __all__ = [*_LAZY.home_of]
 __getattr__ = _LAZY.load

@@ -1,9 +1,11 @@
-"""Declares the application's group, and checks that its instances do not run already, before the instances start.
+"""Before the instances start: declares the application's group, and checks that no earlier program still runs the
+instances.
 
-The number of an instance is part of its member ids (`<application>-p0-t0`). So after a restart, the instance gets its
-tasks and its state again. Two instances with one number would fence each other again and again. So the program waits
-until the instances of an earlier program have left the group. The instances of a program that died leave soon. If an
-earlier instance still sends heartbeats after `ALIVE_MS`, the program ends with an error.
+The number of an instance is part of its member ids (`<application>-p0-t0`). So after a restart, an instance gets its
+former tasks again, and finds its state. Two instances with one number would fence each other again and again. So the
+program waits until the instances of an earlier program have left the group. If the earlier program has died, its
+instances soon leave the group. If an earlier instance still sends heartbeats after `ALIVE_MS`, the program ends with an
+error.
 """
 
 import re
@@ -18,8 +20,8 @@ from streams_runtime.membership.calls import CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience
 
 ALIVE_MS = 12_000
-"""If a member still sends heartbeats this number of milliseconds after the first poll, it is running and not about to
-leave.
+"""If a member still sends heartbeats this number of milliseconds after the first poll that found the member, it is
+running, and not about to leave.
 """
 POLL_INTERVAL_S = 0.5
 
@@ -33,7 +35,7 @@ def declare(
     wait_s: float = 0.0,
     replace: bool = False,
 ) -> None:
-    """Declares the application's group, and checks that none of its instances runs.
+    """Declares the application's group, and waits until instances of an earlier program have left the group.
 
     `wait_s`: the longest wait for a coordinator that does not respond. `replace`: True to replace the topology even if
     members run another topology. A replacement may end members that run another topology. Raises InputError if an

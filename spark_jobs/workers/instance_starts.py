@@ -1,11 +1,13 @@
-"""The driver's messages about instances that do not start or do not join, and the limit of failed starts.
+"""Makes the driver's messages about instances that do not start or do not join the group, and limits the number of
+failed starts.
 
 Without messages, a user would not see that Spark has no free slot or no executor, or that instances cannot reach the
-coordinator. So the driver prints a message about the likely reason once, and another message when the reason changes.
+coordinator. So the driver prints a message about the likely reason once, and prints a message again when the reason
+changes.
 
-An instance that fails is started again, by Spark or by the process that started it. An instance whose executor died or
-whose process was killed is started again any number of times. After its fourth failed start in a row, an instance is
-not started again. The cause is then probably an error at each start, such as a module that executors lack.
+An instance that failed without an `InstanceEnd` is started again, by Spark or by the process that started it. If its
+executor died or its process was killed, this happens any number of times. After four failed starts in a row, an
+instance is not started again: the cause is then probably an error at each start, such as a module that executors lack.
 """
 
 from collections import Counter
@@ -101,9 +103,7 @@ class StartFailures:
         self._in_a_row: Counter[int] = Counter()
 
     def is_last(self, failure: FailedAttempt) -> bool:
-        """Counts the failure. Returns True if this was the last attempt, so that the instance must not be started
-        again.
-        """
+        """Counts the failure. Returns True if the instance must not be started again."""
         if failure.is_loss:
             return False
         if failure.duration_ms > AT_START_MS:

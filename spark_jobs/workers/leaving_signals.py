@@ -1,9 +1,9 @@
 """Waits for the signals that tell an instance to leave: SIGHUP and SIGTERM.
 
 The system may deliver a signal to any thread of the process, especially if the main thread has not yet handled an
-earlier signal. Python's signal handler runs only in the main thread. While the main thread waits on a lock or a queue,
-a signal to another thread does not interrupt the wait, so the handler does not run. So the main thread reads from a
-socket instead of waiting on a lock. Python's C-level handler writes to this socket from any thread
+earlier signal. But Python's signal handler runs only in the main thread. While the main thread waits on a lock or a
+queue, a signal to another thread does not interrupt the wait, so the handler does not run. So the main thread reads
+from a socket instead of waiting on a lock. Python's C-level handler writes to this socket from any thread
 (`signal.set_wakeup_fd`).
 """
 
@@ -21,8 +21,8 @@ _WOKEN = b"\0"  # no signal has this number
 
 
 class LeavingSignals:
-    """A context manager for the main thread. In a thread other than the main thread, LeavingSignals receives no
-    signals.
+    """A context manager for the main thread. If another thread enters it, `wait` returns only after a call of `wake`,
+    and never for a signal.
 
     `on_signal`: a function that is called in the main thread for each signal. The call can happen between any two
     bytecode instructions.
@@ -50,8 +50,8 @@ class LeavingSignals:
         self._closing.close()
 
     def wait(self) -> bool:
-        """Blocks until a signal arrives; returns at once if a signal has already arrived. Returns True for a signal,
-        and False if `wake` was called.
+        """Blocks until a signal arrives or `wake` is called; returns at once if that has already happened. Returns True
+        for a signal, and False for a call of `wake`.
         """
         while (found := self._reader.recv(1)) != _WOKEN:
             if found[0] in LEAVING_SIGNALS:

@@ -1,11 +1,11 @@
-"""Shows the group during `workers run`. On a terminal, a table is updated in place. Otherwise, a line is printed for
-each change.
+"""Shows the group during `workers run`. If the output is a terminal, a table is updated in place. If the output is not
+a terminal, a line is printed for each change.
 
 A task that runs or has caught up is shown as `0_3`. A task that still has to read changelog records is shown with the
 number of these records. Examples: `0_3 40% 1,200 left` for an active task that restores, `0_3 lag 17` for a standby.
 The lines below the table show advice about the group and the notices of its instances. A notice is about records that
-were passed over or dropped, or about logged warnings or errors. The number of processed records includes records that
-instances processed before they ended.
+were passed over or dropped, or about logged warnings or errors. The number of processed records also counts records of
+instances that have ended.
 """
 
 import time
@@ -78,7 +78,7 @@ class LiveTable:
         self._console = console
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._printed: dict[str, object] = {}
-        self._processed: dict[tuple[str, str], int] = {}  # by instance and thread, also for threads that have ended
+        self._processed: dict[tuple[str, str], int] = {}  # by instance and thread, including threads that have ended
         self._shown: list[RenderableType] = []
 
     def __enter__(self) -> Self:
@@ -92,7 +92,7 @@ class LiveTable:
 
     def show(self, status: GroupStatus) -> None:
         if self._live is not None:
-            # use `max`, because the row of an instance that does not respond has the number 0
+            # use `max`, because the row of an instance that does not respond has 0 processed records
             for row in status.threads:
                 about = row.instance, row.thread
                 self._processed[about] = max(row.processed, self._processed.get(about, 0))
@@ -144,8 +144,8 @@ def print_line(console: Console, line: str) -> None:
 def show_until_ended(
     workers: RunningInstances, client: CoordinatorClient, application: Application, console: Console
 ) -> list[InstanceEnd]:
-    """Shows the group until all instances have ended, and returns an InstanceEnd for each instance. KeyboardInterrupt
-    drains the instances.
+    """Shows the group until all instances have ended, and returns an InstanceEnd for each instance. On a
+    KeyboardInterrupt, drains the instances.
 
     Raises WorkersFailed, and InputError for certificate files that cannot be used.
     """
@@ -182,7 +182,7 @@ def status_table(status: GroupStatus) -> Table:
 
 
 def _named(text: str) -> Text:
-    """Makes a rich Text without control characters for the terminal. In a Text, rich does not interpret markup."""
+    """Returns the text as rich's type Text, without control characters. In a Text, rich does not interpret markup."""
     return Text(one_line(text))
 
 
@@ -237,8 +237,8 @@ def _copies_text(row: ThreadRow, role: str) -> str:
 
 
 def _as_of_change(copy: CopyStatus) -> tuple[object, ...]:
-    """Returns the key of a copy. A line is printed when the key of a copy changes. The key has the restored share in
-    tens of percent, so that not every restored record causes a line.
+    """Returns the values of a copy whose change causes a new line. The restored share is in tens of percent, so that
+    not every restored record causes a line.
     """
     percent = copy.restore_percent
     behind = copy.role != ACTIVE and bool(copy.lag)

@@ -1,11 +1,12 @@
-"""The program of one process of `assignor workers run --local`: runs one instance of the application at an import path.
+"""The program of a process that `assignor workers run --local` starts. The program runs one instance of the application
+at an import path.
 
     python -m spark_jobs.workers.local_instance '{"app": "wordcount:app", "number": 0, ...}'
 
 - All output and log lines of the application go to stderr. When the instance has ended, the process writes one line of
   JSON to stdout.
 - SIGTERM drains the instance. The end of the parent process also drains the instance, because the kernel then closes
-  the parent's end of the stdin pipe. So an instance outlives its parent only for the duration of a drain.
+  the parent's end of the stdin pipe. So after the end of its parent, an instance runs only until its drain is complete.
 - Exit codes: 0 if the instance ended without error, 1 if it ended with an error, 143 if a signal made it leave the
   group. An exit code other than 0, 1 and 143 means that the instance could not start.
 """
@@ -98,7 +99,8 @@ def _leave_with_parent() -> None:
     while os.read(0, 1024):  # use os.read(0), because Python aborts at its exit if a thread reads sys.stdin
         pass
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):  # a write to stdout or stderr would fail, because the parent no longer reads the pipes
+    # otherwise a write to stdout or stderr would fail, because the parent no longer reads the pipes
+    for stream in (1, 2):
         os.dup2(nowhere, stream)
     os.kill(os.getpid(), signal.SIGTERM)
 

@@ -1,14 +1,14 @@
-"""Instances as plain processes of this machine: `assignor workers run module:app --local --instances 3`.
+"""Runs instances as plain processes of this machine: `assignor workers run module:app --local --instances 3`.
 
 Rules:
-- Each instance is a process of the command's Python interpreter, and imports the application (`local_instance`). Local
-  instances need no pickling, and do not import PySpark.
+- Each instance is a process of its own, with the Python interpreter of the command, and imports the application
+  (`local_instance`). Local instances need no pickling, and do not import PySpark.
 - If an instance is killed, or leaves the group because its process received a signal, it is started again, any number
-  of times. Spark, too, starts a lost instance again, on another executor. If an instance fails at each of its last
-  starts, all instances are ended (`instance_starts`). A crash, such as SIGSEGV in an extension module, counts as a
-  failure. An instance that ended by itself is not started again, whether it had an error or not.
-- Each line that an instance writes to stderr is printed after the name of the instance, such as `instance-0`. The
-  instance's state directory below `state.dir` also has this name.
+  of times. Spark also starts a lost instance again, on another executor. If one instance fails at four starts in a row,
+  all instances are stopped (`instance_starts`). A crash, such as SIGSEGV in an extension module, counts as a failure.
+  An instance that ended by itself is not started again, whether it had an error or not.
+- Each line that an instance writes to stderr is printed with the name of the instance in front, such as `instance-0`.
+  The instance's state directory below `state.dir` has the same name.
 - SIGTERM makes an instance commit and leave the group. Each instance is in its own process group, so Ctrl-C in a
   terminal reaches only the process of the command, which stops the instances. If the process of the command is killed,
   each instance leaves the group by itself and ends.
@@ -37,20 +37,20 @@ STOP_TIMEOUT_S = DRAIN_TIMEOUT_S + 5.0
 _LAST_OUTPUT_TIMEOUT_S = 1.0
 _LONGEST_LINE = 64 * 1024  # bytes
 _LEFT = (EXIT_LEFT, 0)
-"""The exit codes of an instance after a signal. The exit code is 0 if the instance had neither tasks nor locks yet
-(`end_process`).
+"""The exit codes of an instance that a signal has stopped. The exit code is 0 if the instance had no tasks and no locks
+yet (`end_process`).
 """
 _CRASHES = frozenset(
     (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP)
 )
-"""The signals that report errors in a process's own code. Signals that are not in `_CRASHES` come from outside of the
+"""The signals that a process gets because of an error in its own code. All other signals come from outside of the
 process.
 """
 
 
 class LocalInstances:
-    """A context manager that runs a number of instances. All instances have ended when the block ends. Call `wait`
-    until it returns a list.
+    """A context manager that runs a number of instances. All instances have ended when the block ends. The user of this
+    class calls `wait` again and again until it returns a list.
 
     `first`: the first instance. The other instances differ from `first` only in their number. `report`: a function that
     receives messages for the user, one line each. Any thread may call `report`.
@@ -94,7 +94,8 @@ class LocalInstances:
         """Waits until all instances have ended, and starts lost instances again. Returns an InstanceEnd for each
         instance, or None if instances still run after `timeout_s`.
 
-        Raises WorkersFailed if an instance fails at each start, or if this machine can start no more processes.
+        Raises WorkersFailed if an instance fails at each of its last starts, or if this machine cannot start a further
+        process.
         """
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while self._running:
@@ -190,8 +191,8 @@ class _Child:
 
     def _show_lines(self, stderr: IO[bytes], name: str, report: Callable[[str], None]) -> None:
         with stderr:
-            # show a line above the limit in parts, because output without line ends, such as a progress bar, would fill
-            # the memory
+            # show a line that is longer than the limit in parts, because output without line ends, such as a progress
+            # bar, would otherwise fill the memory
             while line := stderr.readline(_LONGEST_LINE):
                 self._last_line = line.decode("utf-8", "replace").rstrip()
                 report(f"{name}: {self._last_line}")
@@ -231,14 +232,14 @@ def _end_of(report: bytes) -> InstanceEnd | None:
             tuple(document["errors"]),
             tuple(document["notices"]),
         )
-    # the last line may not be the report, because start-up hooks of Python may print to stdout
+    # if there is no report, the last line of stdout may come from a start-up hook of Python
     except (IndexError, KeyError, TypeError, ValueError):
         return None
 
 
 def _end_without_report(ended: _Child) -> InstanceEnd:
-    """Returns an InstanceEnd for an instance that was stopped with all instances and wrote no report. If an instance
-    had not joined the group yet, it ends at once, without a report.
+    """Returns an InstanceEnd for an instance that was stopped with all instances and wrote no report. An instance that
+    has not joined the group yet ends at once, without a report, when it is stopped.
     """
     if ended.exit_code in (0, -signal.SIGTERM):
         return InstanceEnd(ended.instance.number, InstanceState.NOT_RUNNING)

@@ -2,20 +2,20 @@
 
 Rules:
 - Stream threads are static members `<application>-p<partition>-t<thread>`, so their ids stay the same after a restart.
-  The incarnation of a member is the number of the attempt, or on Spark the task attempt id. So a newer attempt fences
-  an older attempt. Host and executor are client tags of the members. Without Spark, each host numbers its own
-  instances, so the host's name is part of the member ids.
+  The incarnation of a member is the number of the instance's attempt. On Spark, it is the task attempt id. So a newer
+  attempt fences an older attempt. Host and executor are client tags of the members. Without Spark, each host numbers
+  its own instances, so the host's name is part of the member ids.
 - State is kept in `<state.dir>/instance-<partition>`, where a restart on the same host finds it. An instance waits
   until no earlier process holds its state directory. A relative `state.dir` is below the machine's directory for
-  temporary files, as in Kafka's default. A directory below the working directory would not be found again, because each
-  executor has a different working directory.
+  temporary files, as in Kafka's default. The instance would not find a directory below the working directory again,
+  because each executor has a different working directory.
 - When the executor's JVM dies, pyspark's daemon sends SIGHUP to the instance. After SIGHUP, the instance commits,
   writes checkpoints, leaves the group and ends its process. So the instance's tasks move to the standbys long before
-  the session expires. An instance that still waits for an earlier process has no tasks, and ends its process
-  immediately after a signal.
+  the session expires. An instance that still waits until an earlier process releases the state directory has no tasks.
+  After a signal, such an instance ends its process immediately.
 - `leaving_signals` receives each signal, even if the system delivers the signal to another thread.
-- An instance that ends with an error is not started again. Its `InstanceEnd` has the error. A stop by the coordinator
-  is not an error.
+- An instance that ends with an error is not started again. Its `InstanceEnd` has the error. If the coordinator stops an
+  instance, this does not count as an error.
 """
 
 import logging
@@ -49,10 +49,10 @@ _LOGGER = logging.getLogger(__name__)
 class InstanceSettings:
     """The settings of an instance. Spark sends the settings to an executor with the task.
 
-    `coordinator_url`: the URL of the coordinator, or several URLs separated by commas. `state_dir`, `threads`: override
-    the application's state.dir and num.stream.threads, unless they are None. `log_dir`: the directory of ownership
-    logs; None to write none. `state_dir` and `log_dir` are paths on the instance's machine. `host`: the name of the
-    host, if each host numbers its own instances; None if each number is unique in the group.
+    `coordinator_url`: the URL of the coordinator, or several URLs separated by commas. `state_dir`, `threads`: values
+    that replace the application's state.dir and num.stream.threads; None to keep these. `log_dir`: the directory of
+    ownership logs; None to write none. `state_dir` and `log_dir` are paths on the instance's machine. `host`: the name
+    of the host if the number of an instance is unique only on its host; None if the number is unique in the group.
     """
 
     application: Application
@@ -71,8 +71,8 @@ class InstanceSettings:
         return group_id if self.host is None else f"{group_id}-{self.host}"
 
     def caller_token(self) -> CallerToken | None:
-        """Returns the bearer token. If `token_file` exists on this machine, its content is the token, so that the token
-        can change. If there is no such file, `token` is the token.
+        """Returns the bearer token, or None. If `token_file` exists on this machine, the token is read from this file,
+        and may change. If there is no such file, the token is `token`.
         """
         if self.token is None:
             return None
@@ -125,7 +125,8 @@ def run_instance(
         return _run(settings, partition, incarnation, executor, on_leaving)
     except LockError:
         raise
-    # return the error instead of raising it, because every other start would fail with this error, too
+    # return the error instead of raising it, so that the instance is not started again: each start would fail with this
+    # error
     except Exception as fault:
         return InstanceEnd(partition, InstanceState.ERROR, (_text(fault),))
 

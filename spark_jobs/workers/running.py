@@ -1,9 +1,9 @@
 """Runs each instance, with its stream threads, as one long-running Spark task.
 
-The Spark tasks do not wait for each other (they are not barrier tasks), because a task may get its slot later than the
-others. If an executor dies, Spark starts the executor's tasks on another executor, and the job continues. The job fails
-if an instance fails at each of its last starts. The job ends normally when the coordinator's heartbeat responses tell
-all instances to stop.
+The Spark tasks do not wait for each other, because a task may get its slot later than the others. So they are not
+barrier tasks. If an executor dies, Spark starts the executor's tasks on another executor, and the job continues. If an
+instance fails at four starts in a row, the job is cancelled. The job ends normally when the coordinator's heartbeat
+responses tell all instances to stop.
 """
 
 import functools
@@ -72,7 +72,9 @@ def _unpicklable_part(app: Application) -> str:
 
 
 class Workers:
-    """The instances of an application on a Spark session, from `start` until `wait` returns a list."""
+    """Runs the instances of an application on a Spark session. `start` starts the instances, and `wait` returns a list
+    when all have ended.
+    """
 
     def __init__(self, spark: SparkSession, settings: InstanceSettings, instances: int, report: Report) -> None:
         self._settings = settings
@@ -92,7 +94,8 @@ class Workers:
 
     def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
         """Waits until all instances have ended. Returns an InstanceEnd for each instance, or None if instances still
-        run after `timeout_s`. Raises WorkersFailed if an instance fails at each start, or if the Spark job fails.
+        run after `timeout_s`. Raises WorkersFailed if an instance fails at each of its last starts, or if the Spark job
+        fails.
 
         During the wait, `report` receives messages about failed instances and their reasons.
         """
@@ -153,15 +156,15 @@ def run(
     (`start`).
 
     `coordinator_url`: the URL of a coordinator, or, separated by commas, the URLs of several coordinators that share a
-    database. `threads`, `state_dir`: override the application's num.stream.threads and state.dir, unless they are None.
-    `log_dir`: the directory of the stream threads' ownership logs (`ownership_log`); None to write none. `state_dir`
-    and `log_dir` are paths on the executors. The coordinator's setting cluster.bootstrap.servers must list the
-    application's bootstrap.servers.
+    database. `threads`, `state_dir`: values that replace the application's num.stream.threads and state.dir; None to
+    keep these. `log_dir`: the directory of the stream threads' ownership logs (`ownership_log`); None to write none.
+    `state_dir` and `log_dir` are paths on the executors. The coordinator's setting cluster.bootstrap.servers must list
+    the application's bootstrap.servers.
 
-    `spark`: any Spark session, also the session of a program that spark-submit started. `with_defaults` makes suitable
-    settings for a session. `report`: a function that receives messages for the user, one line each. Raises InputError
-    for an application that cannot be sent to executors, for settings under which instances cannot run, and if an
-    instance already runs. Raises CoordinatorError and CoordinatorUnavailable, too.
+    `spark`: any Spark session, including the session of a program that spark-submit started. `with_defaults` returns
+    suitable settings for a new session. `report`: a function that receives messages for the user, one line each. Raises
+    InputError for an application that cannot be sent to executors, for settings under which instances cannot run, and
+    if an instance already runs. Raises CoordinatorError and CoordinatorUnavailable, too.
     """
     settings = InstanceSettings(app, coordinator_url, threads, state_dir, log_dir, token)
     check_picklable(app)
@@ -214,7 +217,7 @@ def _until(deadline_s: float | None) -> float:
 class InstanceTasks:
     """Reads the tasks of one job from Spark: the number of running tasks, and the failed attempts with their reasons.
 
-    Spark itself reports a failed task, which it starts again, only in a line of its own log. After the JVM has ended,
+    Spark starts a failed task again, and reports the failure only in a line of its own log. After the JVM has ended,
     `running` returns 0 and `new_failures` returns an empty list.
     """
 

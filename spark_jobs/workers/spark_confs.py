@@ -1,9 +1,8 @@
-"""Spark's settings for a session that runs instances: defaults for settings without a value, and checks of all
-settings.
+"""Makes Spark's settings for a session that runs instances: sets defaults, and checks all settings.
 
-An instance is a Spark task that does not end. So Spark must neither start the task of an instance twice (speculation)
-nor treat the task as stuck (idle timeouts). The job must not end if the task is lost several times. Each instance has
-its own executor, so that a standby does not die together with the active task.
+An instance is a Spark task that does not end. So two features of Spark must be off: speculation, which starts a slow
+task twice, and idle timeouts, which end a task that seems stuck. The job must not end if the task is lost several
+times. Each instance has its own executor, so that a standby does not die together with the active task.
 """
 
 from collections.abc import Iterator
@@ -15,8 +14,8 @@ from spark_engine.session.spark_options import LOCAL_MASTER
 
 EXECUTOR_CONF = {"spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 """The JVM options of executors. An executor's JVM only starts Python and waits for it, so it needs little compiled
-code. After an executor's death, Spark starts a new JVM. With these options, the new JVM needs half as much CPU time,
-which the instances that get the dead executor's tasks need.
+code. After an executor's death, Spark starts a new JVM. With these options, the new JVM needs half as much CPU time.
+The saved CPU time is left for the instances that get the dead executor's tasks.
 """
 _CORES, _TASK_CPUS = "spark.executor.cores", "spark.task.cpus"
 _MAX_FAILURES = "spark.task.maxFailures"
@@ -51,10 +50,10 @@ def with_defaults(conf: SparkConf | None = None, *, instances: int = 1) -> Spark
 
 
 def checked_defaults(conf: SparkConf, instances: int) -> dict[str, str]:
-    """Checks `conf`, and returns defaults for keys without a value. With a master other than local, the defaults
-    request an executor for each instance. An executor has one core unless `conf` sets `spark.executor.cores` or
-    `spark.task.cpus`. An instance gets all cores of its executor unless `conf` sets `spark.task.cpus`. Raises
-    InputError for settings under which instances cannot run.
+    """Checks `conf`, and returns defaults for keys without a value. If the master is not `local`, the defaults request
+    one executor for each instance. By default, an executor has one core; `spark.executor.cores` or `spark.task.cpus` in
+    `conf` changes this number. By default, an instance gets all cores of its executor; `spark.task.cpus` in `conf`
+    changes this. Raises InputError for settings under which instances cannot run.
     """
     refuse_unusable(conf)
     if str(conf.get("spark.master", LOCAL_MASTER)).startswith("local"):
@@ -67,9 +66,7 @@ def checked_defaults(conf: SparkConf, instances: int) -> dict[str, str]:
 
 
 def refuse_unusable(conf: SparkConf) -> None:
-    """Raises InputError for a setting under which instances cannot run. The message of the InputError has the reason
-    and the remedy.
-    """
+    """Raises InputError for a setting under which instances cannot run. The message has the reason and the remedy."""
     if _is_on(conf, _SPECULATION):
         raise InputError(
             "Spark would start a healthy instance a second time, and each of the two would end the other; "

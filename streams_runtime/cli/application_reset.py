@@ -1,15 +1,15 @@
 """Resets an application to the state before its first run. `plan_reset` returns the changes, and `carry_out` makes the
 changes.
 
-Rules: a reset moves the committed offsets of the input topics. A reset deletes the internal topics with their committed
-offsets, and the application's state directories on this machine. First the reset claims the partitions of the offsets.
-So an instance that still runs on another machine is fenced, and cannot commit afterwards. Every step can be repeated,
-so an interrupted reset can be run again.
+Rules: a reset sets the committed offsets of the input topics to new values. A reset deletes the internal topics with
+their committed offsets, and the application's state directories on this machine. First, the reset claims the input
+partitions in the log. The claim fences each instance that still runs on another machine: from then on, the log refuses
+commits of such an instance. Every step can be repeated, so an interrupted reset can be run again.
 
 The name of an internal topic begins with the application id and has a suffix of Kafka Streams' internal topics. The
-internal topics of an application "words-2" also begin with "words". To tell these topics apart, `others` has the ids of
-the other applications. Source: `StreamsResetter`. Differs from Kafka: if no input topics are given, the reset uses all
-topics with committed offsets of the group.
+internal topics of an application "words-2" also begin with "words". Callers pass the ids of all other applications
+(`others`), because a topic belongs to the application with the longest matching id. Source: `StreamsResetter`. Differs
+from Kafka: if no input topics are given, the reset uses all topics with committed offsets of the group.
 """
 
 import glob
@@ -50,8 +50,8 @@ class Partitions(NamedTuple):
 
 
 NewOffsets = Callable[[Log, Partitions], Mapping[TopicPartition, int]]
-"""A function that returns the new offset of each partition. The caller replaces an offset outside of the partition by
-the partition's begin or end offset.
+"""A function that returns the new offset of each partition. If a new offset is below the partition's begin offset or
+above its end offset, the caller uses the begin or end offset instead.
 """
 
 
@@ -122,8 +122,8 @@ def plan_reset(
 
 
 def state_directories(state_dir: Path, application_id: str) -> list[Path]:
-    """Returns the state directories of the application. State directories are in `state_dir`, or, if several instances
-    run on one machine, in directories below `state_dir`.
+    """Returns the state directories of the application. One instance has its state directory in `state_dir`. If several
+    instances run on one machine, each has its state directory in a directory below `state_dir`.
     """
     found = [state_dir / application_id, *sorted(state_dir.glob(f"*/{glob.escape(application_id)}"))]
     return [directory for directory in found if (directory / LOCK_FILE_NAME).exists()]
@@ -142,7 +142,7 @@ def carry_out(log: Log, plan: ResetPlan) -> None:
             moved = {partition: OffsetAndMetadata(offset.after) for partition, offset in plan.offsets.items()}
             with closing(log.producer()) as producer:
                 producer.commit_offsets([(claim, moved)])
-        # look up the topics after the claim, because the claim can create the claims topic
+        # look up the topics only after the claim, because the claim may create the claims topic
         going = {*plan.topics, claims_topic(plan.application_id)}
         log.delete_topics(sorted(going & log.topics().keys()))
         for directory in plan.state:
@@ -174,8 +174,8 @@ def to_offset(offset: int) -> NewOffsets:
 
 
 def shift_by(records: int) -> NewOffsets:
-    """Move each offset by a number of records, counted from the committed offset, or from the begin offset if there is
-    no committed offset.
+    """Move each committed offset by a number of records. If a partition has no committed offset, count from its begin
+    offset.
     """
     return lambda _log, partitions: {
         each: partitions.committed.get(each, begin) + records for each, begin in partitions.begins.items()
@@ -193,8 +193,8 @@ def to_time(timestamp_ms: int) -> NewOffsets:
 
 
 def _delete(directory: Path) -> None:
-    """Rename the directory, then delete it. A rename is atomic, so a store that is only half deleted is never
-    opened.
+    """Rename the directory, then delete it. A rename is atomic, so no process can open a state directory that is only
+    half deleted.
     """
     deleted = directory.with_name(f".{directory.name}.deleted")
     shutil.rmtree(deleted, ignore_errors=True)

@@ -10,8 +10,8 @@ from streams_runtime.cli.produce_command import produce
 from streams_runtime.cli.reset_command import reset
 
 STREAMS = Extra("streams", ("httpx",))
-"""The extra of the Python package that the command `reset` needs, because `reset` calls the coordinator. With an
-embedded log, all other commands need no extra.
+"""The optional dependencies (the extra of the Python package) that the command `reset` needs, because it calls the
+coordinator. With an embedded log, no other command needs an extra.
 """
 
 

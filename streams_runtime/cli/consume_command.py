@@ -39,9 +39,7 @@ _TIMEOUT_HELP = "Stop if no record arrives for this many milliseconds. Default: 
 
 @dataclass(frozen=True, slots=True)
 class ConsumeOptions:
-    """The options that choose the first and the last record to print. Raises InputError for options that exclude each
-    other.
-    """
+    """The options that determine which records are printed. Raises InputError for options that exclude each other."""
 
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to read.")]
     from_beginning: Annotated[bool, typer.Option("--from-beginning", help="The same as --offset earliest.")] = False
@@ -216,8 +214,8 @@ class _Consumption:
         )
 
     def _print(self, batch: RecordBatch) -> None:
-        """Print the records of a batch. If a record cannot be decoded, the records before it are printed
-        nevertheless.
+        """Print the records of a batch. If a record cannot be decoded, prints the records before it, and then raises
+        the error.
         """
         from streams_runtime.logs.topic_reading import consumed_records
 

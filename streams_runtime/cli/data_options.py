@@ -54,7 +54,7 @@ ClientProperties = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class LogAddress:
-    """The options with the address of the log, which every command of this package has."""
+    """The options of every command of this package that give the address of the log."""
 
     bootstrap_server: BootstrapServer
     command_config: ClientProperties = None
@@ -66,8 +66,8 @@ class LogAddress:
         return kafka_servers(self.bootstrap_server) is not None
 
     def properties(self) -> Mapping[str, str]:
-        """Returns the client properties of the file that the option names. Raises InputError for a file that cannot be
-        read.
+        """Returns the properties of the Kafka client from the file that the option names. Raises InputError for a file
+        that cannot be read.
         """
         if self.command_config is None:
             return {}
@@ -105,7 +105,7 @@ class LogAddress:
         """Raises UnknownTopicOrPartition if a topic is not in `known`. The error message suggests the known topic with
         the most similar name.
 
-        `otherwise`: the advice for a user who does not want the suggested topic.
+        `otherwise`: the second advice in the error message, for a user who did not mean the suggested topic.
         """
         for topic in topics:
             if topic not in known:

@@ -1,4 +1,4 @@
-"""Finds serdes by name, with functions that convert their objects to and from text and JSON.
+"""Finds serdes by name. Each found serde comes with functions that convert its objects to and from text and JSON.
 
 A serde has a short name, such as `long`. The name of Kafka's class, such as `LongSerializer`, is also accepted, with or
 without its Java package.
@@ -58,7 +58,8 @@ def named_serde(name: str, option: str, topic: str, schema_registry: str | None 
 def _windowed(inner: NamedSerde, option: str) -> NamedSerde:
     """Returns a serde for windowed keys that can only read.
 
-    The serde cannot write, because the partition of a windowed key has to be chosen without the window's start.
+    The serde cannot write: a producer would hash the whole windowed key, but the partition has to be chosen by the key
+    without the window.
     """
     if "deserializer" not in option:
         raise InputError(f"{_WINDOWED}{inner.name} can only be read: such keys are written by an application", option)

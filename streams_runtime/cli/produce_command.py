@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from streams_runtime.logs.record_producer import RecordProducer
 
 CERTAIN_EVERY = 10_000
-"""After this number of sent records, the command waits until the log has acknowledged them."""
+"""The number of sent records after which the command waits until the log has acknowledged the records."""
 _SHOWN_EVERY_S = 0.5
 _STDIN = "-"
 _CHUNK_BYTES = 256 * 1024
@@ -133,7 +133,7 @@ class _Production:
     def __post_init__(self) -> None:
         self._taken = self._written = self._bad = 0
         self._line = 1  # the next line to read
-        self._next_line = 1  # all lines before this line were written or skipped
+        self._next_line = 1  # the first line that is neither skipped nor known to be written
         self._began = time.monotonic()
         self._shown_at = self._began if sys.stderr.isatty() else float("inf")
 
@@ -196,7 +196,7 @@ class _Production:
         self._written, self._next_line = self._taken, self._line
 
     def _give_up(self, fault: AssignorFault) -> None:
-        """Raise the error. The message contains the number of written lines, so that the user can continue after these
+        """Raise the error. The error message states which lines were written, so that the user can continue after these
         lines.
         """
         try:
@@ -237,8 +237,8 @@ class _Production:
 
 
 class _LineRefused(AssignorFault):
-    """A line is not a valid record, or the topic does not accept the record. The error message begins with the name of
-    the file and the number of the line.
+    """A line is not a valid record, or the topic does not accept the line's record. The error message begins with the
+    name of the file and the number of the line.
     """
 
 
@@ -268,7 +268,7 @@ def _input_lines(source: str, about_to_wait: Callable[[], None]) -> Iterator[tup
                 yield number + 1, rest.removesuffix(b"\r")
         except OSError as error:
             if error.filename is None and not isinstance(error, IsADirectoryError):
-                raise  # the caller's code, which runs between two lines, has raised this error
+                raise  # this error was raised by the caller's code, which runs at `yield`
             raise InputError(f"cannot be read: {error.strerror}", _name_of(source)) from None
 
 

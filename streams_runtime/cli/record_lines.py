@@ -4,8 +4,8 @@ writes.
 A line of JSON has the fields `key`, `value`, `headers` (pairs of a name and a text or null), `timestamp` (milliseconds
 since the epoch) and `partition`. All fields except `value` may be missing. When lines are read, the fields `topic` and
 `offset`, which `consume` writes, are ignored. The name or value of a header is written as text if it is UTF-8,
-otherwise as `{"base64": "..."}`. So the bytes of a header stay the same when records are copied through JSON lines. The
-format of text lines is that of Kafka's console tools.
+otherwise as `{"base64": "..."}`. So the headers of a record keep their bytes if `consume` writes the record as a line
+of JSON and `produce` reads this line. The format of text lines is that of Kafka's console tools.
 Source: `LineMessageReader`, `DefaultMessageFormatter`.
 """
 
@@ -47,7 +47,7 @@ class LineReader:
     """Parses lines to records.
 
     `separator`: the text between key and value in a line of text; None if the whole line is the value. `null_marker`:
-    the key or value that means null in a line of text. `is_json`: True if each line is a JSON object.
+    the text that stands for a null key or value in a line of text. `is_json`: True if each line is a JSON object.
     """
 
     key: NamedSerde
@@ -169,7 +169,7 @@ def _headers(given: Any) -> Headers:
     headers: list[tuple[str, bytes | None]] = []
     try:
         for pair in pairs:
-            # without this check, a text of two letters would be accepted as a pair
+            # without this check, a text of two letters would be accepted as a pair of name and value
             if not isinstance(pair, list | tuple):
                 raise TypeError
             name, value = pair

@@ -33,8 +33,8 @@ class StillRunning(AssignorFault):
 
 
 class NothingToReset(AssignorFault):
-    """The log has no committed offsets and no internal topics of the application. The given application id is probably
-    wrong.
+    """The log has neither committed offsets nor internal topics of the application, so the given application id is
+    probably wrong.
     """
 
 
@@ -78,7 +78,7 @@ class OffsetOptions:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorOptions:
-    """The options with the address of the coordinator, which knows whether instances of the application run."""
+    """The options for the coordinator. The command asks the coordinator whether instances of the application run."""
 
     coordinator: Annotated[
         str, typer.Option(metavar=COORDINATOR_METAVAR, help=f"Address of the coordinator; {SEVERAL_COORDINATORS}.")
@@ -155,8 +155,8 @@ def _client(asked: CoordinatorOptions) -> Any:
 
 
 def _ask_coordinator(asked: CoordinatorOptions, application_id: str) -> tuple[list[str], str | None]:
-    """Returns the ids of other applications. The second result is None, or the reason why it is not known whether
-    instances run. Raises StillRunning.
+    """Returns the ids of other applications. The second result is None, or, if no coordinator answered, the reason why
+    the command does not know whether instances run. Raises StillRunning.
     """
     if asked.without_coordinator:
         return [], None
@@ -179,8 +179,8 @@ def _ask_coordinator(asked: CoordinatorOptions, application_id: str) -> tuple[li
 
 
 def _check_members_on_brokers(address: LogAddress, application_id: str) -> None:
-    """Raises StillRunning if the group has members at the brokers. Members at the brokers are instances of a JVM
-    application, or consumers.
+    """Raises StillRunning if the group has members at the brokers. The members of a group at the brokers are instances
+    of a JVM application, or plain consumers.
 
     Raises KafkaClientError.
     """

@@ -185,7 +185,7 @@ def delete_topics(
 def topic_configs(given: Iterable[str], *, is_kafka: bool) -> dict[str, str]:
     """Parses texts of the form `key=value`. Raises InputError if a text has no `=`, or if its key is unknown.
 
-    If the log is Kafka's, keys are not checked here, because the broker checks them, and may know keys of newer
+    If the log is Kafka's, this function does not check the keys: the broker checks them, and may know keys of newer
     releases.
     """
     configs: dict[str, str] = {}

@@ -10,7 +10,7 @@ _LONGEST_KEY = 40
 
 def error_text(error: BaseException) -> str:
     """Returns the error's message as valid UTF-8 text, with escaped lone surrogates. Never raises. If the error's
-    `__str__` fails, returns a text with the class of this failure.
+    `__str__` raises another error, returns a text with the class of that other error.
     """
     try:
         return str(error).encode(errors="backslashreplace").decode()
@@ -29,8 +29,8 @@ class StreamsRuntimeError(AssignorFault):
 
 
 class TaskMigrated(StreamsRuntimeError):
-    """Another thread already owns this thread's tasks. A thread that gets TaskMigrated drops its active tasks, and its
-    member rejoins the group.
+    """The tasks of this thread now belong to another thread. A thread that gets TaskMigrated drops its active tasks,
+    and its member rejoins the group.
     """
 
 
@@ -60,22 +60,22 @@ class ProcessorStateError(StreamsRuntimeError):
 
 
 class StoreCorrupted(ProcessorStateError):
-    """The files of a store are broken or missing. A task whose stores are logged restores the store from the beginning
-    of its changelog.
+    """The files of a store are broken or missing. If the store has a changelog, the task restores the store from the
+    beginning of the changelog.
     """
 
 
 class StoreOfAnotherKind(ProcessorStateError):
-    """The files of a store are from another kind of store, which an earlier version of the application had. The error
-    is logged without a stack trace, because the error is not a bug of this program.
+    """An earlier version of the application had another kind of store under this name, and the files are from that
+    store. The error is logged without a stack trace, because the error is not a bug of this program.
     """
 
 
 class ChangelogOfAnotherKind(StoreOfAnotherKind):
-    """A changelog has records of another kind of store, which an earlier version of the application had."""
+    """An earlier version of the application had another kind of store, and the changelog has records of that store."""
 
     def __init__(self, store: str, changelog: TopicPartition, offsets: Sequence[int], key: bytes, kind: str) -> None:
-        """`offsets`: the offsets of the records that were read together. `key`: the key of one of these records.
+        """`offsets`: the offsets of the batch of records that was read. `key`: the key of one record of the batch.
         `kind`: the kind of the store that is restored.
         """
         super().__init__(
@@ -91,8 +91,8 @@ class InvalidStateStore(StreamsRuntimeError):
 
 
 class ProcessingFailed(StreamsRuntimeError):
-    """A user's processor, serde or timestamp extractor failed on a record, and the handler returned FAIL. The message
-    has task, topic, partition and offset. `__cause__` is the user's error.
+    """A user's processor, serde or timestamp extractor failed on a record, and the exception handler decided FAIL. The
+    message has task, topic, partition and offset. `__cause__` is the user's error.
     """
 
 
@@ -101,24 +101,25 @@ class SerializationError(StreamsRuntimeError):
 
 
 class WrongBatchResult(StreamsRuntimeError):
-    """The result of a function or a processor for a batch cannot be used. The result is None, is not a column, or has
-    another length than the batch.
+    """The result of a function or a processor for a batch cannot be used. The result is None, is not a column, or does
+    not have one row for each record of the batch.
 
-    The mistake is in the program and not in a record, so no exception handler is called, and no record is skipped.
+    A WrongBatchResult is a mistake in the program, not in a record. After a WrongBatchResult, the task calls no
+    exception handler and skips no record.
     """
 
 
 class SchemaRegistryUnavailable(StreamsRuntimeError, Unavailable):
     """The schema registry did not answer. The message names the registry's URL.
 
-    The record itself may be valid, so no handler may skip the record. Differs from Kafka: in Kafka, a handler that
-    skips records also skips the records that arrive while the registry is down.
+    The record itself may be valid, so exception handlers are not called, and the record is not skipped. Differs from
+    Kafka: in Kafka, a handler that skips records also skips the records that arrive while the registry is down.
     """
 
 
 class SerdeMismatch(StreamsRuntimeError):
-    """A serde could not serialize a key or value. The message has the sink or the store, the serdes, the types and the
-    error.
+    """A serde could not serialize a key or value. The message names the sink or the store, the serdes, the types of key
+    and value, and the serde's error.
 
     Source: the ClassCastException that `RecordCollectorImpl` turns into a StreamsException.
     """

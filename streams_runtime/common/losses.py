@@ -1,10 +1,10 @@
 """Counts, reports and logs the losses of a task: dropped records, records deleted before they were read, lost windows.
 
-Rules: each record is counted once, by its reason. The first ten records of a reason and place are logged as warnings,
-and further records at level debug. The metric and the notice count all records. Source:
-`TaskMetrics.droppedRecordsSensor` (`dropped-records-total`), which has no reasons. Kafka does not count the records
-that were deleted before the group read them. Nor does Kafka count the records that are filtered out before a
-repartition topic.
+Rules: each dropped record is counted once, under the reason for its drop. For each reason and place, the first ten
+records are logged as warnings. Further records are logged at level debug. The metric and the notice count all records.
+Source: `TaskMetrics.droppedRecordsSensor` (`dropped-records-total`), which has no reasons. Kafka does not count the
+records that were deleted before the group read them. Kafka does not count the records that are filtered out before a
+repartition topic, either.
 """
 
 import logging
@@ -19,12 +19,14 @@ from streams_runtime.common.metrics import TaskMetrics
 from streams_runtime.common.notices import NoticeBoard, NoticeCode
 
 WARNINGS = 10
-"""The number of records of one reason and place that are logged as warnings. Further records are logged at level
+"""The number of records that are logged as warnings, for each reason and place. Further records are logged at level
 debug.
 """
 
 ALREADY_A_NOTICE = {"already_a_notice": True}
-"""The `extra` of a log line that repeats a notice. `LoggedNotices` makes no second notice of such a line."""
+"""The `extra` of a log line that repeats a notice. `LoggedNotices` makes no second notice of a line with this
+`extra`.
+"""
 
 _logger = logging.getLogger(__name__)
 
@@ -39,8 +41,8 @@ class DropReason(StrEnum):
     NULL_KEY = "null-key"
     NULL_KEY_BEFORE_REPARTITION = "null-key-before-repartition"
     """Kafka filters out a record without a key before a repartition topic, and does not count the record. In this
-    project, records without a key before a repartition topic have their own metric. So the loss is visible, and
-    `dropped-records-total` still equals Kafka's.
+    project, records without a key before a repartition topic have their own metric. With this separate metric, such
+    losses are visible, and the value of `dropped-records-total` still equals Kafka's.
     """
 
     NULL_KEY_OR_VALUE = "null-key-or-value"
@@ -66,10 +68,11 @@ _DAY_MS = 86_400_000
 
 
 class WindowsAtRisk(NamedTuple):
-    """A window store whose changelog the log may delete before its windows expire.
+    """The windows at risk of one window store: the log may delete these windows from the store's changelog before they
+    expire in the store.
 
-    `topic`: the changelog. `windows`: the greatest possible number of windows at risk. `behind_ms`: the time by which
-    stream time is behind the clock. `kept_ms`: `retention.ms` of the topic. `retention_ms`: the store's retention.
+    `topic`: the changelog. `windows`: the greatest possible number of windows at risk. `behind_ms`: the difference
+    between the clock and stream time. `kept_ms`: `retention.ms` of the topic. `retention_ms`: the store's retention.
     """
 
     store: str
@@ -81,7 +84,9 @@ class WindowsAtRisk(NamedTuple):
 
     @property
     def needed_ms(self) -> int:
-        """The additional retention that is enough, in milliseconds, which is a multiple of a day."""
+        """The additional retention, in milliseconds, with which the log keeps all windows of the store. The value is a
+        multiple of a day.
+        """
         return (self.behind_ms // _DAY_MS + 1) * _DAY_MS
 
     def text(self) -> str:
@@ -102,8 +107,8 @@ class TaskLosses:
     __slots__ = ("_at_risk", "_by_place", "_metrics", "_notices", "_suspected", "_task", "dropped_records")
 
     def __init__(self, task: TaskId, metrics: TaskMetrics | None, notices: NoticeBoard | None) -> None:
-        """`metrics`: counts the losses. `notices`: reports the losses. `metrics` and `notices` are None in a test of a
-        task without an instance.
+        """`metrics`: counts the losses. `notices`: reports the losses. `metrics` and `notices` are None if a test runs
+        the task without an instance.
         """
         self.dropped_records = 0
         self._task = task
@@ -191,7 +196,7 @@ class TaskLosses:
     def windows_missing(self, store: str, changelog: TopicPartition, needed_from: int, begin: int) -> None:
         """Reports windows that a restore could not find, because the changelog begins at `begin` and was needed from
         `needed_from` on. Each deleted record was a change of one window, and a window may have had several changes. So
-        the reported number of windows is an upper bound.
+        the reported number of missing windows is an upper bound.
         """
         windows = begin - needed_from
         what = (
@@ -204,9 +209,9 @@ class TaskLosses:
         self._add_notice(NoticeCode.WINDOWS_MISSING, _name(changelog), windows, what)
 
     def windows_at_risk(self, risk: WindowsAtRisk) -> None:
-        """Reports windows that a store still has, and that the log may delete, because the log deletes records by the
-        clock. Reports a store again only if its windows at risk have at least doubled, or if the store needs a longer
-        retention.
+        """Reports windows that a store still has, but that the log may delete from the store's changelog. The log
+        compares the timestamps of records with the clock, and the store compares them with stream time. Reports a store
+        again only if its windows at risk have at least doubled, or if the store needs a longer retention.
         """
         reported = self._at_risk.get(risk.store)
         is_worse = reported is None or risk.windows >= 2 * reported.windows or risk.needed_ms > reported.needed_ms
@@ -238,8 +243,8 @@ LossesOf = Callable[[TaskId], TaskLosses]
 
 
 def uncounted(task: TaskId) -> TaskLosses:
-    """Returns losses for a task without an instance, which are logged, but not counted in metrics and not reported as
-    notices.
+    """Returns a `TaskLosses` for a task without an instance. Losses are logged, but they appear in no metric and no
+    notice.
     """
     return TaskLosses(task, None, None)
 
@@ -254,7 +259,9 @@ class _CountedBefore(TaskLosses):
 
 
 def counted_before(task: TaskId) -> TaskLosses:
-    """Returns losses that do not count records, for records that are read again and were counted before."""
+    """Returns a `TaskLosses` that does not count records, for records that were counted before and are now read
+    again.
+    """
     return _CountedBefore(task, None, None)
 
 

@@ -1,8 +1,8 @@
 """The metrics of an instance, for Prometheus. Each instance has a registry of its own.
 
 Rules: only this file imports the Prometheus client. The documentation's table of metrics is generated from `METRICS`. A
-metric has few labels. One label is the thread. Task and store are labels only where operators need them. Source: the
-names in `StreamsMetricsImpl`, `ThreadMetrics`, `TaskMetrics`.
+metric has few labels. One label is the thread. Metrics have labels for the task and the store only where operators need
+these labels. Source: the names in `StreamsMetricsImpl`, `ThreadMetrics`, `TaskMetrics`.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ METRICS = (
 
 
 class PausedBy(StrEnum):
-    """The caller that paused an instance: the instance's user, or the group's operator."""
+    """A caller that can pause an instance: the instance's user, or the group's operator."""
 
     USER = "user"
     GROUP = "group"
@@ -158,8 +158,9 @@ class InstanceMetrics:
 
 class ThreadMetrics:
     """The metrics of one stream thread. The thread reports counts once per pass and not for each record.
-    `processed_records`, `dropped_records`, `passed_over_records`: counts since this object was made, for progress
-    displays. `dropped_records` includes the records that were filtered out for their null keys.
+    `processed_records`, `dropped_records`, `passed_over_records`: the numbers of records since this object was made,
+    for progress displays. Records are passed over if the log deleted them before the group read them. `dropped_records`
+    includes the records that were filtered out for their null keys.
     """
 
     def __init__(self, name: str, counters: Mapping[str, Counter], gauges: Mapping[str, Gauge]) -> None:
@@ -185,7 +186,7 @@ class ThreadMetrics:
         self._ids: frozenset[tuple[TaskId, TaskType]] = frozenset()
 
     def task(self, task: TaskId) -> TaskMetrics:
-        """Returns the counters of one task, which stay when the task leaves the thread."""
+        """Returns the counters of one task. The registry keeps the counters when the task leaves the thread."""
         return TaskMetrics(self, str(task), self._counters)
 
     def processed(self, records: int) -> None:
@@ -247,8 +248,8 @@ class ThreadMetrics:
         self._series["streams_windows_at_risk"].set(counts)
 
     def close(self) -> None:
-        """Removes the gauges of the thread, because the thread has ended. Keeps the thread's counters, but removes the
-        counters of processed records of single tasks.
+        """Removes the gauges of the thread, because the thread has ended. Keeps the counters of the whole thread, but
+        removes the counters of the records that each task has processed.
         """
         for series in self._series.values():
             series.set({})
@@ -263,8 +264,8 @@ class ThreadMetrics:
 
 
 class TaskMetrics:
-    """The counters of one task's losses. The counters stay when the task leaves its thread, so that no loss is
-    forgotten.
+    """The counters of one task's losses. The registry keeps the counters when the task leaves its thread, so that no
+    loss is forgotten.
     """
 
     def __init__(self, thread: ThreadMetrics, task: str, counters: Mapping[str, Counter]) -> None:
@@ -296,7 +297,9 @@ class TaskMetrics:
 
 
 class _Series:
-    """The values of one thread in a gauge. `set` removes the labels that are not given any more."""
+    """The values of one thread in a gauge. `set` replaces all values: a series whose labels are missing in the new
+    values is removed.
+    """
 
     def __init__(self, thread: str, gauge: Gauge) -> None:
         self._thread = thread

@@ -1,12 +1,12 @@
 """Notices report lost records, dropped records, logged warnings and logged errors of an instance to its operators.
 
     add        Adds to the notice of a code. Threads of the instance call `add`.
-    newest     Returns the notices to send now, one for each code, in a size that any coordinator accepts.
+    newest     Returns the notices to send now, one for each code, short enough for any coordinator.
 
 When the notices have changed, the heartbeat of the process sends them to the coordinator. `groups describe` and
-`workers run` show the notices. A notice has the count of its code since the instance started. The text of a notice has
-the places with the highest counts first. Rules: any thread may add notices. `add` is cheap, because only `newest` makes
-the text.
+`workers run` show the notices. The count of a notice is the number of records, windows or log lines of its code since
+the instance started. The text of a notice lists places and reasons, those with the highest counts first. Rules: any
+thread may add notices. `add` is cheap, because only `newest` makes the text.
 """
 
 import json
@@ -23,8 +23,8 @@ MAX_TEXT_LENGTH = 300
 
 MAX_NOTICES = 16
 MAX_BYTES = 3_500
-"""The greatest size of all notices as ASCII JSON. An older coordinator, which does not know notices yet, ignores at
-most 4,096 bytes of unknown fields.
+"""The greatest size of all notices as ASCII JSON. The limit is that of an older coordinator, which does not know
+notices: such a coordinator ignores unknown fields of up to 4,096 bytes.
 """
 
 ROOT_LOGGER = "root"
@@ -52,8 +52,8 @@ class NoticeCode(StrEnum):
     """A window store was restored without some windows, because the log had deleted them from its changelog."""
 
     WINDOWS_AT_RISK = "WINDOWS_AT_RISK"
-    """The log may delete windows from a changelog that the store still has. The next restore would not find these
-    windows.
+    """The log may delete windows from a store's changelog while the store still has these windows. A later restore
+    would not find these windows.
     """
 
     TIMESTAMP_UNIT = "TIMESTAMP_UNIT"
@@ -81,7 +81,7 @@ class Notice:
     at_ms: int
 
     def document(self) -> dict[str, object]:
-        """Returns the notice in the form that the heartbeat of a process has."""
+        """Returns the notice as the JSON object that a heartbeat contains."""
         return {"code": str(self.code), "text": self.text, "count": self.count, "at_ms": self.at_ms}
 
 
@@ -123,7 +123,7 @@ class NoticeBoard:
         self._codes: dict[NoticeCode, _Entry] = {}
 
     def add(self, code: NoticeCode, about: str, count: int, detail: str = "") -> None:
-        """Adds `count` to the place or reason `about`. `detail`: replaces the earlier detail of `about`; empty to keep
+        """Adds `count` to the count of the place or reason `about`. `detail`: the new detail of `about`; empty to keep
         the earlier detail.
         """
         with self._lock:
@@ -179,11 +179,11 @@ def _fitting(notices: Sequence[Notice]) -> tuple[Notice, ...]:
 class LoggedNotices(logging.Handler):
     """Makes notices of the warnings and errors that an instance logs, so that operators of the group see them, too.
 
-    The handler is attached to a logger from `start` to `close`. Ignores lines with `ALREADY_A_NOTICE`. Ignores lines of
-    threads that do not belong to the instance, because a process may have several instances. If no handler is attached,
-    Python prints warnings to stderr through its handler of last resort. With only this handler attached, Python would
-    not print warnings, so `emit` calls the handler of last resort. `is_own`: returns True if the thread of the given
-    name belongs to the instance.
+    The handler is attached to a logger from `start` to `close`. Ignores lines that were logged with `ALREADY_A_NOTICE`.
+    Ignores lines of threads that do not belong to the instance, because a process may have several instances. If no
+    handler is attached, Python prints warnings to stderr through its handler of last resort. If only this handler is
+    attached, Python itself prints no warnings, so `emit` calls the handler of last resort. `is_own`: returns True if
+    the thread of the given name belongs to the instance.
     """
 
     def __init__(self, notices: NoticeBoard, is_own: Callable[[str], bool], logger: str = RUNTIME_LOGGER) -> None:
@@ -210,7 +210,7 @@ class LoggedNotices(logging.Handler):
             logging.lastResort.handle(record)
 
     def _is_alone_with(self, record: logging.LogRecord) -> bool:
-        """True if only handlers of this class get the line, and this handler is the first one in the list."""
+        """True if only handlers of this class get the line, and this handler is the first of them."""
         logger: logging.Logger | None = logging.getLogger(record.name)
         handlers: list[logging.Handler] = []
         while logger is not None:

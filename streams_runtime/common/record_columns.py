@@ -1,14 +1,14 @@
-"""Records as columns, which are the input and the output of functions and processors that work on batches.
+"""Records as columns. Functions and processors that work on batches take and return columns.
 
 Rules:
 - Row i of every column is record i. A batch has consecutive records of a task, in the order in which the task processes
   records.
 - A column never changes. `with_values`, `take` and similar methods return new columns.
-- Each row has an origin: the record of the batch from which the row was made. The row has the origin's key and
-  timestamp, unless a method has set others. If a row fails in a later node, the row's origin is reported as the failed
-  record. Rows of new columns (`RecordColumns(...)`) have the last record of the batch as their origin.
-- A column may be given as a list, a tuple, a numpy array, a pandas Series or an Arrow array. numpy and pyarrow are
-  imported only at the first call of a method that needs them.
+- Each row has an origin: the record of the batch from which the row was made. A row has the key and the timestamp of
+  its origin, unless a method has set other ones. If a row fails in a later node, the row's origin is reported as the
+  failed record. Rows of new columns (`RecordColumns(...)`) have the last record of the batch as their origin.
+- A caller may give a column as a list, a tuple, a numpy array, a pandas Series or an Arrow array. The modules numpy and
+  pyarrow are imported only at the first call of a method that needs them.
 
 Kafka has no such columns: its processors get one record at a time. `pandas_udf` and `mapInArrow` of Spark are similar.
 """
@@ -40,7 +40,7 @@ _new_record = tuple.__new__
 
 
 class _RowsColumn:
-    """A column. After the first call of `as_list`, the column is also stored as a list."""
+    """A column. After the first call of `as_list`, the column also stores its values as a list."""
 
     __slots__ = ("_given", "_list")
 
@@ -100,8 +100,8 @@ class RecordColumns(Generic[K, V]):
     def trusted(
         cls, keys: list[K], values: list[V], timestamps_ms: list[int], headers: Headers = ()
     ) -> RecordColumns[K, V]:
-        """Makes a batch without checks, for the runtime. `headers`: the headers of the only record; empty for a batch
-        of several records.
+        """Makes a batch without checks, for the runtime. `headers`: the headers of a batch's only record; empty for a
+        batch of several records.
         """
         columns = cls.__new__(cls)
         columns._keys, columns._values = _RowsColumn(keys), _RowsColumn(values)
@@ -127,7 +127,7 @@ class RecordColumns(Generic[K, V]):
         return f"RecordColumns(keys={self.keys!r}, values={self.values!r}, timestamps_ms={self.timestamps_ms!r})"
 
     def __eq__(self, other: object) -> bool:
-        """True if both have equal records. The origins of the records are not compared."""
+        """True if both objects have equal records. The origins of the records are not compared."""
         if not isinstance(other, RecordColumns):
             return NotImplemented
         return list(self) == list(other)
@@ -223,8 +223,8 @@ class RecordColumns(Generic[K, V]):
         return derived
 
     def origins(self, of: RecordColumns[Any, Any] | None = None) -> Sequence[int]:
-        """Returns the index of each row's origin in the batch `of`. If `of` is None, returns the index in the batch
-        from which this batch was derived.
+        """Returns, for each row, the index of the row's origin in the batch `of`. If `of` is None, the indices refer to
+        the batch from which this batch was derived.
         """
         if self._rows is None or (of is not None and self._root is not of):
             return range(len(self)) if of is None or of is self else [len(of) - 1] * len(self)
@@ -247,8 +247,8 @@ def column(what: str, given: Any, length: int | None = None) -> _RowsColumn:
 
 
 def _timestamps(given: Any, length: int) -> _RowsColumn:
-    """Checks a column of timestamps. Raises StreamsRuntimeError for an invalid timestamp, so that an exception handler
-    can decide about the record.
+    """Checks a column of timestamps. Raises StreamsRuntimeError for an invalid timestamp. For this error, the task asks
+    an exception handler whether to skip the record.
     """
     timestamps = column("timestamps_ms", given, length)
     found = timestamps.as_list()

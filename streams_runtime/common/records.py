@@ -4,12 +4,12 @@
     record_timestamp    whole milliseconds from 0 to 2^63-1
     record_headers      pairs of a name and bytes or None
 
-Records are checked when user code passes them to `forward`, sinks, `send` and stores. So the error shows the record,
-the node and the line of user code, and no other record is affected. Rules: a bytearray or memoryview becomes bytes,
-because its owner may change it before the record is written. A whole number of another type than int, such as numpy's,
-becomes an int. A header's name may have the surrogates that Python uses for bytes that are not UTF-8, because another
-client may have written such a name. Any other value raises ValueError. The text of the error is a predicate, as in
-"<record> has a ...". Source: `Record`, `RecordMetadata` of the processor API.
+Records are checked when user code passes them to `forward`, sinks, `send` and stores. So the error of a check shows the
+record, the node and the line of user code, and only this record fails. Rules: a bytearray or memoryview is copied into
+bytes, because its owner may change the content before the record is written. A whole number of another type than int,
+such as numpy's, becomes an int. The name of a header may contain surrogates. Python decodes bytes that are not UTF-8
+into surrogates, and another client may have written such bytes. A check raises ValueError for any other value. The text
+of the error is a predicate, as in "<record> has a ...". Source: `Record`, `RecordMetadata` of the processor API.
 """
 
 from operator import index
@@ -23,8 +23,8 @@ Value = TypeVar("Value")
 
 
 class Record(NamedTuple, Generic[Key, Value]):
-    """A record. A record is immutable, and `_replace` makes a changed copy. `timestamp_ms`: milliseconds since the
-    epoch, not negative.
+    """A record. An immutable record. `_replace` makes a changed copy. `timestamp_ms`: milliseconds since the epoch, not
+    negative.
     """
 
     key: Key
@@ -42,8 +42,8 @@ class RecordMetadata(NamedTuple):
 
 
 class RawRecord(NamedTuple):
-    """An input record before serdes and timestamp extractors were applied. Dead letters are made from a
-    `RawRecord`.
+    """An input record before serdes and timestamp extractors were applied. If a record fails, the dead letter is made
+    from its `RawRecord`.
     """
 
     key: bytes | None

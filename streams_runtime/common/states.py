@@ -25,7 +25,9 @@ class TaskState(StrEnum):
 
 
 class RestoreOrigin(StrEnum):
-    """The state from which an active task started: a standby's open stores, a checkpoint on disk, or no state."""
+    """The stored data with which the restore of an active task starts: a standby's open stores, a checkpoint on disk,
+    or no data.
+    """
 
     STANDBY = "standby"
     CHECKPOINT = "checkpoint"

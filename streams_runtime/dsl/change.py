@@ -1,8 +1,9 @@
-"""The changes that the nodes of a table forward. A change has the new value of a key, and the old value if a node below
-needs the old value.
+"""The changes that the nodes of a table forward. A change is a pair of the new value and the old value of a key. The
+old value is None if no node below needs old values.
 
-In the repartition topic of a grouped table, the last byte of a change is a flag. Before flag 1 there is the new value,
-and before flag 0 the old value. Before flag 2 there are the length of the new value, the new value, and the old value.
+In the repartition topic of a grouped table, the last byte of a change is a flag, which determines the bytes before it.
+Flag 1 follows the new value alone, and flag 0 follows the old value alone. Flag 2 follows both: the length of the new
+value, the new value, and the old value.
 Source: `Change`, `ChangedSerializer`, `ChangedDeserializer` (KIP-904). Differs from Kafka: the flags 3 to 5, which
 Kafka uses for versioned tables, raise an error.
 """
@@ -24,8 +25,8 @@ _OLD, _NEW, _BOTH = 0, 1, 2
 
 
 class Change(NamedTuple, Generic[V]):
-    """The new and the old value of a key. A value is None if the key is not in the table or, for `old`, if no node
-    below needs the old value.
+    """The new and the old value of a key. `new`: None if the key is no longer in the table. `old`: None if the key was
+    not in the table, or if no node below needs the old value.
 
     Nodes forward plain tuples (new, old) instead of `Change` objects, because a plain tuple is made in a third of the
     time.
@@ -36,7 +37,7 @@ class Change(NamedTuple, Generic[V]):
 
 
 value_of_change: Callable[[tuple[V | None, V | None]], V | None] = itemgetter(0)
-"""Returns the new value of a change. In a stream of the changes, the new value is the record's value."""
+"""Returns the new value of a change. `KTable.to_stream` uses this value as the record's value."""
 
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots

@@ -1,7 +1,8 @@
-"""The nodes that DSL calls add to the graph. When the topology is built, `write` of each node is called, parents first.
+"""The nodes that DSL calls add to the graph. When the topology is built, the graph calls `write` of each node, parents
+before children.
 
-The graph is separate from the topology, because a later call can change earlier nodes. For example, a join makes the
-table that it reads keep a store, and `optimize` moves repartition topics. Source: `GraphNode` and the other classes of
+The graph is separate from the topology, because a later call can change earlier nodes. For example, after a join, the
+joined table has to keep a store, and `optimize` moves repartition topics. Source: `GraphNode` and the other classes of
 `kstream.internals.graph`.
 """
 
@@ -26,12 +27,12 @@ from streams_runtime.state_stores.state_store import StoreBuilder
 class GraphNode:
     """A node of the graph. A node of the graph may add several nodes to the topology.
 
-    `name`: the name of a topology node, which becomes the parent of the children's topology nodes. `priority`: among
-    the nodes whose parents are in the topology, the node with the lowest priority is added next. `StreamsGraph.add`
-    counts priorities up from 0; the root has -1. `changes_key`: True if this node may change keys. `changes_value`:
-    True if this node may change values. With `optimize`, these two decide which repartition topics are replaced.
-    `takes_null_keys`: True for a left join of a stream with a table, because such a join needs records without key.
-    `children`, `parents`: nodes in the order in which they were linked.
+    `name`: the name of that topology node which is the parent of the children's topology nodes. `priority`: among the
+    nodes whose parents are in the topology, the node with the lowest priority is added next. `StreamsGraph.add` counts
+    priorities up from 0; the root has -1. `changes_key`: True if this node may change keys. `changes_value`: True if
+    this node may change values. With `optimize`, `changes_key` and `changes_value` decide which repartition topics one
+    topic replaces. `takes_null_keys`: True for a left join of a stream with a table, because such a join needs records
+    without key. `children`, `parents`: nodes in the order in which they were linked.
     """
 
     name: str
@@ -152,11 +153,11 @@ class TableSourceNode(TableNode):
 
 @dataclass(eq=False, repr=False)
 class TableJoinNode(GraphNode):
-    """Three processors: one for each side of the join, and the processor `name`, which merges the results of the two
-    sides.
+    """A join of two tables, which has three processors: one for each side of the join, and the processor `name`, which
+    merges the results of the two sides.
 
     `parents_of_sides`: the names of the nodes of the two tables. `stores_to_read`: for each side, the names of the
-    stores that contain the other table.
+    stores from which the side reads the other table.
     """
 
     sides: tuple[str, str]

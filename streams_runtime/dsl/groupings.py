@@ -1,8 +1,8 @@
 """Grouped streams and tables, and the nodes that their aggregations add to the graph.
 
-Every aggregation has its own store, which has a changelog and keeps timestamps. If the key of a record may have
-changed, the records go through a repartition topic first. The repartition topic has the name of the grouping, or the
-name of the store if the grouping has no name.
+Every aggregation has its own store, which has a changelog and keeps timestamps. If an earlier operation may have
+changed the keys, the records first go through a repartition topic. The repartition topic has the name of the grouping,
+or the name of the store if the grouping has no name.
 Source: `KGroupedStreamImpl`, `GroupedStreamAggregateBuilder`, `KGroupedTableImpl`.
 """
 
@@ -46,8 +46,8 @@ class StreamGrouping(Generic[K, V]):
     def settings_for_count(self, store: StoreArgument) -> Materialized:
         """Returns the settings of the store in which a count is kept.
 
-        If the call has a `Materialized` without a name, this method takes an unused number from the counter of
-        generated names. Kafka does so too, and later generated names must have Kafka's numbers.
+        If the call has a `Materialized` without a name, this method takes a number from the counter of generated names,
+        and does not use it. Kafka does so too, and later generated names must have Kafka's numbers.
         Source: `KGroupedStreamImpl.count(Materialized)`.
         """
         settings = checked_settings(store)
@@ -102,8 +102,8 @@ class StreamGrouping(Generic[K, V]):
 
 
 class TableGrouping(Generic[K, V]):
-    """A grouped table: the changes of a table, with the keys of the groups as their keys. The changes always go through
-    a repartition topic.
+    """A grouped table: the changes of a table, each with the key of its group. The changes always go through a
+    repartition topic.
 
     `repartition_name`: see `StreamGrouping`.
     """

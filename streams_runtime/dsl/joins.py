@@ -1,20 +1,20 @@
 """Joins of a stream with a table, and of two tables, by key.
 
-In a join of a stream with a table, each record is joined with the table's present value. An update of the table alone
-makes no result. A join of two tables has one node for each side, and a node that merges the results of both sides, as
-in Kafka. When one table changes, the key of the change is looked up in the other table. The timestamp of a result is
-the higher timestamp of the two joined values.
+In a join of a stream with a table, each record is joined with the table's present value. A change of the table alone
+makes no result: only records of the stream make results. A join of two tables has one node for each side, and a node
+that merges the results of both sides, as in Kafka. When a key of one table changes, the node of this side looks up the
+key in the other table. The timestamp of a result is the higher timestamp of the two joined values.
 Source: `KStreamKTableJoinProcessor` without grace period, `KTableKTableInnerJoin`, `KTableKTableLeftJoin`,
-`KTableKTableRightJoin`, `KTableKTableJoinMerger`. Differs from Kafka: if two records delete a key, one from each table,
-between two flushes of the record caches, this project removes the key from the result of an inner join. In Kafka, each
-side of the join finds no value in the other table and forwards no result, so the key stays in the result. In this
-project, the deleted key stays in the result only if one record deletes the key from both tables, which happens when a
-table is joined with itself.
+`KTableKTableRightJoin`, `KTableKTableJoinMerger`. Differs from Kafka: between two flushes of the record caches, one
+record may delete a key from the left table, and a second record may delete the key from the right table. After these
+two deletes, this project removes the key from the result of an inner join. In Kafka, neither side of the join finds a
+value in the other table after the two deletes, so the key stays in the result. In this project, the key stays in the
+result only if one record deletes the key from both tables. This happens when a table is joined with itself.
 
-As in Kafka, a deleted key also stays in the result in this case: one table puts and deletes the key between two of its
-flushes, and in the meantime the other table forwards a change of the key. The change of the other table is joined with
-the value that was put and not flushed. The first table never forwards this value, so no later change of the first table
-removes the key from the result.
+As in Kafka, a deleted key also stays in the result in the following case. Between two flushes, the first table puts a
+value and then deletes the key. After the put and before the delete, the second table forwards a change of the key,
+which is joined with the value in the first table. The first table never forwards this value, so no later change of the
+first table removes the key from the result.
 """
 
 from collections.abc import Callable
@@ -29,8 +29,8 @@ from streams_runtime.dsl.table_operators import Getter, TableOperator
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 
 Joiner = Callable[[Any, Any], Any]
-"""A function that takes the two joined values and returns the result. In a left join, a value is None if the key is not
-in its table.
+"""A function that takes the two joined values and returns the result. In a left join, the right value is None if the
+right table does not have the key.
 """
 
 
@@ -69,7 +69,8 @@ def left_joining_table(table: TableOperator, joiner: Joiner, child: Receiver, co
 
 @dataclass(eq=False, repr=False)
 class JoinSide(Operator):
-    """One side of a join of two tables. `joiner`: takes the value of this side, then the value of the other side.
+    """One side of a join of two tables. `joiner`: a function that takes the value of this side, then the value of the
+    other side, and returns the result.
 
     `needs_this`: True if there is a result only for keys that have a value on this side. `needs_other`: True if there
     is a result only for keys that have a value on the other side. An inner join needs both values. A left join needs
@@ -95,8 +96,8 @@ class JoinSide(Operator):
             new, old = change
             found = get_other(key)
             if found is None and new is None and needs_both:
-                # Both tables have deleted the key since the last flush of the other table. The result still has the row
-                # that was joined before these deletes, so this row has to be removed.
+                # Both tables have deleted the key since the last flush of the other table. The result still has the
+                # joined value from before these deletes, so the key has to be removed from the result.
                 found = get_flushed_other(key)
             if found is None and (needs_other or (new is None and old is None)):
                 return
@@ -133,7 +134,7 @@ def left_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tupl
 
 
 def _reversed(joiner: Joiner, value: Any, other: Any) -> Any:
-    """Calls the joiner with the two values in reverse order, for the right side of a left join."""
+    """Calls the joiner with the two values in reverse order, for the right side of a join."""
     return joiner(other, value)
 
 

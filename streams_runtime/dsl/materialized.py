@@ -1,4 +1,4 @@
-"""The settings of a table's store, and the factories that make the builder of the store.
+"""The settings of a table's store, and the factories of the store's builder.
 
 Source: `Materialized`, `MaterializedInternal`, `StoreFactory`, `KeyValueStoreMaterializer`, `WindowStoreMaterializer`.
 """
@@ -25,8 +25,9 @@ class Materialized:
     `changelog`: the configs of the store's changelog topic; None for a store without a changelog. `retention_ms`: the
     time for which a window store keeps a window. The default and the minimum of `retention_ms` are the window size plus
     the grace period. Other stores ignore `retention_ms`. `caching`: True to give the store a record cache. With a
-    record cache, a table forwards only the last update of a key, at a commit or when the cache is full. If the
-    operation's result is a stream, each record is forwarded at once, and the cache delays only writes to the store.
+    record cache, a table collects the updates of a key, and forwards only the last update, at a commit or when the
+    cache is full. If the operation's result is a stream, each record is forwarded at once, and the cache delays only
+    writes to the store.
     """
 
     name: str | None = None
@@ -61,7 +62,7 @@ class StoreFactory:
         return timestamped_key_value_store(**self.arguments())
 
     def arguments(self) -> dict[str, Any]:
-        """Returns the arguments that the builders of all kinds of stores take, by the argument's name."""
+        """Returns the arguments that the builders of all kinds of stores take, by name."""
         return {
             "name": self.name,
             "key_serde": self.key_serde or DefaultSerde("key", self.name),

@@ -1,8 +1,8 @@
 """Generated names of nodes, stores and topics. One counter numbers all generated names, in the same order as in Kafka.
 
-A node that the user names takes a number from the counter as well, so naming a node changes no other name. Generated
-names become part of the names of internal topics. Because the names are Kafka's, an application of Kafka Streams keeps
-its state when it moves to this runtime.
+A node with a name from the user takes a number from the counter as well. So the other names stay the same if the user
+names a node. Generated names become part of the names of internal topics. Because the names are Kafka's, an application
+of Kafka Streams keeps its state when it moves to this runtime.
 Source: `InternalStreamsBuilder.newProcessorName`, `newStoreName`, `NamedInternal`, `Named.validate`.
 """
 
@@ -32,7 +32,7 @@ class Naming:
         return self.processor(prefix + _STORE)
 
     def name_or_generated(self, name: str | None, prefix: str, suffix: str = "") -> str:
-        """Returns `name` with the suffix. If `name` is None, returns a generated name, which is the prefix and a
+        """Returns `name` followed by the suffix. If `name` is None, returns a generated name: the prefix, followed by a
         number. The counter rises by one, with or without a given name. Raises TopologyError for an illegal name.
         """
         generated = self.processor(prefix)

@@ -1,21 +1,22 @@
 """The repartition topics in the graph, and the optimization that replaces several repartition topics by one topic.
 
 Each repartition node of the graph becomes a filter, a sink, a topic, and a source that reads the topic. The repartition
-node has the name of this source, because later nodes are linked to the source. With `optimize`, one topic replaces all
-repartition topics below a node that changes the key. The new topic is directly below the node that changes the key. In
-this module's docstrings, "merge" means a merge of streams (`KStream.merge`, a `MergeNode`), not of topics.
+node has the name of this source, because the source is the parent of the next nodes. With `optimize`, one topic
+replaces all repartition topics below a node that changes the key. The new topic is directly below the node that changes
+the key. In this module's docstrings, "merge" means a merge of streams (`KStream.merge`, a `MergeNode`), not of topics.
 
-The optimization keeps a topic if a node between the change of the key and the topic changes the value, because a topic
-has one value serde. If the keys of merged streams have changed, one topic replaces all repartition topics below the
-merge, and all of the merged streams use this topic. Source: `BaseRepartitionNode`, `OptimizableRepartitionNode`,
-`UnoptimizableRepartitionNode`, `GroupedTableOperationRepartitionNode`, `InternalStreamsBuilder.mergeRepartitionTopics`,
+The optimization keeps a repartition topic if a node between the change of the key and the topic changes the value. A
+topic cannot be moved above such a node, because one topic has only one value serde. If the keys of merged streams have
+changed, one topic replaces all repartition topics below the merge, and the records of all merged streams go through
+this topic. Source: `BaseRepartitionNode`, `OptimizableRepartitionNode`, `UnoptimizableRepartitionNode`,
+`GroupedTableOperationRepartitionNode`, `InternalStreamsBuilder.mergeRepartitionTopics`,
 `maybeUpdateKeyChangingRepartitionNodeMap`. Differs from Kafka: several topics are also replaced if they are in one
-branch below the change of the key, or below several merges. In Kafka, several topics in one branch, and topics below
-several merges, are errors.
+branch below the change of the key, or below several merges. Kafka raises an error for several topics in one branch, and
+for topics below several merges.
 
-As in Kafka, a topic below a merge can be replaced by a topic in one of the merged streams, above the merge. In this
-case, the records of the other merged stream do not pass through the topic, and are aggregated in the partition of their
-old key.
+As in Kafka, a topic below a merge can be replaced by a topic in one of the merged streams, above the merge. If a topic
+above the merge replaces the topic below, the records of the other merged stream do not pass through the topic, so they
+are aggregated in the partition of their old key.
 """
 
 from __future__ import annotations
@@ -100,8 +101,8 @@ class RepartitionNode(GraphNode):
 
 @dataclass(eq=False, repr=False)
 class GroupedTableRepartitionNode(GraphNode):
-    """The repartition topic of a grouped table. The topic contains the changes of the table, with the key of the group
-    as their key.
+    """The repartition topic of a grouped table. The topic contains the changes of the table, each with the key of its
+    group.
     """
 
     topic: str
@@ -127,8 +128,9 @@ class GroupedTableSelectNode(GraphNode):
 
     def write(self, topology: Topology) -> None:
         below = next((child for child in self.children if isinstance(child, GroupedTableRepartitionNode)), None)
-        # If no aggregation is below, there is no topic, and the keys have the serde of bytes. Otherwise the keys have
-        # the serde of the aggregation, or the default serde if the aggregation has no serde.
+        # If there is no aggregation below, there is no repartition topic, and the serde of the keys is that of bytes.
+        # If there is an aggregation below, the keys have its key serde, or the default serde if the aggregation has no
+        # key serde.
         topic = "" if below is None else below.topic
         keys = BYTES if below is None else below.key_serde or DefaultSerde("key", below.topic)
         topology.add_processor(self.name, KTableRepartitionMap(self.selector, topic, keys), self.parent_names())
@@ -138,8 +140,8 @@ Condition = Callable[[GraphNode], bool]
 
 
 class RepartitionMerging:
-    """Collects repartition topics, and replaces those that one topic can serve. `naming`: generates the names of the
-    new topics' nodes.
+    """Collects repartition topics, and replaces several topics by one topic where this is possible. `naming`: generates
+    the names of the new topics' nodes.
     """
 
     def __init__(self, naming: Naming) -> None:
@@ -150,8 +152,8 @@ class RepartitionMerging:
         self._merges: dict[GraphNode, None] = {}
 
     def note(self, node: GraphNode) -> None:
-        """Remember a node that was linked to a parent. Ignores nodes that do not change the key, merge streams or
-        repartition.
+        """Record a node that was linked to a parent. Only three kinds of nodes are recorded: nodes that change the key,
+        merges of streams, and repartition topics that `optimize` may replace.
         """
         if node.changes_key:
             self._behind[node] = {}
@@ -171,7 +173,8 @@ class RepartitionMerging:
         for changer, replaced in self._behind.items():
             if replaced:
                 one = self._one_for(replaced)
-                # with this priority, the new node is added to the topology before all nodes below it
+                # this priority is lower than that of all nodes below the new node, so the new node is added to the
+                # topology before them
                 one.priority = changer.priority
                 for node in replaced:
                     self._replace(node, one, changer)
@@ -210,16 +213,17 @@ class RepartitionMerging:
             node.remove_child(child)
 
     def _gather_behind_merges(self) -> None:
-        """Assign the topics below a merge of streams to this merge, so that one topic directly below the merge replaces
-        them. If several merges are above the topics, the topics are assigned to the last of these merges.
+        """Assign the repartition topics below a merge of streams to this merge. `merge` then replaces these topics by
+        one topic directly below the merge of streams. If several merges are above the topics, the topics are assigned
+        to the last of these merges.
         """
         above_of = {node: nodes_above(node) for nodes in self._behind.values() for node in nodes}
         gathered: dict[GraphNode, dict[RepartitionNode, None]] = {merge: {} for merge in self._merges}
         above_merges = {merge: nodes_above(merge) for merge in self._merges}
         for changer, nodes in list(self._behind.items()):
-            # The merges that are below the change of the key and above all of its topics. These merges are in the order
-            # of the DSL calls, so a merge comes after the merges above it. The topics move from the change to the last
-            # of these merges.
+            # The merges that are below the node `changer` and above all topics in `nodes`. These merges are in the
+            # order of the DSL calls, so each merge comes after the merges above it. The topics are moved from `changer`
+            # to the last of these merges.
             merges = [
                 merge
                 for merge in self._merges
@@ -236,15 +240,16 @@ def _key_changer_above(node: GraphNode) -> GraphNode | None:
     """
     any_change = _found_upwards(node, lambda above: above.changes_key or above.changes_value)
     changer = _found_upwards(node, lambda above: above.changes_key)
-    # the two searches find different nodes only if a node below the change of the key changes values but not keys
+    # the two searches find different nodes only if a node between the change of the key and `node` changes values but
+    # not keys
     return changer if any_change is changer else None
 
 
 def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
-    """Returns `node` if `node` meets the condition. Otherwise returns the first node above `node` that meets it, depth
-    first.
+    """Returns `node` if `node` meets the condition. Otherwise returns the first node above `node` that meets the
+    condition, depth first.
 
-    A node that is above `node` on several paths is visited only once.
+    Even if several paths lead upwards to a node, the search visits the node only once.
     """
     if condition(node):
         return node
@@ -263,8 +268,8 @@ def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
 
 
 def nodes_above(node: GraphNode, stop_at: GraphNode | None = None) -> set[GraphNode]:
-    """Returns all nodes above `node`. `stop_at`: a node at which the search stops. The result does not contain this
-    node.
+    """Returns all nodes above `node`. `stop_at`: a node at which the search stops. The result does not contain
+    `stop_at`.
     """
     above: set[GraphNode] = set()
     waiting = [node]

@@ -5,13 +5,14 @@ records. Records without key are left out. As in Kafka, an aggregation by key le
 aggregation by key and window includes them.
 A window accepts records until stream time is past the window's end plus the grace period. Stream time is the highest
 timestamp that this processor has seen.
-With a record cache, the store forwards the changes when the cache is flushed. If there is a record cache, the old value
-of a change is the new value that the previous flush forwarded.
+If the store has a record cache, the store forwards the changes when the cache is flushed. With a record cache, the old
+value of a change is the new value that the previous flush forwarded for the key.
 Source: `KStreamAggregate`, `KStreamReduce`, and `KStreamWindowAggregate` with `EmitStrategy.onWindowUpdate`.
 Differs from Kafka: the old value of a new key or window is always None. In Kafka the old value is None with a record
-cache, and the initializer's value without a record cache. In Kafka without a record cache, a grouping of the table
-subtracts the initializer's value, which was never added. So in Kafka the counts and sums of this grouping are wrong.
-For the same reason, in Kafka a filter of the table sends removals of keys that it never sent.
+cache, and the initializer's value without a record cache. So in Kafka without a record cache, an aggregation of the
+grouped table first subtracts the initializer's value, which was never added. The resulting counts and sums are wrong.
+In Kafka without a record cache, a filter of the table can also forward the removal of a key for which the filter never
+forwarded a value.
 """
 
 from __future__ import annotations
@@ -98,8 +99,8 @@ class KStreamAggregate(StoredTableOperator):
 
     def _aggregate(self, entries: EntryAccess, child: Receiver | None, context: NodeContext) -> Callable[..., None]:
         """Returns the receiver that updates the aggregate of each record's key. For the aggregate of a window, the
-        caller also passes two forms of the windowed key: `stored_key`, from `EntryAccess.stored_key_of`, and
-        `table_key`, for `child`.
+        caller also passes two forms of the windowed key: `stored_key` is the result of `EntryAccess.stored_key_of`, and
+        `table_key` is the key for `child`.
 
         `child`: the receiver that gets each change at once; None if the store forwards the changes when its record
         cache is flushed.
@@ -160,14 +161,14 @@ class KStreamWindowAggregate(KStreamAggregate):
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         entries, forwards_on_flush = self.opened(child, context)
-        # `child` is guarded, so that the other windows get the record even if a node below raises an error for one
-        # window
+        # `child` is guarded: if a node below raises an error for one window, the other windows of the record are still
+        # updated
         aggregate = self._aggregate(entries, None if forwards_on_flush else context.guarded(child), context)
         stored_key_of = entries.stored_key_of
         drop_late = self._late_record_dropper(context)
         windows, size_ms, grace_ms = self.windows, self.windows.size_ms, self.windows.grace_ms
         starts = range(0)
-        # a timestamp that is at least `from_ms` and less than `to_ms` is in the windows with these starts
+        # the windows with these starts contain exactly the timestamps from `from_ms` to `to_ms - 1`
         from_ms = to_ms = 0
 
         def window_aggregate(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:

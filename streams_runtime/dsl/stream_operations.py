@@ -1,9 +1,9 @@
 """Adds the nodes of a stream's operations to the graph, with one function for each kind of operation.
 
-The result of an operation that may change the key has `repartition_required` set to True. After a change of the key,
-the next operation that needs all records of a key in one partition first writes the records to a repartition topic.
-`name`: the name of the operation's node; None for a generated name, which is `prefix` and the next number. Source:
-`KStreamImpl`.
+The result of an operation that may change the key has `repartition_required` set to True. An aggregation or a join
+needs all records of a key in one partition. If `repartition_required` is True for the input of an aggregation or a
+join, the records first go through a repartition topic. `name`: the name of the operation's node; None for a generated
+name, which is `prefix` and the next number. Source: `KStreamImpl`.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,8 +48,8 @@ def with_new_values(stream: Stage[K, Any], prefix: str, supplier: NodeSupplier, 
 
 def as_table(stream: Stage[K, V], store: StoreArgument, name: str | None) -> TableStage[K, V]:
     """Add a table with the newest value of every key. If the key may have changed, the stream is repartitioned first,
-    so that one task gets all records of a key. If the names are generated, that of the table's node has a lower number
-    than that of the table's store.
+    so that one task gets all records of a key. If the names are generated, the name of the table's node has a lower
+    number than the name of the table's store.
     """
     settings, naming, prefix = checked_settings(store), stream.graph.naming, "KSTREAM-TOTABLE-"
     node_name = naming.name_or_generated(name, prefix)
@@ -79,7 +79,7 @@ def processed(
 
 
 def merged(stream: Stage[K, V], other: Stage[K, V], name: str | None) -> Stage[K, V]:
-    """Merge two streams. The result has no serdes, because the serdes of the two streams may differ."""
+    """Merge two streams. The resulting stage has no serdes, because the serdes of the two streams may differ."""
     sources = stream.joined_sources(other)
     node = MergeNode(stream.graph.naming.name_or_generated(name, "KSTREAM-MERGE-"), StreamOperator(passing_on))
     stream.graph.add(node, [stream.node, other.node])
@@ -118,7 +118,7 @@ def repartitioned(
 def joined(
     stream: Stage[K, Any], table: TableStage[K, Any], supplier: NodeSupplier, prefix: str, name: str | None
 ) -> Stage[K, Any]:
-    """Add a join of a stream with a table. `stream`: the stream as `JoinInputs.by_key` returns it."""
+    """Add a join of a stream with a table. `stream`: the stage that `JoinInputs.by_key` has returned for the stream."""
     sources = stream.copartition_with(table)
     node_name = stream.graph.naming.name_or_generated(name, prefix)
     node = ProcessorGraphNode(node_name, supplier, connected_stores=table.operator.view())
@@ -156,7 +156,7 @@ class Branches(Generic[K, V]):
 
     def __init__(self, stream: Stage[K, V], name: str | None) -> None:
         self._stream = stream
-        # `branching` reads this list when a task starts. Until the topology is built, `add` appends to it.
+        # Until the topology is built, `add` appends to this list. When a task starts, `branching` reads the list.
         self._branches: list[tuple[Callable[[K, V], bool] | None, str]] = []
         split_name = stream.graph.naming.name_or_generated(name, "KSTREAM-BRANCH-")
         self._split = ProcessorGraphNode(split_name, StreamOperator(branching, self._branches))

@@ -1,20 +1,20 @@
 """Stateless operators of streams. A stateless operator calls the user's function with each record, or with a batch as
 columns.
 
-Each function in this module returns the receiver of an operator. The arguments of such a function are the user's
-function, and the `child` and `context` of `Operator.connect`. Records keep their headers and timestamps. An operator
-that forwards several rows calls `context.guarded(child)`: if one row fails and the handler decides to continue, the
-next row is forwarded.
+Each function in this module returns the receiver of an operator. The arguments of each function are the user's function
+and the arguments `child` and `context` of `Operator.connect`. Records keep their headers and timestamps. An operator
+that forwards several rows calls `context.guarded(child)`. So if a node below fails for one row and the exception
+handler skips this row, the operator still forwards the next row.
 Source: `KStreamMap`, `KStreamFlatMap`, `KStreamFlatMapValues`, `KStreamMapValues`, `KStreamFilter`, `KStreamPeek`,
 `ForeachProcessor`, `KStreamBranch`, `PassThrough`.
 
 Batches: `Processor` documents which records form a batch. A user's function must treat each row alone, because a batch
 can end after any row. Records keep their headers. Records keep their timestamps if the function returns no timestamps.
-If the function raises an error, it is called again with one record at a time. The handler decides about each record for
-which the second call fails too. With `retries_one_by_one=False`, there is no second call, and the handler decides about
-each record of the batch. If the result has the wrong shape (`WrongBatchResult`), the thread ends, and no handler is
-called. Kafka has no operations on batches. Each row is treated as in Kafka's `KStreamMap`, `KStreamMapValues` or
-`KStreamFilter`.
+If the function raises an error, it is called again with one record at a time. If the second call fails for a record,
+the exception handler decides about this record. With `retries_one_by_one=False`, there is no second call, and the
+exception handler decides about each record of the batch. If the result has the wrong shape (`WrongBatchResult`), the
+stream thread ends, and no exception handler is called. Kafka has no operations on batches. For each row, the result is
+that of Kafka's `KStreamMap`, `KStreamMapValues` or `KStreamFilter`.
 """
 
 from abc import ABC, abstractmethod
@@ -30,7 +30,7 @@ from streams_runtime.processors.context import NodeContext, Operator, Receiver
 
 
 class StreamOperator(Operator):
-    """An operator whose receiver is made by one of the functions below. `receiver`: the function that makes the
+    """An operator whose receiver is made by one of this module's functions. `receiver`: the function that makes the
     receiver. `arguments`: the arguments of `receiver` that come before `child` and `context`.
     """
 
@@ -51,7 +51,7 @@ def mapping(mapper: Callable[[Any, Any], tuple[Any, Any]], child: Receiver, cont
 
 
 def selecting_keys(selector: Callable[[Any, Any], Any], child: Receiver, context: NodeContext) -> Receiver:
-    """Gives records new keys. Kafka uses a `KStreamMap` for this."""
+    """Gives records new keys. For `selectKey`, Kafka uses a `KStreamMap`."""
 
     def select_key(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
         child(selector(key, value), value, timestamp_ms, headers)
@@ -157,8 +157,8 @@ def ending(action: Callable[[Any, Any], object], child: Receiver, context: NodeC
 def branching(
     branches: Sequence[tuple[Callable[[Any, Any], bool] | None, str]], child: Receiver, context: NodeContext
 ) -> Receiver:
-    """Forwards a record to the first branch whose predicate is true. If no predicate is true, forwards it to the
-    default branch, if there is one.
+    """Forwards a record to the first branch whose predicate is true. If no predicate is true, forwards the record to
+    the default branch. Without a default branch, leaves out the record.
 
     `branches`: for each branch, a predicate and the name of a child. The default branch has the predicate None, and can
     be at any index of `branches`.
@@ -252,7 +252,7 @@ class KStreamFilterBatches(BatchOperationProcessor):
     def rows(self, batch: AnyColumns, returned: Any) -> AnyColumns:
         mask = column("flags", returned, len(batch)).as_list()
         for flag in mask:
-            # only True and False are accepted, because NaN, for example, counts as true
+            # only True and False are accepted: Python regards other values, such as NaN, as true
             if flag is not True and flag is not False:
                 raise WrongBatchResult(f"{flag!r} among the flags")
         return batch.where(mask)

@@ -1,13 +1,14 @@
 """Streams and tables, and their operations.
 
-The classes are in one file, because the methods of each class return objects of the others. `stream_operations`,
+The classes are in one file, because the methods of each class return objects of the other classes. `stream_operations`,
 `table_operations` and `groupings` add the nodes of an operation to the graph. In every call, `name` is the name of the
 operation's node; None for a generated name. `store` is the name of a table's store, or a `Materialized` with further
-settings. If a call has no serde argument, it uses the serde of its stream or table.
+settings. If a call gets no serde as an argument, the operation uses the serde of its stream or table.
 Source: `KStream`, `BranchedKStream`, `KGroupedStream`, `TimeWindowedKStream`, `KTable`, `KGroupedTable`.
-Differs from Kafka: no stream-stream, outer and foreign-key joins, no global tables, no cogroup, suppress,
-`processValues` and `transformValues`, no session and sliding windows, no `EmitStrategy.onWindowClose`. `to` cannot
-choose a topic for each record. `branch` cannot apply a function to the branch's stream.
+Differs from Kafka: the following are missing: joins of two streams, outer joins, foreign-key joins, global tables,
+`cogroup`, `suppress`, `processValues`, `transformValues`, session windows, sliding windows, and
+`EmitStrategy.onWindowClose`. `to` cannot choose a topic for each record. `branch` cannot apply a function to the
+branch's stream.
 """
 
 from __future__ import annotations
@@ -165,8 +166,8 @@ class KStream(Generic[K, V]):
         return BranchedKStream(stream_operations.Branches(self._stage, name))
 
     def merge(self, other: KStream[K, V], *, name: str | None = None) -> KStream[K, V]:
-        """Merge the records of both streams. The order between records of different streams is not defined. The result
-        has no serdes.
+        """Merge the records of both streams. The order between records of different streams is not defined. The merged
+        stream has no serdes.
         """
         _check_kind("KStream.merge", other, KStream)
         return KStream(stream_operations.merged(self._stage, other._stage, name))
@@ -206,7 +207,7 @@ class KStream(Generic[K, V]):
         partitioner: StreamPartitioner | None = None,
     ) -> KStream[K, V]:
         """Write the records to an internal topic, and read them from this topic. `partitions`: the number of partitions
-        of the topic; None to take the number of the upstream topics.
+        of the topic; None to use the number of partitions of the upstream topics.
         """
         stage = self._stage.with_serdes(key_serde, value_serde)
         return KStream(stream_operations.repartitioned(stage, partitions, partitioner, name))
@@ -227,8 +228,8 @@ class KStream(Generic[K, V]):
     def group_by_key(
         self, *, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None, name: str | None = None
     ) -> KGroupedStream[K, V]:
-        """Group the records by their key. `name`: the name of the repartition topic, if the grouping needs a
-        repartition topic.
+        """Group the records by their key. `name`: the name of the repartition topic. The name is used only if the
+        grouping needs a repartition topic.
         """
         return KGroupedStream(StreamGrouping(self._stage.with_serdes(key_serde, value_serde), name))
 
@@ -257,10 +258,11 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         name: str | None = None,
     ) -> KStream[K, V2]:
-        """Join each record with the table's present value of its key. Records without a match are left out.
+        """Join each record with the table's present value of its key. Records whose key is not in the table are left
+        out.
 
-        The topics of stream and table must have the same number of partitions. The serdes are those of the stream's
-        repartition topic, if the join needs a repartition topic.
+        The topics of stream and table must have the same number of partitions. `key_serde`, `value_serde`: the serdes
+        of the stream's repartition topic. The two serdes are used only if the join needs a repartition topic.
         """
         check_functions("KStream.join", joiner=joiner)
         _check_table(table)
@@ -277,8 +279,8 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         name: str | None = None,
     ) -> KStream[K, V2]:
-        """Join each record with the table's present value of its key. Records without a match or without a key stay in
-        the result. For a record without a match or without a key, the table's value is None.
+        """Join each record with the table's present value of its key. A record without a key, or whose key is not in
+        the table, is joined with None.
         """
         check_functions("KStream.left_join", joiner=joiner)
         _check_table(table)
@@ -290,7 +292,8 @@ class KStream(Generic[K, V]):
 
 
 class BranchedKStream(Generic[K, V]):
-    """A stream that is split. A record goes to the first branch, in the order of the calls, whose predicate is true.
+    """A stream that is split. The predicates are checked in the order of the calls of `branch`, and a record goes to
+    the first branch whose predicate is true.
 
     The name of a branch's node is the name of the split, followed by the name or number of the branch.
     """
@@ -306,8 +309,8 @@ class BranchedKStream(Generic[K, V]):
         return self
 
     def default_branch(self, *, name: str | None = None) -> dict[str, KStream[K, V]]:
-        """Add a branch for all other records. `name`: the name of the branch; None to use the number 0. Returns the
-        stream of each branch, by the name of the branch's node.
+        """Add a branch for all other records. `name`: the name of the branch; None to name it 0. Returns the stream of
+        each branch, by the name of the branch's node.
         """
         self._add(None, "0" if name is None else name)
         return dict(self._streams)
@@ -343,8 +346,8 @@ class KGroupedStream(Generic[K, V]):
     ) -> KTable[K, A]:
         """Aggregate the records of each key.
 
-        `aggregator`: a function that takes key, value and the aggregate so far, and returns the new aggregate. None
-        removes the key.
+        `aggregator`: a function that takes key, value and the aggregate so far, and returns the new aggregate. If the
+        aggregator returns None, the key is removed from the table.
         """
         check_functions("KGroupedStream.aggregate", initializer=initializer, aggregator=aggregator)
         aggregation = StreamAggregation.by(initializer, aggregator, value_serde)
@@ -370,8 +373,8 @@ class KGroupedStream(Generic[K, V]):
 class TimeWindowedKStream(Generic[K, V]):
     """The records of a stream, grouped by key and window. An aggregation makes a table of windowed keys.
 
-    The result forwards every update of a window. The store keeps each window for `retention_ms`, by default the window
-    size plus the grace period.
+    The resulting table forwards every update of a window. The store keeps each window for `retention_ms`, by default
+    the window size plus the grace period.
     """
 
     def __init__(self, grouping: StreamGrouping[K, V], windows: TimeWindows) -> None:
@@ -395,7 +398,7 @@ class TimeWindowedKStream(Generic[K, V]):
         """Aggregate the records of each key in each window.
 
         `aggregator`: a function that takes key, value and the window's aggregate so far, and returns the new aggregate.
-        None removes the window.
+        If the aggregator returns None, the windowed key is removed from the table.
         """
         check_functions("TimeWindowedKStream.aggregate", initializer=initializer, aggregator=aggregator)
         aggregation = StreamAggregation.by(initializer, aggregator, value_serde)
@@ -415,12 +418,13 @@ class TimeWindowedKStream(Generic[K, V]):
 
 
 class KTable(Generic[K, V]):
-    """The newest value of every key. The nodes below a table get each change of the table.
+    """A table, which has the newest value of every key. A key with its value is an entry of the table. The nodes below
+    the table get each change of an entry.
 
     A table keeps a store if the user names one, or if a join or an aggregation has to read the table.
     `key_serde`, `value_serde`: the serdes of an operation's result, and of the result's store. If `filter` has no serde
-    arguments, the result keeps both serdes of the table. The result of other operations keeps only the key serde, so
-    these operations need a `value_serde` if they have a store.
+    arguments, the result keeps both serdes of the table. The results of other operations keep only the key serde. So an
+    operation other than `filter` needs the argument `value_serde` if its result has a store.
     """
 
     def __init__(self, stage: TableStage[K, V]) -> None:
@@ -440,8 +444,8 @@ class KTable(Generic[K, V]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """Keep the entries for which the predicate is true. An entry for which the predicate becomes false is
-        removed.
+        """Keep the entries for which the predicate is true. If the predicate becomes false for an entry, the entry is
+        removed from the result.
         """
         check_functions("KTable.filter", predicate=predicate)
         result = table_operations.ResultingTable(key_serde, value_serde, store)
@@ -470,8 +474,8 @@ class KTable(Generic[K, V]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
-        """Give each entry a new value. The mapper is not called for a removed key: the key is also removed from the
-        result.
+        """Give each entry a new value. If a key is removed from this table, the mapper is not called, and the key is
+        removed from the result.
         """
         check_functions("KTable.map_values", mapper=mapper)
         result = table_operations.ResultingTable(key_serde, value_serde, store)
@@ -542,8 +546,8 @@ class KTable(Generic[K, V]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
-        """Join the values of each key of this table. The other table's value is None if the other table does not have
-        the key.
+        """Join the values of each key of this table. If the other table does not have the key, the joiner gets None as
+        the other table's value.
         """
         _check_kind("KTable.left_join", other, KTable)
         check_functions("KTable.left_join", joiner=joiner)
@@ -553,11 +557,11 @@ class KTable(Generic[K, V]):
 
 
 class KGroupedTable(Generic[K, V]):
-    """The entries of a table, grouped by a new key. An aggregation makes a table. If a value of an entry is replaced or
-    removed, the old value is subtracted from its group's aggregate.
+    """The entries of a table, grouped by a new key. An aggregation makes a table. If the value of an entry is replaced
+    or removed, the aggregation subtracts the old value from the aggregate of the old value's group.
 
-    `adder`, `subtractor`: functions that take the key of the group, an entry's value and the aggregate so far, and
-    return the new aggregate.
+    `adder`, `subtractor`: functions that add or subtract the value of an entry. Both functions take the key of the
+    group, the value and the aggregate so far, and return the new aggregate.
     """
 
     def __init__(self, grouping: TableGrouping[K, V]) -> None:
@@ -592,8 +596,8 @@ class KGroupedTable(Generic[K, V]):
     ) -> KTable[K, V]:
         """Combine the values of each group. The first value of a group becomes the group's result unchanged.
 
-        `adder`, `subtractor`: functions that take the group's result so far and an entry's value, and return the new
-        result.
+        `adder`, `subtractor`: functions that add or subtract the value of an entry. Both functions take the group's
+        result so far and the value, and return the new result.
         """
         check_functions("KGroupedTable.reduce", adder=adder, subtractor=subtractor)
         aggregation = TableAggregation.by_reducers(adder, subtractor, self._grouping.changes.value_serde)

@@ -32,9 +32,9 @@ class StreamsBuilder:
     """Builds the topology of an application from streams and tables.
 
     `optimize`: True to build the topology as with the config `topology.optimization=all`. With optimization, the source
-    topic of a table is also the changelog of the table's store. With optimization, one topic replaces all repartition
-    topics below an operation that changes keys. Optimization changes names, so an application that switches it on or
-    off loses its state. The configs of `build` may set `topology.optimization` instead.
+    topic of a table is also the changelog of the table's store, and one topic replaces all repartition topics below an
+    operation that changes keys. Optimization changes names, so an application that switches optimization on or off
+    loses its state. Instead of this argument, the configs that `build` gets may contain `topology.optimization`.
     """
 
     def __init__(self, *, optimize: bool = False) -> None:
@@ -51,8 +51,8 @@ class StreamsBuilder:
         auto_offset_reset: OffsetReset | str | None = None,
         name: str | None = None,
     ) -> KStream[K, V]:
-        """Read every record of these topics. Streams of the same topics share the source of the first of these streams.
-        A topic that is named twice is read once.
+        """Read every record of these topics. Several streams of the same topics share one source node. A topic that is
+        named twice in one call is read only once.
 
         If a call of the DSL has no serde, the default serde of the configs is used.
         """

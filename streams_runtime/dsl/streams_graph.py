@@ -6,9 +6,9 @@ applied to one stream. In the topology each node comes after all its parents.
 
 The order of the nodes in the topology is exactly Kafka's, because nodes, stores and subtopologies are numbered in this
 order. Source: `AbstractStream`, `InternalStreamsBuilder.addGraphNode`, `buildAndOptimizeTopology`,
-`mergeDuplicateSourceNodes`, `NodesWithRelaxedNullKeyJoinDownstream`. Differs from Kafka: when one source or one
-repartition topic replaces several, the co-partitioned groups name the source that remains. In Kafka, the co-partitioned
-groups still name a source that was removed.
+`mergeDuplicateSourceNodes`, `NodesWithRelaxedNullKeyJoinDownstream`. Differs from Kafka: if one source or one
+repartition topic replaces several others, the co-partitioned groups name the source that remains. In Kafka, the
+co-partitioned groups still name a source that was removed.
 """
 
 from __future__ import annotations
@@ -79,12 +79,15 @@ class StreamsGraph:
         topology, the node with the lowest priority is added next. The resulting order of nodes is Kafka's.
 
         A node is queued once, after its last parent was added. Kafka queues a node once for each path from the root to
-        the node, so Kafka needs a step for each path through the graph.
+        the node, so Kafka's number of steps grows with the number of paths through the graph.
         """
         topology = Topology()
         queue = [(self._root.priority, 0, self._root)]
-        offered = 0  # the number of nodes queued so far; nodes of equal priority are added in the order of queueing
-        unwritten_parents: dict[GraphNode, int] = {}  # for each node that has a parent in the topology
+        # the number of nodes queued so far; of two nodes with equal priority, the node that was queued first is added
+        # first
+        offered = 0
+        # for each node with a parent in the topology, the number of its parents that are not in the topology yet
+        unwritten_parents: dict[GraphNode, int] = {}
         while queue:
             node = heapq.heappop(queue)[2]
             node.write(topology)
@@ -97,7 +100,8 @@ class StreamsGraph:
         return topology
 
     def _merge_equal_sources(self) -> dict[str, str]:
-        """Link all streams of the same topics to the source of the first of these streams.
+        """If several streams read the same topics, keep only the source of the first stream, and link the other streams
+        to it.
 
         Returns a mapping from the name of each removed source to the name of the source that replaces it.
         """
@@ -132,7 +136,7 @@ class StreamsGraph:
 
     def _let_null_keys_through(self) -> None:
         """Let records without key pass through the repartition topics above left joins of streams, because these joins
-        need them.
+        need the records without key.
         """
         for join in [node for node in self._nodes if node.takes_null_keys]:
             for node in nodes_above(join):
@@ -148,7 +152,8 @@ V2 = TypeVar("V2")
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class Stage(Generic[K, V]):
-    """The last node of a stream or table so far, with the known properties of the records at this node.
+    """The position of a stream or table in the graph: its last node so far, and the known properties of the records at
+    this node.
 
     `sources`: the names of the source nodes of the stream's subtopology, for co-partitioning. `key_serde`,
     `value_serde`: the serdes of the records; None if no call has given a serde yet. `repartition_required`: True if the
@@ -177,7 +182,7 @@ class Stage(Generic[K, V]):
         return self.then(node).reading(node)
 
     def reading(self, node: GraphNode) -> Stage[K, V]:
-        """Returns the stage after `node`, a repartition topic of this stream that is in the graph already."""
+        """Returns the stage after `node`, which is a repartition topic of this stream, and is in the graph already."""
         return replace(self, node=node, sources=(node.name,), repartition_required=False)
 
     def make_table(
@@ -189,7 +194,7 @@ class Stage(Generic[K, V]):
         return TableStage(self.graph, node, self.sources, key_serde, value_serde, operator=operator)
 
     def with_serdes(self, key_serde: Serde[K] | None, value_serde: Serde[V] | None) -> Stage[K, V]:
-        """Returns this stage with these serdes. If an argument is None, the stage keeps its serde."""
+        """Returns a copy of this stage with these serdes. If an argument is None, the copy keeps this stage's serde."""
         return replace(self, key_serde=key_serde or self.key_serde, value_serde=value_serde or self.value_serde)
 
     def joined_sources(self, other: Stage[Any, Any]) -> tuple[str, ...]:

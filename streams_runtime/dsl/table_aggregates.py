@@ -52,7 +52,7 @@ class TableAggregation(Generic[A]):
 
     @classmethod
     def by_reducers(cls, adder: Reducer, subtractor: Reducer, value_serde: Serde[A] | None) -> TableAggregation[A]:
-        """Returns the aggregation of a reduce. The first value of a group is its first aggregate."""
+        """Returns the aggregation of a reduce. The first value of a group becomes the group's first aggregate."""
         return cls("KTABLE-REDUCE-", nothing, partial(added_by, adder), partial(subtracted_by, subtractor), value_serde)
 
 
@@ -62,11 +62,12 @@ COUNT = TableAggregation.by(zero, one_more, one_less, LONG)
 @dataclass(frozen=True)
 class KTableRepartitionMap(Operator):
     """Gives the old and the new value of a change the keys of their groups. If the change has both values and their new
-    keys are equal, one record is forwarded. Otherwise one record is forwarded for each value, the old value first.
+    keys are equal, one record is forwarded. If the change has only one value, or the two keys differ, one record is
+    forwarded for each value, the old value first.
 
     Keys are equal if their bytes are equal, because the topic, the store and the partitioner use the bytes. Python's
-    equality is not used: 1 equals True and 1.0, and NaN does not equal itself. `topic`: the name of the repartition
-    topic without the application id. `key_serde`: the serde of the topic's keys.
+    equality would be wrong, because 1 equals True and 1.0, and NaN does not equal itself. `topic`: the name of the
+    repartition topic without the application id. `key_serde`: the serde of the topic's keys.
     """
 
     selector: Callable[[Any, Any], tuple[Any, Any]]
@@ -85,7 +86,8 @@ class KTableRepartitionMap(Operator):
             try:
                 return serialize(one) == serialize(other)
             except Exception:
-                # No error here: the sink below raises the same error, and its message names the topic and the serde.
+                # The error is ignored, because the sink below raises the same error with a message that names the topic
+                # and the serde.
                 return False
 
         def repartition(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:

@@ -27,7 +27,7 @@ V2 = TypeVar("V2")
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class ResultingTable(Generic[K, V]):
-    """The arguments of a call that describe the resulting table. Source: the overloads of `KTable` with
+    """Those arguments of a DSL call that describe the resulting table. Source: the overloads of `KTable` with
     `Materialized`.
     """
 
@@ -37,13 +37,15 @@ class ResultingTable(Generic[K, V]):
 
     @property
     def is_given(self) -> bool:
-        """True if the call has any of these arguments. As in Kafka, a call with any of these arguments takes a number
-        from the counter for the name of a store.
+        """True if the DSL call was given at least one of these arguments. As in Kafka, a call with any of these
+        arguments takes a number from the counter for the name of a store.
         """
         return not (self.key_serde is None and self.value_serde is None and self.store is None)
 
     def inheriting(self, table: Stage[K, Any]) -> ResultingTable[K, V]:
-        """Returns a copy of these arguments. If the call has no key serde, the copy has the key serde of `table`."""
+        """Returns a copy of these arguments. If the call has given no key serde, the copy has the key serde of
+        `table`.
+        """
         return replace(self, key_serde=self.key_serde or table.key_serde)
 
 
@@ -80,7 +82,7 @@ def under_new_keys(
     table: TableStage[Any, Any], selector: Callable[[Any, Any], tuple[Any, Any]], name: str | None
 ) -> Stage[Any, Any]:
     """Add a node that gives changes the keys of their groups. From this call on, the table forwards old values, because
-    the aggregations of groups subtract them.
+    the aggregations of a grouped table subtract old values.
     """
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-SELECT-")
     node = GroupedTableSelectNode(node_name, selector)
@@ -116,8 +118,8 @@ def joined(
 
 
 def _own_store(table: TableStage[K, Any], prefix: str, result: ResultingTable[K, Any]) -> StoreFactory | None:
-    """Returns the store if it has a name. If the store has no name, the table keeps no store, but, as in Kafka, a
-    number is taken from the counter of generated names.
+    """Returns the factory of the store if the user has named the store. Otherwise returns None, and, as in Kafka, takes
+    a number from the counter of generated names.
     """
     settings = checked_settings(result.store)
     if settings.name is None:

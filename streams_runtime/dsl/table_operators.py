@@ -3,8 +3,8 @@ table.
 
 A table keeps a store only if the user names a store, or if another node has to read the table. Until the topology is
 built, later DSL calls can change the operator. `send_old_values` makes the operator forward old values, and `view`
-makes its table readable. If a topic is read as a table, a later value of a key replaces the earlier value, and None
-removes the key. A table without a store forwards every update, as in Kafka.
+makes its table readable. If a topic is read as a table, a later record of a key replaces the key's value, and a record
+with the value None removes the key. A table without a store forwards every update, as in Kafka.
 Source: `KTableProcessorSupplier`, `KTableValueGetterSupplier`, `KTableImpl.enableSendingOldValues`, `KTableSource`,
 `KTableFilter`, `KTableMapValues`.
 """
@@ -48,7 +48,7 @@ def stored_getter(context: NodeContext, store: str, *, flushed: bool) -> Getter:
 
 class TableOperator(Operator):
     """The operator of a table, which forwards a `Change` for each change of an entry. `sends_old_values`: True if the
-    forwarded changes contain the old value.
+    forwarded changes contain old values.
 
     `store`: the store that the operator fills; None if the table keeps no store. If the table keeps a store, other
     nodes read the store. If the table keeps no store, its operator has to implement `view` and `getter`.
@@ -59,7 +59,7 @@ class TableOperator(Operator):
         self.sends_old_values = False
 
     def opened(self, child: Receiver, context: NodeContext) -> tuple[EntryAccess, bool]:
-        """Returns two values: the access to the entries of the operator's store, and whether the store has a record
+        """Returns two values: the access to the entries of the operator's store, and True if the store has a record
         cache. A store with a record cache forwards each change to `child` when the cache is flushed.
         """
         assert self.store is not None
@@ -68,21 +68,21 @@ class TableOperator(Operator):
 
     @abstractmethod
     def send_old_values(self, *, keep_store: bool) -> bool:
-        """Forward old values from now on. Returns False if this is not possible. `keep_store`: True if the table may
-        add a store to get old values.
+        """From now on, forward old values. Returns False if the operator cannot forward old values. `keep_store`: True
+        if the table may add a store to get old values.
         """
 
     def view(self) -> tuple[str, ...]:
-        """Make the table readable for other nodes. If this needs a store, the table keeps a store from this call on.
-        Returns the names of the stores that have to be connected to the node.
+        """Make the table readable for other nodes. If the table can be read only from a store, the table keeps a store
+        from this call on. Returns the names of the stores that have to be connected to each reading node.
         """
         assert self.store is not None
         return (self.store.name,)
 
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
         """Returns the function that reads the table. `context`: the context of the reading node. `flushed`: True to
-        read only changes that the record cache has forwarded, and the change of the record being processed. `flushed`
-        works only for a table with a key-value store.
+        ignore changes that the record cache has not forwarded yet, except the change of the record that is being
+        processed. `flushed` works only for a table with a key-value store.
         """
         assert self.store is not None
         return stored_getter(context, self.store.name, flushed=flushed)
@@ -99,8 +99,8 @@ class StoredTableOperator(TableOperator):
 
 
 class KTableSource(TableOperator):
-    """The operator of a table that is made from the records of a topic or stream. `kept`: True if the table keeps the
-    store in any case, False if the table keeps the store only if a node needs it.
+    """The operator of a table that is made from the records of a topic or stream. `kept`: True if the table always
+    keeps the store, False if the table keeps the store only when another node needs it.
     """
 
     def __init__(self, store: StoreFactory, *, kept: bool) -> None:
@@ -126,7 +126,7 @@ class KTableSource(TableOperator):
 
     def _stored_table(self, child: Receiver, context: NodeContext) -> Receiver:
         entries, forwards_on_flush = self.opened(child, context)
-        stored_key_of, get, put, read, write, _, _ = entries  # functions: see `EntryAccess`
+        stored_key_of, get, put, read, write, _, _ = entries  # these functions are described in `EntryAccess`
         current, wants_old = context.current, self.sends_old_values
 
         def table(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -148,8 +148,8 @@ class KTableSource(TableOperator):
 
 
 def _plain_table(child: Receiver, context: NodeContext) -> Receiver:
-    """Returns the receiver for a table without a store, which no node reads. Without a store, the old values are not
-    known.
+    """Returns the receiver for a table without a store. Each forwarded old value is None, because old values are known
+    only from a store.
     """
 
     def table(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -183,8 +183,8 @@ class DerivedTableOperator(TableOperator):
     """
 
     skips_absent = False
-    """True to leave out changes whose new and old value are None, because the key was and stays absent from this
-    table.
+    """True to leave out changes whose new and old value are both None: the key was absent from this table and stays
+    absent.
     """
 
     def __init__(self, parent: TableOperator, store: StoreFactory | None) -> None:
@@ -215,7 +215,7 @@ class DerivedTableOperator(TableOperator):
         """Returns the receiver for a table with a store. The old value of a forwarded change is read from the store."""
         derived, wants_old = self.derived, self.sends_old_values
         entries, forwards_on_flush = self.opened(child, context)
-        stored_key_of, get, put, read, write, _, _ = entries  # functions: see `EntryAccess`
+        stored_key_of, get, put, read, write, _, _ = entries  # these functions are described in `EntryAccess`
         current = context.current
 
         def kept_table(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -270,8 +270,9 @@ class KTableFilter(DerivedTableOperator):
         super().__init__(parent, store)
         self.predicate = predicate
         self.wanted = wanted
-        # The parent's old value shows whether an entry was in this table before. If the entry was not in this table, no
-        # removal is forwarded. A parent without a store does not add a store for this purpose.
+        # The parent's old value shows whether an entry was in this table before. If the entry was not in this table,
+        # this operator forwards no removal. If the parent has no store, the parent does not add a store for this
+        # purpose.
         self.sends_old_values = parent.send_old_values(keep_store=False)
 
     def derived(self, key: Any, value: Any) -> Any:
@@ -279,7 +280,9 @@ class KTableFilter(DerivedTableOperator):
 
 
 class KTableMapValues(DerivedTableOperator):
-    """The operator of a table with the parent's keys and new values. The mapper is not called for a removed key."""
+    """The operator of a table that has the parent's keys, with new values. The mapper is not called for a removed
+    key.
+    """
 
     def __init__(self, parent: TableOperator, mapper: Mapper, store: StoreFactory | None) -> None:
         super().__init__(parent, store)

@@ -27,8 +27,8 @@ _START = struct.Struct(">q")
 
 @dataclass(frozen=True, slots=True, init=False)
 class TimeWindows:
-    """Windows of one size that start at every multiple of the advance since the epoch. If the advance equals the size,
-    the windows are tumbling. If the advance is shorter, the windows overlap (hopping windows).
+    """Windows of one size. A window starts at each multiple of the advance, counted from the epoch. If the advance
+    equals the size, the windows are tumbling. If the advance is shorter, the windows overlap (hopping windows).
 
     Times are in milliseconds. `grace_ms`: the time after a window's end, in stream time, during which the window still
     accepts records.
@@ -59,15 +59,16 @@ class TimeWindows:
     def starts_for(self, timestamp_ms: int) -> range:
         """Returns the starts of all windows that contain the timestamp, oldest first."""
         advance_ms = self.advance_ms
-        # the first multiple of the advance after `timestamp_ms - size_ms`; windows with earlier starts have ended
+        # the first multiple of the advance after `timestamp_ms - size_ms`; windows that start earlier end before the
+        # timestamp
         first = (timestamp_ms - self.size_ms) // advance_ms * advance_ms + advance_ms
         return range(first if first > 0 else 0, timestamp_ms + 1, advance_ms)
 
     def timestamp_range_of(self, starts: range) -> tuple[int, int]:
-        """Returns the first and the last timestamp plus 1 of the range of timestamps for which `starts_for` returns
-        exactly these starts.
+        """Returns the range of timestamps for which `starts_for` returns exactly these starts: the first timestamp of
+        the range, and the last timestamp plus 1.
         """
-        # the end of the window before the first of these windows; 0 for the first window of all, because no window
+        # the end of the window before the first of these windows; 0 if there is no window before, because no window
         # starts before 1970
         ended_ms = starts[0] - self.advance_ms + self.size_ms if starts[0] else 0
         return max(starts[-1], ended_ms), min(starts[-1] + self.advance_ms, starts[0] + self.size_ms)

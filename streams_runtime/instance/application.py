@@ -33,7 +33,8 @@ _BUILT_IN = frozenset(("default.key.serde", "default.value.serde", "topology.opt
 
 
 class ThreadErrorResponse(StrEnum):
-    """The reaction of an instance to an error that ends a thread of the instance.
+    """The decision of the user's handler after an error has ended a stream thread: replace the thread, end the
+    instance, or end the application.
 
     With SHUTDOWN_APPLICATION, the leader of the group ends every instance of the application (KIP-671).
     Source: `StreamThreadExceptionResponse`.
@@ -45,23 +46,25 @@ class ThreadErrorResponse(StrEnum):
 
 
 UncaughtExceptionHandler = Callable[[Exception], ThreadErrorResponse]
-"""A stream thread that fails calls the handler with the error before the thread ends."""
+"""A function that decides about an error. A stream thread that fails calls the function with its error, before it
+ends.
+"""
 
 RestoreListenerFactory = Callable[[], RestoreListener]
-"""Makes the restore listener of an instance. An application has a factory in place of a listener, because listeners
-with files or sockets cannot be pickled.
+"""A function that makes the restore listener of an instance. An application has a factory in place of a listener,
+because listeners with files or sockets cannot be pickled.
 """
 
 
 def shut_down_client(_error: Exception) -> ThreadErrorResponse:
-    """Lets the instance of a failed thread shut down. `shut_down_client` is the default handler."""
+    """The default handler: the instance of the failed thread shuts down."""
     return ThreadErrorResponse.SHUTDOWN_CLIENT
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Application:
-    """A topology with its configs and handlers. An application is immutable. The caller must not change its topology
-    either.
+    """A topology with its configs and handlers. An application is immutable. The caller must not change the topology of
+    an Application afterwards.
 
     `topology`: the given topology, with the default serdes of the configs for nodes without serdes.
     `processing_exception_handler` decides about errors of processors and sinks. `deserialization_exception_handler`
@@ -121,8 +124,8 @@ class Application:
     def with_configs(self, configs: Mapping[str, object]) -> Application:
         """Returns a copy of the application with other configs. `configs`: the new values, by dotted name.
 
-        Raises InputError for an invalid config, and for a config that was used to build the topology. To change a
-        config of the topology, make a new Application.
+        Raises InputError for an invalid config, and for a config that was used to build the topology. To change such a
+        config, build a new topology and make a new Application.
         """
         fixed = sorted(_BUILT_IN & configs.keys())
         if fixed:
@@ -167,8 +170,8 @@ def _checked_configs(configs: object) -> StreamsConfig:
 def load_application(reference: str) -> Application:
     """Returns the Application that `module:name` names. If `name` is a function, returns the function's result.
 
-    `name` may have dots. The module may be in the working directory. Raises InputError with the failed step. An error
-    inside the module or the function is the `__cause__` of the InputError.
+    `name` may have dots. The module may be in the working directory. Raises an InputError that names the failed step.
+    If the module or the function raises an error, that error is the `__cause__` of the InputError.
     """
     module_name, separator, path = reference.partition(":")
     if not separator or not module_name or not path:
@@ -202,7 +205,7 @@ _DECLARED = ("assignor", "configs", "application_id", "topology")
 
 def group_body(app: Application) -> dict[str, object]:
     """Returns the definition that an application declares to the coordinator: its topology, its placement configs, and
-    the address of its log. The coordinator looks up topics and offsets in this log in every rebalance.
+    the address of its log. In every rebalance, the coordinator looks up topics and offsets in this log.
 
     The definition is the body of PUT /v1/groups/{application id}. Raises InputError for a log that only this process
     can open.
@@ -215,7 +218,8 @@ def group_body(app: Application) -> dict[str, object]:
             configs=configs,
             application_id=app.id,
             topology=app.group_topology(),
-            # without brokers, because the coordinator gets the cluster from its cluster provider
+            # the definition leaves out the addresses of brokers, because the coordinator's cluster provider knows the
+            # cluster
             cluster=Cluster((), {}),
             members={},
         )

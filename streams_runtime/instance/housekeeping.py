@@ -1,8 +1,8 @@
 """The background work of an instance: deletes obsolete state, maintains the log, and looks topics up.
 
 Rules: the work runs on its own thread, so that no stream thread waits for the work. An error is logged, and the work is
-tried again later. Topics to which tasks write are looked up in advance, so that a task that moves to this instance need
-not look up its topics.
+tried again later. The thread looks up the topics to which tasks write in advance, so that a task that moves to this
+instance starts without these lookups.
 
 Source: `KafkaStreams.setupStateDirCleaner`; a broker's log cleaner, which an embedded log does not have.
 """
@@ -24,7 +24,7 @@ class HousekeepingTimes:
     """Schedules the maintenance of the log every `log_interval_ms`, and the clean-up of state every `cleanup_delay_ms`.
 
     The caller waits for `pause_ms`, then calls `passed`. `cleanup_delay_ms`: state.cleanup.delay.ms, which is also the
-    interval of the clean-ups. `pause_ms`: the time until the next work is due.
+    interval of the clean-ups, with a minimum of one second. `pause_ms`: the time until the next work is due.
     """
 
     def __init__(self, cleanup_delay_ms: int, log_interval_ms: int) -> None:
@@ -48,8 +48,7 @@ class HousekeepingTimes:
 
 
 class Housekeeping:
-    """The background thread of an instance. `cleanup_delay_ms`: state.cleanup.delay.ms, which is also the interval of
-    the clean-ups.
+    """The background thread of an instance. `cleanup_delay_ms`: state.cleanup.delay.ms.
 
     `written`: the topics that the application's tasks write to.
     """
@@ -95,8 +94,8 @@ class Housekeeping:
                 self._clean()
 
     def _look_up(self) -> None:
-        """Look the topics up, so that the log caches their partitions. After an error, a later call looks the topic up
-        again.
+        """Look up the partitions of each topic, so that the log caches them. If the lookup of a topic fails, the next
+        call repeats it.
         """
         for topic in self._written:
             if self._stop.is_set():

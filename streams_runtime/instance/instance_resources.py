@@ -44,12 +44,13 @@ _SYSTEM_CLOCK = SystemClock()
 class InstanceOptions:
     """The settings of one instance. Settings that are the same for all instances belong to the application.
 
-    `thread_name`: returns the name of the thread of an index. Names must be unique in the group. `incarnation`: if
-    given, threads are static members under their names, and a higher incarnation fences a lower incarnation.
-    `lock_wait_ms`: the longest wait for the lock of the state directory while an earlier process is ending. `serve_at`:
-    the host:port at which this instance answers queries, in place of `application.server` of the configs.
-    `owns_process`: True if only this instance runs in the process. With `owns_process`, all warnings and errors in the
-    process's log are reported to the group, and objects that exist at the start are excluded from garbage collection.
+    `thread_name`: a function that takes the index of a thread and returns the thread's name. Names must be unique in
+    the group. `incarnation`: if it is not None, each thread is a static member, and its name is its group.instance.id.
+    A static member fences a member of the same name with a lower incarnation. `lock_wait_ms`: the longest wait for the
+    lock of the state directory while an earlier process is ending. `serve_at`: the host:port at which this instance
+    answers queries, in place of `application.server` of the configs. `owns_process`: True if only this instance runs in
+    the process. With `owns_process`, all warnings and errors that the process logs are reported to the group. With
+    `owns_process`, the garbage collector also ignores all objects that exist when the instance starts.
     `restore_listener`: if None, the application's factory makes the listener.
     """
 
@@ -69,9 +70,10 @@ class InstanceOptions:
 class InstanceResources:
     """Opens all resources in the constructor. Call `close` when no thread uses the resources any more.
 
-    `coordinator`: one or more URLs of the coordinator, separated by commas, or a client, which `close` leaves open.
-    Raises InputError, LogError, StreamsRuntimeError, and LockError if another process has locked the directory. After
-    an error no resource is open.
+    `coordinator`: one or more URLs of the coordinator, separated by commas, or a client of the coordinator.
+    `InstanceResources.close` does not close a given client. Raises LockError if another process has locked the state
+    directory. Raises InputError, LogError and StreamsRuntimeError for other problems. After an error no resource is
+    open.
     """
 
     def __init__(
@@ -138,7 +140,9 @@ class InstanceResources:
         return None if self._server is None else self._server.endpoint
 
     def start_endpoint(self, instance: ShownInstance) -> None:
-        """Start the query server, if the instance has an address for queries. Raises StreamsRuntimeError."""
+        """Start the query server. Does nothing if the instance has no address for queries. Raises
+        StreamsRuntimeError.
+        """
         if self._server is not None:
             self._server.start(InstanceView(instance, self._log))
 
@@ -152,9 +156,9 @@ class InstanceResources:
         is_group_paused: Callable[[], bool],
         threads: Callable[[], int],
     ) -> StreamThread:
-        """Make the thread of this index.
+        """Make the stream thread with this index.
 
-        `metrics`: the metrics of the instance. `threads`: returns the present number of threads.
+        `metrics`: the metrics of the instance. `threads`: a function that returns the present number of threads.
         """
         configs = self._application.configs
         options = self._options
@@ -234,7 +238,8 @@ def host_tag() -> str:
 def _check_dead_letter_topic(configs: StreamsConfig, log: Log) -> None:
     """Raises InputError if the dead letter topic is missing.
 
-    Differs from Kafka: in Kafka, the error appears with the first record that fails, perhaps long after the start.
+    Differs from Kafka: in Kafka, the error appears only when the first record has to be sent to the topic, perhaps long
+    after the start.
     """
     topic = configs.errors_dead_letter_queue_topic_name
     if topic is not None and not log.partitions_of(topic):

@@ -1,9 +1,9 @@
 """The view of an instance for its query server, made from the snapshots that its stream threads publish.
 
-Rule: if a thread's snapshot is still the same, no store of the thread's tasks was closed and opened again since the
-snapshot. So after a read, a query can check that the store was the copy that the query looked up. Threads publish new
-snapshots a few times a second. Between the close of a store and its next opening, the thread always publishes a
-snapshot.
+Rule: while a thread's snapshot stays the same, no store of the thread's tasks is closed and opened again. So a read is
+valid if, after the read, the store is open and the snapshot in which the query found the store is still the newest.
+Threads publish new snapshots a few times a second. After a thread has closed a store, it always publishes a snapshot
+before it opens the store again.
 """
 
 from collections.abc import Mapping
@@ -115,7 +115,7 @@ class InstanceView:
 
 
 def _stores(application: Application) -> dict[str, StoreLocation]:
-    """Returns the location of every store, with 0 for each partition count, because the counts are not known yet."""
+    """Returns the location of every store. Each partition count is 0, because the counts are not known yet."""
     definition = application.topology.definition()
     placed = {
         definition.full_topic(sink.topic, application.id)

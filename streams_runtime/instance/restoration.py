@@ -1,18 +1,21 @@
 """Initialises assigned tasks, restores them while other tasks run, and starts them.
 
 Rules:
-- One call of the log claims the input of all tasks of an assignment. One call looks up the committed offsets of all
-  tasks that were restored in one pass (`TaskInputs`). So the number of calls does not depend on the number of tasks.
-- If another thread still has the lock of a task's directory, or if the log was too slow, the next pass tries the task
-  again. Time-outs count against `task.timeout.ms`. A missing topic counts as a time-out, because the leader creates it.
-- One pass of the thread restores only for a short time, because running tasks wait for the end of the pass. Standbys
-  are updated only while no active task restores.
+- Before a task starts, the thread claims the task's input partitions in the log: only the thread with the newest claim
+  of a partition may commit its offsets. One call of the log claims the input of all tasks of an assignment. In each
+  pass, one call of the log looks up the committed offsets of all tasks that were just restored (`TaskInputs`). So the
+  number of these calls does not depend on the number of tasks.
+- If another thread still holds the lock of a task's directory, or if the log does not answer in time, the next pass
+  tries the task again. Time-outs count against `task.timeout.ms`. A missing topic counts as a time-out, because the
+  leader of the group may still create the topic.
+- In one pass, the thread restores only for a short time, because running tasks wait until the thread has restored.
+  Standbys are updated only while no active task restores.
 - A restored task starts at once, without waiting for other tasks. The consumer reads only the input of running tasks.
 
 Source: `TaskManager.tryToCompleteRestoration`, `addTaskToStateUpdater`, `transitRestoredTaskToRunning`.
-Differs from Kafka: a locked directory is tried again in the next pass and not after a second, so that a task moves
-quickly between two threads of a process. The stream thread itself restores tasks, as Kafka did before it had the state
-updater.
+Differs from Kafka: the thread tries a locked directory again in its next pass, and not only after a second, so that a
+task moves quickly between two threads of a process. The stream thread itself restores tasks, as Kafka did before it had
+the state updater.
 """
 
 import logging
@@ -42,7 +45,9 @@ _TRY_AGAIN = (LogTimeout, UnknownTopicOrPartition)
 
 @dataclass(slots=True)
 class _Arrival:
-    """The assignment of an active task that does not run yet. `origin`: None until the task is initialised."""
+    """An active task that was assigned and does not run yet. `at_ms`: the time of the assignment. `origin`: the data
+    with which its restore starts; None until the task is initialised.
+    """
 
     at_ms: int
     origin: RestoreOrigin | None
@@ -52,11 +57,12 @@ class TaskInputs:
     """Claims the input of a thread's active tasks in the log, and looks up the group's committed offsets of this input.
 
     - One call handles many tasks: a call claims or releases the input of all given tasks, or looks up their
-      committed offsets. On Kafka each call takes two or three round trips, and fences a previous owner only once. With
-      one call for each task, the last task would wait for the calls of all other tasks.
-    - One call claims the input of many tasks, but each task has a separate claim of its own partitions, which can be
-      released alone.
-    - Committed offsets are looked up after the claim, because a previous owner cannot commit any more after the claim.
+      committed offsets. On Kafka, each call takes two or three round trips to the brokers, and one call for many tasks
+      fences their previous owner only once. If each task made its own call, the last task would wait for the calls of
+      all other tasks.
+    - One call claims the input of many tasks. After the call, each task has a separate claim of its own partitions,
+      which the thread can release without the others.
+    - The thread looks up committed offsets after the claim, because from then on a previous owner cannot commit.
 
     Each stream thread has its own `TaskInputs`, which no other thread uses. `producer`: the producer of the thread,
     whose transactional id owns the claims.
@@ -70,7 +76,7 @@ class TaskInputs:
         self._producer = producer
 
     def claim(self, tasks: Iterable[StreamTask]) -> None:
-        """Claim the input of those tasks that have no claim yet. Lock the directories of these tasks before the claim.
+        """Claim the input of those tasks that have no claim yet. The caller first locks the directories of these tasks.
         Raises LogTimeout.
         """
         needing = [task for task in tasks if task.needs_claim]
@@ -124,7 +130,7 @@ class Restoration:
         self.waits_for_log = False
 
     def assigned(self, task: TaskId, *, recycled: bool) -> None:
-        """Note that an active task was assigned. `recycled`: True if the task was made from a standby with open
+        """Record that an active task was assigned. `recycled`: True if the task was made from a standby with open
         stores.
         """
         self._arrivals[task] = _Arrival(self._clock.monotonic_ms(), RestoreOrigin.STANDBY if recycled else None)
@@ -189,7 +195,7 @@ class Restoration:
     def _attempt(
         self, tasks: Iterable[OneTask], step: Callable[[OneTask], None], errors: dict[TaskId, Exception]
     ) -> list[OneTask]:
-        """Try a step for each task. Returns the tasks for which the step succeeded. `errors`: see `_trying`."""
+        """Call `step` for each task. Returns the tasks for which `step` succeeded. `errors`: see `_trying`."""
         succeeded = []
         for task in tasks:
             with self._trying([task], errors):
@@ -199,8 +205,8 @@ class Restoration:
 
     @contextmanager
     def _trying(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> Iterator[None]:
-        """Handles errors of a step of these tasks. `errors`: gets the errors of tasks, except errors after which the
-        next pass tries the step again.
+        """A context manager that handles the errors of a step of these tasks. If the next pass will not try the step
+        again, the context manager adds the error to `errors`.
         """
         try:
             yield

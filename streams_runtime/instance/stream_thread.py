@@ -4,13 +4,15 @@ tasks in a loop.
 Rules:
 - One pass of the thread's loop has these steps: poll, initialise and restore, process records, punctuate, commit, and
   write the records that tasks have sent. A pass commits or writes only if a commit or a write is due. The thread waits
-  only if it has no work and no order of the group. A wait ends at the next punctuation or commit at the latest.
+  in a pass only if it has no work, and no order of the group is in its mailbox. A wait ends at the next punctuation or
+  commit at the latest.
 - The membership of the process (`process_membership`) runs the thread's member, and passes the group's orders to the
   thread through a mailbox (`rebalance_mailbox`). Between two passes, the stream thread carries out the group's orders.
-- TaskMigrated means that the group assumed that the thread was dead, and assigned the thread's tasks to other members.
-  After TaskMigrated, the thread drops its active tasks, and the member joins again without owned tasks. A corrupt task
-  is restarted from its changelogs. Any error other than TaskMigrated and TaskCorrupted ends the thread. A thread that
-  ends with an error closes its tasks dirty.
+- A TaskMigrated error means that the group regarded the thread's member as dead, and assigned the thread's tasks to
+  other members. After TaskMigrated, the thread drops its active tasks, and the member joins again without owned tasks.
+  After TaskCorrupted, the thread restarts the corrupt tasks from their changelogs. Any error other than TaskMigrated
+  and TaskCorrupted ends the thread. A thread that ends with an error closes its tasks without committing them (a dirty
+  close).
 - The thread commits and suspends its active tasks before its member leaves the group, because the group may then assign
   the tasks to other members. The thread closes the stores of these tasks while the member leaves.
 
@@ -45,7 +47,7 @@ _NOTHING = HeldTasks("", 0)
 
 class StreamThread:
     """One stream thread. Call `start` once. Any thread may call `close`. When the thread is DEAD, `error` or `end` has
-    the reason.
+    the reason of its end.
 
     `error`: the error that ended the thread. `response`: the decision of the user's handler about that error. `end`:
     the reason why the member ended without an error.
@@ -82,7 +84,7 @@ class StreamThread:
         `ask_to_close`.
         """
         if self._state is ThreadState.CREATED:
-            self._mailbox.end()  # a thread that was never started cannot carry out orders
+            self._mailbox.end()  # a thread that was never started carries out no orders
         self._member.ask_to_close()
 
     def close(self) -> None:
@@ -96,7 +98,7 @@ class StreamThread:
         self._thread.join(timeout_s)
 
     def wake(self) -> None:
-        """End a wait of the thread, so that the thread begins its next pass at once. Any thread may call `wake`."""
+        """If the thread waits, end its wait, so that it begins its next pass at once. Any thread may call `wake`."""
         self._work.wakeup()
 
     def request_shutdown(self) -> None:
@@ -134,7 +136,7 @@ class StreamThread:
                 self._run_pass()
             if self._member.failure is not None:
                 raise self._member.failure
-        # SystemExit is caught, too, so that a SystemExit of user code does not look like a clean end
+        # SystemExit is caught, too: otherwise a SystemExit of user code would end the thread like a clean end
         except BaseException as error:
             if isinstance(error, StoreOfAnotherKind):
                 _logger.error("stream thread %s failed: %s", self.name, error)
@@ -186,7 +188,8 @@ class StreamThread:
             yield
         except TaskCorrupted as corrupted:
             self._start_over(corrupted)
-            # a reopened store is incomplete until it is restored, which queries can see only in a new snapshot
+            # The restarted tasks have reopened stores, which are incomplete until they are restored. Queries learn only
+            # from a new snapshot that the stores are incomplete.
             self._work.publish(self._mailbox)
         except TaskMigrated as migrated:
             self._drop_all(migrated)
@@ -230,8 +233,8 @@ class StreamThread:
             self._listener.dropped(reason, clean=False)
 
     def _hand_in(self, reason: str) -> None:
-        """Commit and suspend the active tasks, so that the group may assign them to other members. Errors of tasks are
-        raised later, when the tasks are closed.
+        """Commit and suspend the active tasks, so that the group may assign them to other members. `_close_tasks`
+        raises the errors of tasks later.
         """
         self._has_handed_in = True
         self._change_state(ThreadState.PENDING_SHUTDOWN)
@@ -240,8 +243,8 @@ class StreamThread:
             self._listener.dropped(reason, clean=True)
 
     def _close_tasks(self, reason: str) -> None:
-        """Close all tasks, dirty if an error ends the thread, and otherwise cleanly. If the thread has no earlier
-        error, an error of the close becomes `error`.
+        """Close all tasks, dirty if an error ends the thread, and otherwise cleanly. If closing the tasks raises an
+        error, and the thread has no earlier error, that error becomes `self.error`.
         """
         try:
             if not self._has_handed_in and self.error is None:
@@ -267,7 +270,7 @@ class StreamThread:
             self._drop_all(migrated)
         else:
             if active and self._setting.application.configs.exactly_once:
-                # a rebalance may move the task to an instance with a standby, where less has to be restored
+                # a rebalance may move the task to an instance with a standby, which has less to restore
                 self._member.request_rejoin()
 
     def _drop_all(self, migrated: TaskMigrated) -> None:
@@ -278,8 +281,8 @@ class StreamThread:
     def _shut_down(self) -> None:
         """Close the tasks, answer every order and let the member leave the group, even if a step fails.
 
-        If the thread has carried out `CloseTasks`, the tasks are already committed and suspended. Suspended tasks are
-        closed while the member leaves.
+        If the thread has carried out `CloseTasks`, its tasks are already committed and suspended. The thread closes
+        these tasks while the member leaves.
         """
         try:
             self._close_tasks("the member ended" if self.error is None else f"failed: {self.error}")
@@ -301,9 +304,9 @@ class StreamThread:
             return ThreadErrorResponse.SHUTDOWN_CLIENT
 
     def _pass_on_shutdown(self) -> None:
-        """Request the shutdown of the application, and keep the member in the group without tasks until the group has
-        ended the member. The member has to stay in the group because its next subscription carries the request to the
-        leader. The wait ends after the session timeout at the latest.
+        """Request the shutdown of the application, and wait until the group has ended the member. The member stays in
+        the group without tasks, because its next subscription carries the request to the leader. The wait ends after
+        the session timeout at the latest.
         """
         self._mailbox.end(refuses=False)
         self._member.request_shutdown()

@@ -3,12 +3,12 @@
 Rules:
 - A second process that opens the same state directory gets LockError. The process id is stored in the directory, so it
   stays the same after a restart.
-- A live instance is RUNNING if every live thread is RUNNING, and otherwise REBALANCING. An instance ends with its last
-  thread, unless that thread was removed (`thread_pool`).
+- A live instance is RUNNING if every live thread is RUNNING, and otherwise REBALANCING. An instance ends when its last
+  thread ends, unless the user removed that thread (`thread_pool`).
 - A paused instance stays in the group, but does not process, punctuate or restore its tasks (KIP-834).
 - `close` commits all tasks before the members leave the group, and closes all tasks before it returns.
-- An instance with `application.server` answers queries of its stores and metrics at that address until it has closed
-  its tasks (`queries`).
+- An instance with the config `application.server` answers queries of its stores and metrics at that address, until it
+  has closed its tasks (`queries`).
 
 Source: `KafkaStreams`. The program that runs the instance has to handle signals and to declare the group.
 """
@@ -40,7 +40,7 @@ _ENDED = (InstanceState.NOT_RUNNING, InstanceState.ERROR)
 
 class ListenedState:
     """The state of one instance. The state listener is called once for each change of the state, in order, by one
-    thread at a time. Call `change` with the instance's lock, and `notify` without the lock.
+    thread at a time. The caller of `change` must hold the instance's lock, and the caller of `notify` must not hold it.
     """
 
     def __init__(self, listener: StateListener | None) -> None:
@@ -55,8 +55,8 @@ class ListenedState:
             self.state = state
 
     def notify(self) -> None:
-        """Call the listener for each new change of the state. If another thread is calling the listener, the other
-        thread also makes the calls for new changes.
+        """Call the listener for each new change of the state. If another thread is in `notify` already, that thread
+        also makes the calls for new changes.
         """
         while self._pending and self._notifying.acquire(blocking=False):
             try:
@@ -76,8 +76,9 @@ class ListenedState:
 
 class StreamsInstance:
     """Runs one instance. Call `start`, then `wait` or `close`. All methods may be called by any thread. `coordinator`:
-    one or more URLs of the coordinator, separated by commas, or a client, which the caller closes. `metrics`: the
-    metrics of all threads. `notices`: messages for operators, which heartbeats send to the coordinator.
+    one or more URLs of the coordinator, separated by commas, or a client of the coordinator. A given client is closed
+    by the caller, not by the instance. `metrics`: the metrics of all threads. `notices`: messages for operators, which
+    heartbeats send to the coordinator.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class StreamsInstance:
     def is_group_paused(self) -> bool:
         """True if an operator has paused the whole group.
 
-        The instance processes again when the pause by the operator and any pause by its user have ended.
+        The instance processes records only while neither the operator nor the instance's user has paused it.
         """
         return self._group_paused.is_set()
 
@@ -164,8 +165,8 @@ class StreamsInstance:
 
     def start(self) -> None:
         """Lock the state directory and start the threads, which join the group. Does not wait until the threads have
-        joined. Raises LogError, StreamsRuntimeError, LockError if another process has locked the directory, and
-        InputError. InputError is also raised if the server cannot listen on `application.server`.
+        joined. Raises LockError if another process has locked the directory, and InputError if the query server cannot
+        listen on `application.server`. Raises InputError, LogError and StreamsRuntimeError for other problems.
         """
         with self._changed:
             if self.state is not InstanceState.CREATED:
@@ -175,7 +176,8 @@ class StreamsInstance:
         self._logged.start()
         if self._options.owns_process:
             freeze_loaded_objects()
-        raise_open_file_limit()  # each RocksDB store of each task keeps several files open
+        # the limit of open files is raised, because each RocksDB store of each task keeps several files open
+        raise_open_file_limit()
         try:
             self._resources = InstanceResources(
                 self.application, self._coordinator, self._options, self.notices, self._group_pause_changed
@@ -192,7 +194,7 @@ class StreamsInstance:
     def close(self, timeout_s: float | None = None) -> bool:
         """Commit and close all tasks, and leave the group. Returns True if the instance has ended within `timeout_s`.
 
-        If a thread of the instance calls `close`, `close` does not wait.
+        If a thread of the instance calls `close`, the method does not wait.
         """
         with self._changed:
             self._closing = True
@@ -224,7 +226,8 @@ class StreamsInstance:
     # --- changes by the user
 
     def set_state_listener(self, listener: StateListener | None) -> None:
-        """Call `listener` with the new and the old state at each change. Raises StreamsRuntimeError after the start.
+        """From now on, the instance calls `listener` with the new and the old state at each change. Raises
+        StreamsRuntimeError if the instance was started already.
 
         `listener` replaces the listener of the application. Source: `KafkaStreams.setStateListener`.
         """
@@ -260,12 +263,12 @@ class StreamsInstance:
         return thread.name
 
     def remove_stream_thread(self, timeout_s: float | None = None) -> str | None:
-        """Let one thread commit, leave the group and end. Returns the name of the thread when the thread has ended or
-        the time is up.
+        """Let one thread commit, leave the group and end. Returns the thread's name after the thread has ended, or
+        after `timeout_s`.
 
-        Returns None if there is no thread to remove, or if the instance is neither rebalancing nor running. If a stream
-        thread calls `remove_stream_thread`, the method does not wait. A calling stream thread is removed only if there
-        is no other thread. Source: `KafkaStreams.removeStreamThread`.
+        Returns None if there is no thread to remove, or if the instance is neither rebalancing nor running. A stream
+        thread may call `remove_stream_thread`. If a stream thread calls the method, the method does not wait, and
+        removes the calling thread only if there is no other thread. Source: `KafkaStreams.removeStreamThread`.
         """
         if not self._is_alive:
             _logger.warning("no thread is removed: the instance is %s", self.state)
@@ -307,8 +310,8 @@ class StreamsInstance:
             thread.wake()
 
     def _is_own(self, name: str) -> bool:
-        """True if the instance waits for the end of the thread of this name, so that the thread must not wait for the
-        instance.
+        """True if the thread of this name must not wait for the end of the instance, because the instance ends only
+        after this thread.
         """
         return name == self._supervisor.name or self._threads.has(name)
 
@@ -325,8 +328,8 @@ class StreamsInstance:
     def _change_state(self, state: InstanceState) -> None:
         """Change the state and call the listener.
 
-        When the instance has ended, `wait` returns only after the listener was called, because the program may exit
-        after `wait`.
+        At the end of the instance, the listener is called before `wait` returns, because the program may exit after
+        `wait`.
         """
         with self._changed:
             self._state.change(state)

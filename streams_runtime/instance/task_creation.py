@@ -1,5 +1,5 @@
-"""Makes tasks from the topology. Recycles an active task into a standby, or a standby into an active task, without
-closing its stores.
+"""Makes tasks from the topology. Recycles an active task into a standby, or a standby into an active task: the new task
+gets the open stores of the old task.
 
 Rules: an active task has processors, stores and input. A standby has stores only. A task without a changelog has no
 standby, because a standby restores its stores from changelogs. The stores of a recycled task stay open and keep their
@@ -102,7 +102,9 @@ class TaskCreator:
         offsets = InputOffsets(graph, state, self.consumer, self.producer, configs, losses)
 
         def reading_failed(failed: FailedRecord) -> None:
-            offsets.begin_work()  # begin work, because the record is consumed, and the handler may send a dead letter
+            # begin work before the handler runs, because the task consumes the record, and the handler may send a dead
+            # letter
+            offsets.begin_work()
             handling.deserialization_failed(failed)
 
         def new_queue(partition: TopicPartition) -> RecordQueue:

@@ -2,27 +2,27 @@
 
 Rules:
 - One pass of the thread processes records for `record.pass.ms` at most. Tasks take turns, so that a task with many
-  records does not hold up other tasks. The number of records in a turn is adapted to the time that it takes to process
-  records.
+  records does not hold up other tasks. The executor adapts the number of records in a turn to the time that turns take.
 - Records that tasks have sent are written without waiting for a commit. The write happens at once if no record is left
   to process, otherwise `linger.ms` after the last write. The executor checks `linger.ms` between turns, and interrupts
-  no turn. Under exactly-once, consumers see written records after the commit.
+  no turn. Under exactly-once, consumers see the written records only after the commit.
 - Under exactly-once, one transaction commits all tasks that need a commit. Under at-least-once, offsets are committed
   only after all records were written. A checkpoint is written only after its commit.
-- If the log is slow or unreachable (LogTimeout), the thread tries again. The time counts against `task.timeout.ms` of
-  the tasks that wait for the log.
-- Tasks are also committed during a rebalance. Differs from Kafka: Kafka's group refuses a commit of another generation.
-  In this project, only the thread with the newest claim of the input partitions may commit. A revoked task is suspended
-  before another thread claims its input.
+- If the log does not answer in time (LogTimeout), the thread tries again until `task.timeout.ms` has passed for a task
+  that waits for the log.
+- Tasks are also committed during a rebalance. Differs from Kafka: in Kafka, the group refuses a commit from a member of
+  an earlier generation. In this project, a thread claims the input partitions of its tasks in the log, and only the
+  thread with the newest claim of a partition may commit its offsets. A revoked task is suspended before another thread
+  claims its input.
 - If the commit of a transaction has timed out, no task of the thread processes or punctuates until the transaction has
-  ended. The log may still end this transaction. A record that is sent before the transaction has ended could be lost,
-  although its input offset is committed later.
-- If the brokers refuse a record after `send` has accepted it, the tasks of the commit are restarted from their
-  changelogs.
+  ended. The log may still commit or abort a transaction whose commit has timed out. A record that a task sends before
+  the end of this transaction could be lost, although its input offset is committed later.
+- If the brokers refuse a record that the producer's `send` has accepted, the tasks of the commit are restarted from
+  their changelogs.
 
-Source: `TaskExecutor`. Differs from Kafka: a transaction whose commit timed out is committed again. Kafka cannot know
-if the commit succeeded, and wipes the tasks. This project's logs return the result of the first commit to a second
-commit.
+Source: `TaskExecutor`. Differs from Kafka: if the commit of a transaction has timed out, the thread commits the
+transaction again, and this project's logs return the result of the first commit. Kafka cannot find out if the commit
+succeeded, so it deletes the state of the tasks.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,8 +44,9 @@ from streams_runtime.tasks.task import with_task
 MOST_RECORDS_A_TURN = 1_000
 _TURNS_A_PASS = 4
 _MOST_REFUSALS = 3
-"""The largest number of refused commits in a row. Several commits in a row may be refused, because an application may
-make a different record at each try. The producer cannot recognise such a record as the refused record.
+"""The largest number of refused commits in a row after which the tasks are restarted. After each restart, an
+application may make a different record, which the producer cannot recognise as the refused record, and the brokers may
+refuse this record as well.
 """
 
 
@@ -53,8 +54,8 @@ class TaskExecutor:
     """Runs the tasks of one stream thread. An error of user code is raised as a StreamsRuntimeError with the task's id.
 
     `processed`: for each task, the number of input records processed since the task was assigned to this thread.
-    `commit_is_late`: True if the last commit timed out. `ran_out`: True if the last pass ended because no task had more
-    records to process.
+    `commit_is_late`: True if the last commit timed out. `ran_out`: True if the last call of `process` ended because no
+    task had more records to process.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class TaskExecutor:
         self._refusals = 0
 
     def forget(self, task: TaskId) -> None:
-        """Reset the count of processed records, because the task was assigned again."""
+        """Forget the number of records that this task has processed, because the task was assigned again."""
         self.processed.pop(task, None)
 
     def process(self, tasks: Sequence[StreamTask]) -> int:
@@ -161,8 +162,8 @@ class TaskExecutor:
     def transaction_is_ending(self) -> bool:
         """True under exactly-once after a commit timed out.
 
-        The log may have committed the transaction already, so that a record that is sent now would not belong to a
-        transaction.
+        The log may have committed the transaction already. If the log has already committed the transaction, a record
+        that is sent now would belong to no transaction.
         """
         return self._exactly_once and self.commit_is_late
 
@@ -186,13 +187,14 @@ class TaskExecutor:
         return len(needing)
 
     def commit_together(self, tasks: Sequence[AnyTask]) -> None:
-        """Commit these tasks together, without checkpoints. Raises LogTimeout if the log does not answer in time. The
-        tasks may be committed even after LogTimeout.
+        """Commit these tasks together, without checkpoints. Raises LogTimeout if the log does not answer in time. Even
+        after LogTimeout, the log may have committed the tasks.
         """
         offsets = []
         for task in tasks:
             task.prepare_commit()
-            # the offsets include tasks that only punctuated, because a task may write only while its claim is valid
+            # Tasks without a new offset (they only punctuated) are included: with the claim of each task, the log
+            # checks that the task may still write.
             if task.type is TaskType.ACTIVE:
                 active = cast("StreamTask", task)
                 offsets.append((active.claim, active.offsets_to_commit()))
@@ -208,9 +210,9 @@ class TaskExecutor:
     def _refused(self, tasks: Iterable[AnyTask], error: StreamsRuntimeError) -> StreamsRuntimeError:
         """Returns the error to raise after the brokers refused records of these tasks.
 
-        TaskCorrupted lets the tasks process their input again. When a task makes the refused record again, `send`
-        refuses the record at once, so that the handler of processing errors gets the input record. After too many
-        refusals in a row, returns `error` itself, which ends the thread.
+        After TaskCorrupted, the tasks are restarted and process their input again. When a task makes the refused record
+        again, `send` refuses the record at once, so that the handler of processing errors gets the input record. After
+        too many refusals in a row, returns `error` itself, which ends the thread.
         """
         self._refusals += 1
         if self._refusals > _MOST_REFUSALS:
@@ -247,8 +249,8 @@ class TaskExecutor:
         self._metrics.task_processed(task.id, processed)
 
     def _adapt(self, turns_took_ms: int) -> None:
-        # If linger.ms is shorter than a pass, the turns have to fit linger.ms, because linger.ms is checked only
-        # between turns.
+        # `process` compares the time with linger.ms only between turns. So if linger.ms is shorter than a pass, the
+        # turns must be short enough for linger.ms.
         if turns_took_ms * _TURNS_A_PASS > min(self._pass_ms, self._linger_ms):
             self._records_a_turn = max(1, self._records_a_turn // 2)
         else:

@@ -11,13 +11,13 @@
     corrupt    The corrupt tasks are restarted from the beginning of their changelogs. Under exactly-once, a transaction
                with their records is aborted, and the other tasks with records in this transaction are restarted, too.
 
-After an error of one task, the other tasks are still closed and recycled. At the end, the most severe error of all
-tasks is raised.
+After an error of one task, the other tasks are still closed and recycled. After all tasks were handled, the most severe
+error of all tasks is raised.
 Source: `TaskManager.handleAssignment`, `handleRevocation`, `handleLostAll`, `closeAndRecycleTasks`, `handleCorruption`.
 
 Differs from Kafka: a task that waits for its first initialisation is kept if its type stays the same. New tasks are
 made even if other tasks could not be closed. When a transaction is aborted, every task that wrote in the transaction is
-restarted. Kafka would commit the other tasks of the transaction, and with them the records of the corrupt task.
+restarted. Kafka would commit the transaction for the other tasks, together with the records of the corrupt task.
 """
 
 import logging
@@ -41,8 +41,8 @@ _logger = logging.getLogger(__name__)
 
 
 class TaskManager:
-    """Manages the tasks of one stream thread. No other thread uses the manager. Each call of the manager sorts `tasks`
-    by their new states.
+    """Manages the tasks of one stream thread. No other thread uses the manager. Each method of the manager refreshes
+    the lists of `tasks`, which are sorted by state.
     """
 
     def __init__(
@@ -70,14 +70,16 @@ class TaskManager:
         self._end_errors: dict[TaskId, Exception] = {}
 
     def handle_rebalance_start(self) -> None:
-        """Lock the directories of the tasks on disk that the next subscription reports. Raises ProcessorStateError."""
+        """Lock the directories of all tasks with state on disk that no other thread has locked. The next subscription
+        reports these tasks. Raises ProcessorStateError.
+        """
         self._offset_report.lock_directories(self._tasks.initialised())
 
     def offset_sums(self) -> dict[TaskId, int]:
         return self._offset_report.sums(self._tasks)
 
     def handle_assignment(self, active: Mapping[TaskId, Partitions], standby: Mapping[TaskId, Partitions]) -> None:
-        """Close, recycle and make tasks, so that the thread has exactly these tasks.
+        """Close, recycle and make tasks. Afterwards the thread has exactly the given tasks.
 
         Raises TaskCorrupted, TaskMigrated, StreamsRuntimeError.
         """
@@ -159,8 +161,8 @@ class TaskManager:
         """Commit and suspend every active task, so that other threads may claim its input. Call `hand_in` before
         `shutdown`.
 
-        Returns False if an error other than TaskMigrated happened. Raises no errors. `shutdown` raises the errors of
-        `hand_in`.
+        Returns False if an error other than TaskMigrated happened. `hand_in` stores errors instead of raising them, and
+        `shutdown` raises the stored errors.
         """
         self._give_up(self._tasks.restoring, list(self._tasks.running), self._end_errors)
         self._restoration.refresh()
@@ -193,14 +195,16 @@ class TaskManager:
                 self._restoration.register(task)
 
     def _not_committed(self, to_recycle: list[AnyTask], errors: dict[TaskId, Exception]) -> list[AnyTask]:
-        """Suspend the tasks of `to_recycle`. Removes tasks that cannot be recycled from the list, and returns them."""
+        """Suspend the tasks of `to_recycle`. Removes those that cannot be recycled from `to_recycle`, and returns
+        them.
+        """
         unfit = []
         for task in list(to_recycle):
             with _collecting(errors, task):
                 if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
                     self._give_up([], [self._tasks.active[task.id]], errors)
                 self._closer.suspend(task)
-                # Under exactly-once no checkpoint is enforced. A new active task would delete the checkpoint at once,
+                # Under exactly-once, do not force a checkpoint. A new active task would delete the checkpoint at once,
                 # and a new standby writes a checkpoint at its first commit.
                 task.post_commit(enforce_checkpoint=not self._exactly_once)
             if task.id in errors or task.state is not TaskState.SUSPENDED:
@@ -254,7 +258,8 @@ class TaskManager:
     ) -> None:
         """Commit and suspend these tasks, then release their input claims in one call.
 
-        After the release, other threads can claim the input without fencing this thread, which keeps its other tasks.
+        After the release, other threads can claim the input without fencing this thread. So this thread can go on with
+        the tasks that it keeps.
         """
         for task in restoring:
             with _collecting(errors, task):
@@ -263,12 +268,12 @@ class TaskManager:
         given_up = (task for task in [*restoring, *running] if task.id not in errors)
         self._inputs.release(task for task in given_up if task.state is TaskState.SUSPENDED)
 
-    # --- commits outside of the loop
+    # --- commits for tasks that are given up
 
     def _commit_and_suspend(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
         """Commit these tasks, write their checkpoints and suspend them. Under exactly-once, all other tasks of the
-        thread are committed too, because the thread has only one transaction. The claims of the tasks are not released.
-        Until a claim is released, the next owner of the task would fence this thread.
+        thread are committed too, because the thread has only one transaction. The caller has to release the claims of
+        the tasks: without the release, the next owner of a task would fence this thread.
         """
         needing = [task for task in tasks if task.commit_needed()]
         others = [task for task in self._tasks.running if task not in tasks and task.commit_needed()]
@@ -288,9 +293,9 @@ class TaskManager:
         self._commit_writes_of_closing([task for task in tasks if task.id not in errors], errors)
 
     def _commit_writes_of_closing(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
-        """Commit the records that processors sent while they were closed.
+        """Commit the records that processors sent in their `close`.
 
-        If these records were written later, they would follow the records of the tasks' next owners.
+        If these records were written later, the log would have them after the records of the tasks' next owners.
         """
         late = [task for task in tasks if task.state is TaskState.SUSPENDED and task.commit_needed()]
         failed = self._commit_or_drop(late, errors)
@@ -302,8 +307,8 @@ class TaskManager:
     def _commit_or_drop(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> list[StreamTask]:
         """Commit all tasks or none. Returns the tasks that were not committed.
 
-        After a LogTimeout or TaskCorrupted, closes the tasks dirty and revives them, because `_commit_or_drop` does not
-        retry the commit.
+        After a LogTimeout or TaskCorrupted, restarts the tasks without committing them, because `_commit_or_drop` does
+        not retry the commit.
         """
         if not tasks:
             return []

@@ -2,24 +2,26 @@
 
 Rules:
 - A thread has at most one task of each id: an active task or a standby. Tasks change their own states. After each
-  change `refresh` has to be called, so that a pass of the loop only reads lists.
-- A running task sleeps while it has nothing to process, to punctuate or to commit. A sleeping task wakes when it gets
-  records, when wall-clock time reaches its next punctuation, and with every `refresh`. A pass calls only awake tasks.
-  So the cost of an idle pass does not depend on the number of tasks.
-- The thread reports to the leader the progress of each of its tasks as one sum of offsets. Only a running active task
-  with changelogs is reported as LATEST_OFFSET. A restoring task is reported like a standby, with the sum of its
-  restored offsets. So only a thread that runs a task counts as the previous owner of the task.
-- For an open task, the sum is that of its positions. For a closed task on disk, the sum is that of its checkpoint. A
-  task that is corrupt or has no checkpoint is not reported.
-- A thread reports a task on disk only if the thread could lock the task's directory when the rebalance started. So
-  exactly one of several threads reports each task. When the rebalance is over, the thread unlocks the directories of
-  tasks that it was not assigned. If a reported task is assigned to another thread, that thread gets the task's
-  directory at once.
+  change, the caller has to call `refresh`, which sorts the tasks into lists. So a pass of the thread's loop only reads
+  lists.
+- A running task is asleep while it has no record to process, no due punctuation and nothing to commit. A sleeping task
+  wakes when it gets records, when wall-clock time reaches its next punctuation, and at each call of `refresh`. A pass
+  calls only awake tasks. So the cost of an idle pass does not depend on the number of tasks.
+- To the group's leader, the thread reports the progress of each of its tasks as one sum of offsets. Only a running
+  active task with changelogs is reported as LATEST_OFFSET. A restoring task is reported like a standby, with the sum of
+  its restored offsets. So only a thread that runs a task counts as the previous owner of the task.
+- For an open task, the thread adds up the task's positions. For a closed task with state on disk, the thread adds up
+  the offsets in the task's checkpoint. A task that is corrupt or has no checkpoint is not reported.
+- A thread reports a task on disk only if the thread could lock the task's directory when the rebalance started. So only
+  one thread of the process reports each task. When the rebalance is over, the thread unlocks the directories of tasks
+  that it was not assigned. If a reported task on disk is assigned to another thread of the process, that thread can
+  lock the task's directory at once.
 - A sum larger than a Java long is reported as JAVA_LONG_MAX.
 
 Source: `Tasks`, `TasksRegistry`, `TaskManager.taskOffsetSums`, `tryToLockAllNonEmptyTaskDirectories`,
-`releaseLockedUnassignedTaskDirectories`. Differs from Kafka: in Kafka, each pass calls every task. A thread of Kafka
-has to wait for a directory that another thread reports, until the other thread gets its next assignment.
+`releaseLockedUnassignedTaskDirectories`. Differs from Kafka: in Kafka, each pass calls every task. If a thread of Kafka
+has locked a directory to report its task, another thread can lock the directory only after the first thread gets its
+next assignment.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ class Tasks:
         self.standby[task.id] = task
 
     def remove(self, task: Task) -> None:
-        """Remove the task. Ignores a task of another thread."""
+        """Remove the task. Does nothing if the task belongs to another thread."""
         if task.type is TaskType.ACTIVE:
             self.active.pop(task.id, None)
         else:
@@ -138,7 +140,7 @@ class Tasks:
         return min((*self._alarms_ms.values(), *(each for each in of_awake if each is not None)), default=None)
 
     def initialised(self) -> Mapping[TaskId, Task]:
-        """Returns the tasks with open stores, into which changelogs may be read."""
+        """Returns the tasks with open stores, to which the changelog reader may apply records."""
         initialised: list[AnyTask] = [*self.running, *self.restoring, *self.updating]
         return {task.id: task for task in initialised}
 
@@ -156,7 +158,7 @@ class TaskCloser:
       on disk that may be wrong.
     - A task that is closed dirty and revived restarts in the same thread. If the task's state was corrupt, the task is
       restored from the beginning of its changelogs.
-    - The changelog reader stops reading into the stores of a task before the stores are closed.
+    - Before `TaskCloser` closes the stores of a task, it unregisters their changelogs from the changelog reader.
 
     Source: `TaskManager.closeTaskClean`, `closeTaskDirty`, `closeDirtyAndRevive`.
     """
@@ -199,7 +201,9 @@ class TaskCloser:
         self.remove(task)
 
     def mark_corrupt(self, tasks: Iterable[AnyTask]) -> None:
-        """Let the next close of these tasks delete their state. Never raises."""
+        """Mark the state of these tasks as corrupt, so that the next close of a task deletes its state. Never
+        raises.
+        """
         for task in tasks:
             try:
                 task.state_manager.mark_corrupted()
@@ -233,16 +237,17 @@ class OffsetReport:
 
     @property
     def holds_directories(self) -> bool:
-        """True if this thread reports tasks whose state is on disk. Another thread may lock the directory of a reported
-        task at any time.
+        """True if this thread has locked directories of tasks to report them. Another thread to which such a task is
+        assigned may lock the directory at any time.
         """
         return bool(self._locked)
 
     def lock_directories(self, initialised: Container[TaskId]) -> None:
-        """Lock every directory with state that no other thread has locked, because a rebalance starts. Idempotent.
+        """Lock every directory with state that no other thread has locked. The thread calls `lock_directories` at the
+        start of a rebalance. Idempotent.
 
-        `initialised`: the open tasks, whose directories are locked and whose offsets are ahead of the checkpoints on
-        disk.
+        `initialised`: the open tasks. An open task holds the lock of its directory, and `sums` uses its present offsets
+        instead of its checkpoint.
         """
         for task in self._directory.non_empty_task_directories():
             if task in initialised or self._reports(task) or not self._lock(task):
@@ -259,7 +264,7 @@ class OffsetReport:
         kept = {task.id for task in own}
         for task in [task for task in self._locked if task not in kept]:
             self._directory.unlock(task)
-        self._locked.clear()  # from now on the tasks hold the locks
+        self._locked.clear()  # from now on, the assigned tasks hold the locks of their directories
 
     def unlock_directory(self, task: TaskId) -> None:
         """Unlock the directory of a task that is closed, or was never opened."""
@@ -267,13 +272,15 @@ class OffsetReport:
         self._directory.unlock(task)
 
     def sums(self, tasks: Iterable[Task]) -> dict[TaskId, int]:
-        """Returns the offset sum of each task. Leaves out a task without known offsets."""
+        """Returns the offset sum of each task. Leaves out tasks without changelogs, and closed tasks whose checkpoint
+        has no offsets.
+        """
         reported: dict[TaskId, int] = {
             task: sum_of(offsets) for task, offsets in self._locked.items() if offsets and self._reports(task)
         }
         for task in tasks:
             if task.state in (TaskState.CREATED, TaskState.CLOSED) or not task.changelog_partitions:
-                continue  # the task has read no record yet, and its checkpoint was reported above
+                continue  # a task that is not open: if it has a checkpoint, `reported` has its sum already
             if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
                 reported[task.id] = LATEST_OFFSET
             else:
@@ -281,8 +288,8 @@ class OffsetReport:
         return reported
 
     def _reports(self, task: TaskId) -> bool:
-        """True if this thread still holds the directory. A thread loses the directory of a reported task when the task
-        is assigned to another thread.
+        """True if this thread has locked the directory to report its task, and still holds the lock. A thread loses the
+        directory of a reported task when the task is assigned to another thread.
         """
         return task in self._locked and self._directory.holds(task)
 

@@ -1,4 +1,5 @@
-"""The callbacks of a stream thread, with which programs write logs or show tables of tasks.
+"""The callbacks of a stream thread. With these callbacks, a program can log the thread's tasks or show the tasks in a
+table.
 
 The stream thread waits for each callback, so a callback must not block. Times are milliseconds since the epoch.
 """

@@ -3,10 +3,10 @@
 Rules:
 - Threads can be added and removed while the pool runs (KIP-663). A thread that is removed commits its tasks and leaves
   the group.
-- The user's handler decides if another thread replaces a failed thread, if the instance ends (the default), or if the
-  whole application ends.
-- The pool ends after a call of `end`, after a failed thread that is not replaced, after a shutdown of the application,
-  or when all threads are dead. A pool that is ending adds no thread.
+- After a thread has failed, the user's handler decides: a new thread replaces the failed thread, the instance ends (the
+  default), or the whole application ends.
+- The pool ends after a call of `end`, or if a failed thread is not replaced, if the application is shut down, or if all
+  threads are dead. A pool that is ending adds no thread.
 
 
 Source: `KafkaStreams.addStreamThread`, `removeStreamThread`, `handleStreamsUncaughtException`.
@@ -22,8 +22,8 @@ from streams_runtime.instance.thread_status import ThreadState
 from streams_runtime.membership.member_events import MemberEnd
 
 ERRORS_KEPT = 20
-"""The largest number of kept errors. An error keeps its stack frames in memory, and with REPLACE_THREAD there may be
-any number of errors.
+"""The largest number of kept errors. The number is limited because each error keeps its stack frames in memory, and
+with REPLACE_THREAD any number of threads may fail.
 """
 
 
@@ -54,7 +54,7 @@ class ThreadPool:
         return iter(self._threads.values())
 
     def __len__(self) -> int:
-        """Returns the present number of threads, with the threads that are about to end."""
+        """Returns the present number of threads, including threads that are about to end."""
         return len(self._threads)
 
     @property
@@ -119,7 +119,7 @@ class ThreadPool:
         return thread
 
     def end(self) -> None:
-        """Let `supervise` end every thread. Returns at once."""
+        """Tell `supervise` to end every thread. Returns at once."""
         with self._changed:
             self._ending = True
             self._changed.notify_all()
@@ -133,8 +133,9 @@ class ThreadPool:
     # --- the thread that supervises
 
     def supervise(self, ending: Callable[[], None]) -> None:
-        """Handle threads that end, until the pool has to end. At the end of the pool, end all threads, and return when
-        all threads have ended. `ending`: called before the threads are ended, if `end` was called or a thread failed.
+        """Handle each thread that ends, until the pool has to end. At the end of the pool, end all other threads, and
+        return when they have ended. `ending`: if `end` was called or a thread failed, this function is called before
+        the other threads are ended.
         """
         handled: set[StreamThread] = set()  # the dead threads that `_after` has handled
         while not self._must_end(handled):
@@ -142,13 +143,16 @@ class ThreadPool:
                 if thread not in handled:
                     handled.add(thread)
                     self._after(thread)
-            handled.intersection_update(self)  # a reference would keep a replaced thread in memory
+            # keep only present threads: a reference to a replaced thread would keep that thread in memory
+            handled.intersection_update(self)
         if self._ending:
             ending()
         self._end_all()
 
     def _must_end(self, handled: set[StreamThread]) -> bool:
-        """Wait until the next thread has ended. Returns True if the pool has to end."""
+        """Wait until a thread has ended that is not in `handled`, or until the pool has to end. Returns True if the
+        pool has to end.
+        """
         with self._changed:
             if self._threads and all(thread in handled for thread in self):
                 return True
@@ -175,7 +179,8 @@ class ThreadPool:
             self._replace(thread)
             return
         if thread.response is ThreadErrorResponse.SHUTDOWN_APPLICATION and thread.end is None:
-            for other in self:  # the member of the failed thread could not pass on the request itself
+            # the failed thread's own member could not send the request, so the other threads send it
+            for other in self:
                 other.request_shutdown()
         self._fail()
 
@@ -200,7 +205,7 @@ class ThreadPool:
             self._changed.notify_all()
 
     def _end_all(self) -> None:
-        with self._resizing:  # the lock waits for a running call of `add`, and later calls of `add` return None
+        with self._resizing:  # the lock waits until a running call of `add` has ended; later calls of `add` return None
             self._ending = True
             threads = tuple(self)
         for thread in threads:  # all threads close at the same time, before the first join

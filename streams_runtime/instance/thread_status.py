@@ -32,7 +32,7 @@ class ThreadState(StrEnum):
 class TaskStatus:
     """The status of one task in a snapshot. `lag`: the number of changelog offsets by which the task's stores are
     behind. The lag is 0 for a running active task, and None if the lag is not known yet. `restored`: the number of
-    changelog records restored since the task was assigned. `processed`: the number of input records processed since the
+    changelog records applied since the task was assigned. `processed`: the number of input records processed since the
     task was assigned.
     """
 
@@ -49,7 +49,7 @@ class OpenTask:
     """A task with its open stores. If a store was closed after the snapshot, a read of the store raises
     InvalidStateStore.
 
-    `lags`: the lag of each store, None if the lag is not known.
+    `lags`: the lag of each store; None for a store whose lag is not known.
     """
 
     task_id: TaskId
@@ -63,7 +63,7 @@ class OpenTask:
 class ThreadStatus:
     """The status of one stream thread.
 
-    `tasks`: first the active tasks, then the standbys, each in the order of their ids. `generation_id`: 0 before the
+    `tasks`: first the active tasks, then the standbys, both in the order of their ids. `generation_id`: 0 before the
     first assignment. `processed`, `dropped`, `passed_over`: the numbers of processed, dropped and passed-over input
     records since the thread started. Records are passed over if the log has deleted them before the group read them.
     """

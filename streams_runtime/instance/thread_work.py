@@ -1,19 +1,22 @@
-"""The steps of one pass of a stream thread's loop, and the parts that carry them out.
+"""The steps of one pass of a stream thread's loop, and the objects that carry out these steps.
 
 Rules:
 - `poll` waits only if the last pass had nothing to do. A wait ends after `poll.ms`, or earlier at the next wall-clock
-  punctuation or commit. If the thread only reads changelogs, the restore waits for records in place of `poll`.
-- A thread with standbys opens its producer in advance, because a standby may have to become active at once.
+  punctuation or commit. If the thread reads changelogs and has no running task, the restore waits for changelog
+  records, and `poll` does not wait.
+- A thread with standbys opens its producer in advance, because an active task needs the producer, and a standby may
+  have to become active at once.
 - While the instance is paused, tasks are initialized, committed and closed, but not restored, processed or punctuated.
 - Records that tasks have sent are written at the end of a pass if the thread has no more records to process. The thread
   has no more records to process if the pass had no work, or if the last poll returned all records of the log. A busy
   thread collects more records before it writes, for at most `linger.ms`.
 - `maybe_commit` commits every `commit.interval.ms`, and when a processor asks for a commit. After a commit,
   `maybe_commit` deletes processed records of repartition topics, at most once per `repartition.purge.interval.ms`.
-- A pass of an idle thread calls no task (`Tasks.awake`), and makes no snapshot of the tasks for other threads.
+- A pass of an idle thread calls no method of a task (see `Tasks.awake`), and makes no snapshot of the tasks for other
+  threads.
 
 Source: `StreamThread.pollPhase`, `maybeCommit`; `TaskManager.maybePurgeCommittedRecords`. Differs from Kafka: in Kafka,
-a record waits for `linger.ms` or a full batch even if no other record can follow.
+a record waits for `linger.ms` or a full batch even if the thread has no more records to process.
 """
 
 import logging
@@ -50,10 +53,10 @@ PUBLISH_INTERVAL_MS = 200
 """The interval between two snapshots that a thread publishes."""
 
 _RISK_INTERVAL_MS = 1_000
-"""The interval between two checks that compare the age of window changelogs with their retention."""
+"""The interval between two checks for windows that the log may delete from a changelog too early."""
 
 _RISK_RETRY_MS = 30_000
-"""The pause before the next check if the log could not return the retention."""
+"""The pause before the next check if the log did not return the retention of a changelog."""
 
 LOCK_RETRY_MS = 10
 """The time for which an idle thread waits before it tries a locked directory again."""
@@ -181,7 +184,8 @@ class ThreadWork:
         got_records: set[TaskId] = set()
         for batch in batches:
             task = tasks.get(batch.partition)
-            if task is not None:  # a task that does not run yet reads the records again after its start
+            # records for a task that does not run yet are left out; the task reads them again after its start
+            if task is not None:
                 task.add_records(batch)
                 got_records.add(task.id)
         self._tasks.wake(got_records)
@@ -195,8 +199,8 @@ class ThreadWork:
     def prepare_takeover(self) -> None:
         """Open the producer if there are standbys, because a standby that becomes active needs the producer at once.
 
-        Call `prepare_takeover` when all assigned tasks run. If the log does not answer, the producer is opened when a
-        task needs the producer. Raises StreamsRuntimeError.
+        Call `prepare_takeover` when all assigned tasks run. If the log does not answer now, the producer is opened
+        later, when a task needs it. Raises StreamsRuntimeError.
         """
         if self._tasks.updating:
             try:
@@ -288,7 +292,7 @@ class ThreadWork:
                 _logger.warning("%s failed", closing, exc_info=True)
 
     def _reset_offsets(self, outside: OffsetOutOfRange) -> None:
-        # a task that skips offsets has to commit its new position
+        # a task that skips offsets has to commit its new position, so it must not sleep
         self._tasks.wake(task.id for task in self._tasks.running)
         try:
             for running in self._tasks.running:

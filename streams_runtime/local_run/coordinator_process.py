@@ -36,7 +36,7 @@ from assignor_cli.app import main
 main()
 """
 """The Python program of the child process. The child's stdin is a pipe from the parent. When the parent ends, even by
-SIGKILL, the kernel closes the pipe, and then the child ends itself.
+SIGKILL, the kernel closes the pipe. When the child reads the end of stdin, it exits.
 """
 
 
@@ -136,8 +136,8 @@ class CoordinatorProcess:
 
     def _spawn(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-c", _PROGRAM, *self._arguments()]
-        # The child is in a separate process group, so that Ctrl-C in the terminal ends only the parent. The parent
-        # needs the coordinator to drain the group, and stops the coordinator afterwards.
+        # The child is in a separate process group, so that Ctrl-C in the terminal ends only the parent. Before the
+        # parent exits, it needs the coordinator to drain the group, and then stops the coordinator itself.
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, process_group=0)  # noqa: S603
         self._lifeline = process.stdin
         return process

@@ -4,9 +4,10 @@
         run.wait_until_caught_up()
 
 The coordinator is `assignor serve` in a child process on loopback, from `pip install 'assignor[coordinator]'`.
-Instances run in threads of this process. The state is kept in `state.dir`. No other files remain after the run. To use
-several machines, start a coordinator yourself, and use `assignor workers run` or `StreamsInstance`. Source:
-`KafkaStreams`, which finds its leader among its own instances and needs no separate coordinator.
+Instances run in threads of this process. The directory `state.dir` keeps the state of the application. No other files
+remain after the run. To use several machines, start a coordinator yourself, and use `assignor workers run` or
+`StreamsInstance`. Source: `KafkaStreams`, which finds its leader among its own instances and needs no separate
+coordinator.
 """
 
 import tempfile
@@ -33,14 +34,16 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 
 POLL_INTERVAL_S = 0.1
 _AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
-"""The coordinator does not have to wait for more members, because one process starts all instances at the same time."""
+"""The coordinator's settings. The first rebalance needs no delay for more members, because one process starts all
+instances at the same time.
+"""
 _START_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 30.0
 _ENDED = (InstanceState.NOT_RUNNING, InstanceState.ERROR)
 
 
 class NotFinished(AssignorFault):
-    """The application did not reach the awaited progress in time. The error message states the progress that the
+    """The application did not commit enough records within the time-out. The error message states the progress that the
     application has made.
     """
 
@@ -48,7 +51,7 @@ class NotFinished(AssignorFault):
 @dataclass(frozen=True, slots=True)
 class Progress:
     """The progress of an application. `done`: the sum of the committed offsets of all topics. `there`: the sum of the
-    end offsets of all topics. `first_done`, `first_there`: the sums for the first topic alone.
+    end offsets of all topics. `first_done`, `first_there`: the same two sums for the first topic alone.
     """
 
     done: int
@@ -58,7 +61,7 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """The part of the first topic's records that is committed, from 0 to 1."""
+        """The fraction of the first topic's records that is committed, from 0 to 1."""
         return self.first_done / self.first_there if self.first_there else 0.0
 
     @property
@@ -69,8 +72,8 @@ class Progress:
 class ProgressMeter:
     """Measures the progress of an application: its committed offsets, compared with the end offsets of given topics.
 
-    `topics`: the topics that the application reads. The first topic has to be the input topic from which the other
-    topics are derived.
+    `topics`: the topics that the application reads. The first topic has to be an input topic of the application,
+    because `Progress.share` shows its progress.
     """
 
     def __init__(self, log: Log, application_id: str, topics: Sequence[str]) -> None:
@@ -81,8 +84,8 @@ class ProgressMeter:
     def now(self) -> Progress:
         """Returns the present progress.
 
-        The committed offsets are read before the end offsets. If records are written between these two reads, the
-        progress can look smaller than it is, but not complete by mistake.
+        The committed offsets are read before the end offsets. If the application commits or new records arrive between
+        these two reads, the progress may look smaller than it is, but never complete by mistake.
         """
         known = self._log.topics()
         partitions = [
@@ -154,7 +157,8 @@ class LocalRun:
             self._log = opened.enter_context(closing(open_log(servers, configs.log_properties)))
             self._check_topics(self._log)
             if not self.coordinator_url:
-                # without ignore_cleanup_errors, an error of the clean-up would hide the original error
+                # ignore_cleanup_errors, because an error while the directory is deleted must not hide the original
+                # error
                 kept = tempfile.TemporaryDirectory(prefix="assignor-", ignore_cleanup_errors=True)
                 directory = Path(opened.enter_context(kept))
                 settings = {**_AT_ONCE, "cluster.bootstrap.servers": kafka_servers(servers) or servers}
@@ -205,8 +209,8 @@ class LocalRun:
         )
 
     def _check_topics(self, log: Log) -> None:
-        """Raises InputError for missing topics. A group normally waits for its missing topics, but a local run would
-        count as caught up, because a missing topic has no records.
+        """Raises InputError for missing topics. A group normally waits until its missing topics exist. A local run
+        would seem to have processed all records, because a missing topic has no records.
         """
         subtopologies = self.application.group_topology().subtopologies
         reads = {topic for each in subtopologies for topic in each.source_topics}
@@ -234,7 +238,7 @@ class LocalRun:
 
 
 def check_endpoint(configs: StreamsConfig, instances: int) -> None:
-    """Raises InputError if there are several instances and they would need the same port for queries."""
+    """Raises InputError if several instances would have to use the same port for queries."""
     address = configs.application_server
     if instances > 1 and address is not None and not address.endswith(":0"):
         raise InputError(

@@ -3,10 +3,10 @@
 The driver runs a real `StreamTask` for each subtopology, on a log in memory whose topics have one partition.
 `pipe_input` and `advance_wall_clock_time` return after all records that result from the call are processed and
 committed. When these methods return, records in repartition topics are processed, too, and stream-time punctuators have
-been called. Because the task commits after each record, a record cache merges only changes that one record makes to the
-same key. Records that one call pipes together are processed like the records of one poll of a stream thread. Nodes that
-take batches get records of one call as one batch. If a task has records with the same timestamp in several topics, it
-first processes the record that was written first.
+been called. Because the task commits after each record, a record cache merges only the changes that one input record
+causes for the same key. `pipe_key_values(..., together=True)` processes its records like those of one poll of a stream
+thread, so nodes that take batches get all of these records as one batch. If a task has records with the same timestamp
+in several topics, it first processes the record that was written first.
 
 Source: `TopologyTestDriver` (KIP-247, KIP-470).
 """
@@ -72,7 +72,7 @@ class MockClock:
 class _OrderedLog(InMemoryLog):
     """A log in memory that remembers the order of writes.
 
-    `order`: the partitions that have unread records, sorted by the time of their first unread record.
+    `order`: the partitions that have unread records, in the order in which their first unread records were written.
     """
 
     def __init__(self) -> None:
@@ -94,11 +94,12 @@ class TopologyTestDriver:
     """Runs a topology in a test. Close the driver, or use it as a context manager, so that the files of its stores are
     deleted.
 
-    `configs`: the configs of an Application. In a mapping, application.id and bootstrap.servers may be missing. The
-    driver ignores bootstrap.servers, state.dir and auto.offset.reset. `initial_wall_clock_ms`: None for the present
-    time.
+    `configs`: the configs of an Application. If `configs` is a mapping, it does not have to contain application.id and
+    bootstrap.servers. The driver ignores bootstrap.servers, state.dir and auto.offset.reset. `initial_wall_clock_ms`:
+    None for the present time.
 
-    Raises InputError as an Application does, and any error that `init` of a processor raises.
+    Raises InputError if the arguments are invalid for an Application. Raises any error that `init` of a processor
+    raises.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class TopologyTestDriver:
         self.clock = MockClock(SystemClock().now_ms() if initial_wall_clock_ms is None else initial_wall_clock_ms)
         self._application = application
         self._isolation = IsolationLevel.READ_COMMITTED if exactly_once else IsolationLevel.READ_UNCOMMITTED
-        # without ignore_cleanup_errors, an error of the clean-up would hide the original error
+        # ignore_cleanup_errors, because an error while the directory is deleted must not hide the original error
         self._directory = tempfile.TemporaryDirectory(prefix="topology-test-driver-", ignore_cleanup_errors=True)
         self._state = StateDirectory(Path(self._directory.name), application.id, self.clock)
         self._log = _OrderedLog()
@@ -131,7 +132,7 @@ class TopologyTestDriver:
         self._task_of: dict[TopicPartition, StreamTask] = {}
         self._unprocessed: Counter[TaskId] = (
             Counter()
-        )  # records that were read and not processed, including dropped records
+        )  # records that were read and not processed yet, also those that a task will drop
         self._waits_for_idle = application.configs.max_task_idle_ms > 0
         self._losses: list[TaskLosses] = []
         self._closed = self._broken = False
@@ -178,7 +179,7 @@ class TopologyTestDriver:
     def pipe_raw(
         self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers = ()
     ) -> None:
-        """Write a record, and process it and all records that result from it. Raises the error with which a stream
+        """Write a record. Process this record and all records that result from it. Raises the error with which a stream
         thread would end.
         """
         self._pipe(topic, [(key, value, timestamp_ms, headers)])
@@ -248,10 +249,11 @@ class TopologyTestDriver:
         return counts
 
     def node_runs(self) -> dict[str, NodeRun]:
-        """Returns, by the name of each node, whether the node is called once a batch or once a record, and the reason.
+        """Returns, by the name of each node, whether the node is called once for each batch or once for each record,
+        with the reason.
 
-        A source that has had no record yet is left out, with the nodes below it. `Topology.describe` does not show how
-        often a node is called, because it returns Kafka's text.
+        The result leaves out each source that has read no record yet, and the nodes below such a source.
+        `Topology.describe` does not show how often a node is called, because it returns Kafka's text.
         """
         return {name: run for task in self._tasks.values() for name, run in task.node_runs().items()}
 
@@ -310,7 +312,8 @@ class TopologyTestDriver:
             read, processed = self._read(), self._process(at_a_time)
             if read == processed == 0:
                 return
-            if read != processed:  # some of the records were dropped, and their offsets have to be committed as well
+            # commit again: some records may have been dropped, and their offsets have to be committed as well
+            if read != processed:
                 self._commit()
 
     def _read(self) -> int:
@@ -368,8 +371,8 @@ class TopologyTestDriver:
 
     @contextmanager
     def _noticing_errors(self) -> Iterator[None]:
-        """A context manager that notes an error. After an error, no task can be used, and `close` closes all tasks
-        dirty.
+        """A context manager that records that an error was raised. After an error, no task can be used, and `close`
+        closes all tasks dirty.
         """
         if self._closed or self._broken:
             raise StreamsRuntimeError("the driver is closed" if self._closed else "the driver's topology has failed")

@@ -65,9 +65,8 @@ class InputTopic(Generic[Key, Value]):
         """Write several records. Each record is processed before the next record is written.
 
         `together`: True to write all records before the first record is processed, so that nodes that take batches get
-        one batch. With `together`, the task commits after all records, as in a stream thread, so a record cache merges
-        more changes. With `together`, if no node takes batches, stream-time punctuators are called after all records as
-        well.
+        one batch. With `together`, the task commits only after all records, as in a stream thread, so a record cache
+        merges more changes. If no node takes batches, stream-time punctuators are also called only after all records.
         """
         self._pipe_each((self._row(key, value, None, ()) for key, value in pairs), together)
 

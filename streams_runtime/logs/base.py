@@ -1,17 +1,20 @@
-"""A partitioned log: the interface through which the runtime reads and writes records, in Kafka's terms.
+"""The interface of a partitioned log, in Kafka's terms. The runtime reads and writes records through this interface.
 
 Rules that every implementation keeps, and that `tests/streams_runtime/logs/conformance` checks:
-- The offsets of a partition rise, and may have gaps, which compaction and transaction markers leave. A position is the
-  offset of the next record to read. An end offset is the offset that the next record will get, or a higher offset.
+- The offsets of a partition rise. The offsets may have gaps, which compaction and transaction markers leave. A position
+  is the offset of the next record to read. An end offset is the offset that the next record will get, or a higher
+  offset.
 - A transaction contains records of several partitions and committed offsets of groups. A transaction takes effect as a
   whole or not at all. READ_COMMITTED readers get no records of aborted transactions and of open transactions.
-- A producer with a transactional id fences the producer that had the id before. A claim of a group's partitions fences
-  earlier claims of these partitions. The owner of a fenced claim can no longer commit transactions or offsets.
+- A producer with a transactional id fences the producer that had the id before. A claim is the right of an owner to
+  commit a group's offsets of some partitions. A new claim fences earlier claims of the same partitions. The owner of a
+  fenced claim can no longer commit transactions or offsets.
 
-A claim takes the place of the group's generation in Kafka's `sendOffsetsToTransaction` (KIP-447). The group's
-coordinator is not part of the log, so the log itself has to know the owner that may move a partition's offset. A task
-claims its partitions before it reads any offset. Batches are columns, because restores and standbys never need single
-records. Source: `Consumer`, `Producer`, `Admin` of kafka-clients.
+A claim takes the place of the group's generation in Kafka's `sendOffsetsToTransaction` (KIP-447). In Kafka, the brokers
+know the group's generation. Here the group's coordinator is not part of the log, so the log itself has to know which
+owner may move a partition's offset. A task claims its partitions before it reads any offset. Batches are stored as
+columns, because restores and standbys never need single records. Source: `Consumer`, `Producer`, `Admin` of
+kafka-clients.
 """
 
 from __future__ import annotations
@@ -61,7 +64,7 @@ class RecordBatch:
         return len(self.offsets)
 
     def part(self, start: int, stop: int) -> RecordBatch:
-        """Returns the records with the indices from `start` up to, but not including, `stop`."""
+        """Returns the records whose indices are at least `start` and below `stop`."""
         if start <= 0 and stop >= len(self.offsets):
             return self
         offsets = self.offsets[start:stop]
@@ -92,7 +95,7 @@ class RecordBatch:
 
 
 def concatenated(batches: Sequence[RecordBatch]) -> RecordBatch:
-    """Joins batches of one partition into a single batch. There is at least one batch, and the batches are in order."""
+    """Joins batches of one partition, at least one and in order of offsets, into a single batch."""
     if len(batches) == 1:
         return batches[0]
     first, last = batches[0], batches[-1]
@@ -141,8 +144,8 @@ class TopicDescription:
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset. `offset`: the offset of the next record to process. `metadata`: a text that the committer may
-    choose freely.
+    """A committed offset. `offset`: the offset of the next record to process. `metadata`: any text that the committing
+    task wants to store with the offset.
     """
 
     offset: int
@@ -162,8 +165,8 @@ class Claim:
     mark: str = field(default="", compare=False, repr=False)
 
     def part(self, partitions: Iterable[TopicPartition]) -> Claim:
-        """Returns the claim, limited to these of its partitions. Raises KeyError for a partition that is not
-        claimed.
+        """Returns a claim of only the given partitions, with the same epochs and mark. Raises KeyError for a partition
+        that this claim does not have.
         """
         return Claim(self.group_id, {partition: self.epochs[partition] for partition in partitions}, self.mark)
 
@@ -174,7 +177,7 @@ def claims_topic(group_id: str) -> str:
 
 
 OffsetsToCommit = Sequence[tuple[Claim, Mapping[TopicPartition, OffsetAndMetadata]]]
-"""Pairs of a claim and the offsets to commit. The offsets of a claim are offsets of the claim's partitions."""
+"""Pairs of a claim and the offsets to commit. Each offset belongs to a partition of its claim."""
 
 
 class Consumer(Protocol):
@@ -207,7 +210,8 @@ class Consumer(Protocol):
     def paused(self) -> frozenset[TopicPartition]: ...
 
     def poll(self, timeout_ms: int, max_records: int) -> list[RecordBatch]:
-        """Returns the next records, at most `max_records` in all, shared fairly between partitions.
+        """Returns the next records, at most `max_records` for all partitions together. Every partition gets a fair
+        share.
 
         Waits up to `timeout_ms` for the first record. The result is empty after a time-out or a `wakeup`. The positions
         of the partitions move past the returned records and past gaps. Partitions without a position are skipped.
@@ -215,7 +219,9 @@ class Consumer(Protocol):
         """
 
     def wakeup(self) -> None:
-        """Make a waiting `poll` return at once. If no `poll` waits, the next `poll` that would wait returns at once."""
+        """Make a waiting `poll` return at once. If no `poll` is waiting now, the next `poll` that has to wait returns
+        at once.
+        """
 
     def close(self) -> None: ...
 
@@ -253,27 +259,24 @@ class Producer(Protocol):
         values: Sequence[bytes | None],
         timestamps_ms: Sequence[int],
     ) -> None:
-        """Accept the rows, as `send` accepts a record, without headers. After an error no row is accepted.
-
-        The caller makes sure that no row exceeds the limits of `limits_of`.
+        """Accept records without headers, given as columns. After an error no record is accepted. The caller makes sure
+        that no record exceeds the limits of `limits_of`.
         """
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
-        """Returns the limits of the partition's topic for one record."""
+        """Returns the limits that the partition's topic sets for a record."""
 
     def send_now(self) -> None:
         """Write the pending records without waiting for `linger.ms`. `send_now` may return before all records are
-        written.
-
-        Does nothing inside a transaction of a log that writes only at the commit.
+        written. If the log writes a transaction only at its commit, `send_now` does nothing inside a transaction.
         """
 
     def flush(self) -> None:
         """Write all pending records, and wait until they are written."""
 
     def commit_transaction(self, offsets: OffsetsToCommit = ()) -> None:
-        """Commit the transaction. Its records and group offsets become visible together or, after an error, not at
-        all.
+        """Commit the transaction. The records and group offsets of the transaction become visible together or, after an
+        error, not at all.
         """
 
     def abort_transaction(self) -> None:
@@ -287,9 +290,9 @@ class Producer(Protocol):
         """
 
     def guard(self, claims: Sequence[Claim]) -> None:
-        """Write records only while these claims hold, until the next call of `guard`. Call `guard` only on a producer
-        without transactions. After a claim was fenced, a log that can check claims while it writes raises CommitFenced
-        and writes no record. Other logs do not have to check claims.
+        """Until the next call of `guard`, write records only while none of these claims is fenced. Call `guard` only on
+        a producer without transactions. After a claim was fenced, a log that can check claims while it writes raises
+        CommitFenced and writes no record. A log that cannot check claims while it writes may ignore `guard`.
         """
 
     def discard(self) -> None:
@@ -332,13 +335,13 @@ class Log(Protocol):
         not change.
 
         Raises UnknownTopicOrPartition. Raises InvalidTopic if the topic already has more partitions than `partitions`,
-        or for a config that no topic can have. Source: `Admin.createPartitions`, `Admin.incrementalAlterConfigs`.
+        or if a config is invalid. Source: `Admin.createPartitions`, `Admin.incrementalAlterConfigs`.
         """
 
     def delete_topics(self, names: Iterable[str]) -> None:
-        """Delete topics. When the call returns, none of the topics exists. Soon after the call, no group has offsets of
-        the topics. If one of the topics does not exist, raises UnknownTopicOrPartition and deletes no topic. Source:
-        `Admin.deleteTopics`.
+        """Delete topics. When the call returns, none of the topics exists. The offsets that groups have committed for
+        the topics disappear soon after the call. If one of the topics does not exist, raises UnknownTopicOrPartition
+        and deletes no topic. Source: `Admin.deleteTopics`.
         """
 
     def topics(self) -> Mapping[str, TopicDescription]: ...
@@ -359,7 +362,7 @@ class Log(Protocol):
 
     def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         """Returns, for each partition, the lowest offset of a record with this timestamp or a later timestamp.
-        Partitions that have no such record are left out. Raises UnknownTopicOrPartition. Source:
+        A partition without a record from this timestamp on is left out. Raises UnknownTopicOrPartition. Source:
         `Consumer.offsetsForTimes`.
         """
 
@@ -374,12 +377,12 @@ class Log(Protocol):
         """Claim the partitions: from now on only the new claim can move the group's offsets of these partitions.
 
         `owner`: the transactional id that will commit with the claim. The producer of the id `owner` is open already. A
-        log in which open transactions block readers may fence earlier owners, which aborts the owners' transactions. An
-        owner that has released its claim is not fenced.
+        log in which open transactions block readers may fence earlier owners of the partitions, and so abort their
+        transactions. The log does not fence an owner that has released its claim.
         """
 
     def release(self, *claims: Claim) -> None:
-        """Release claims. The owner of the claims has committed everything, so later claims do not have to fence the
+        """Release the claims, because their owner has committed everything. Later claims then do not have to fence the
         owner.
 
         Never raises LogTimeout. A log that records releases writes all releases of a group in one step.
@@ -391,8 +394,8 @@ class Log(Protocol):
         """Open a producer. With a transactional id, fence the producer that had the id before."""
 
     def deletes_after_ms(self, topic: str) -> int | None:
-        """Returns the age in milliseconds from which the log may delete a record. The age of a record is counted from
-        the clock. The returned value may be some minutes old.
+        """Returns the age in milliseconds from which the log may delete a record. The age of a record is the clock's
+        time minus the record's timestamp. The returned value may be some minutes old.
 
         Returns None if the log does not delete records by the clock, or if the log's retention is not known. Raises
         UnknownTopicOrPartition.
@@ -403,8 +406,8 @@ class Log(Protocol):
         changelog.
 
         A log that deletes by stream time raises the topic's `retention.ms` if its value is lower than `retention_ms`.
-        The topic may have been made for a store that kept windows for a shorter time. Other logs do nothing: see
-        `deletes_after_ms`.
+        The value may be lower if the topic was created for a store that kept windows for a shorter time. A log that
+        does not delete by stream time does nothing: see `deletes_after_ms`.
         Raises UnknownTopicOrPartition.
         """
 

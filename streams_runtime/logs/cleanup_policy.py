@@ -1,21 +1,21 @@
-"""The records that stay under a topic's `cleanup.policy`. The embedded log and the in-memory log share the functions of
-this module, which do no I/O.
+"""Selects the records that stay in the log under a topic's `cleanup.policy`. The embedded log and the in-memory log
+share the functions of this module, which do no I/O.
 
 compact: for each key, the latest record stays, and keeps its offset. Offsets never change, so compaction leaves gaps.
 The newest records, up to `segment.bytes` and at least the last batch, are not compacted. Records younger than
-`min.compaction.lag.ms` are not compacted either. A tombstone stays until `delete.retention.ms` after compaction first
-saw it, so that slow readers still see the deletion. Batches are cleaned from the lowest offset up, so that older
-records of a key are removed before its tombstone. Small adjacent batches are merged.
+`min.compaction.lag.ms` are also not compacted. A tombstone stays for `delete.retention.ms` after compaction first read
+the tombstone, so that slow readers still read the deletion. Batches are cleaned from the lowest offset up, so that
+older records of a key are removed before its tombstone. Small adjacent batches are merged.
 
-delete: batches are deleted from the oldest on. A batch is deleted if its latest record is older than `retention.ms`, or
-if the remaining batches still have at least `retention.bytes`. Deletion stops at the first batch that is not deleted,
-so all later batches stay. Even the newest batch may be deleted.
+delete: batches are deleted from the oldest on. A batch is deleted if its latest record is older than `retention.ms`. A
+batch is also deleted if the later batches together have at least `retention.bytes`. Deletion stops at the first batch
+that is not deleted, so all later batches stay. Even the newest batch may be deleted.
 
 Source: `Cleaner`, `LogCleanerManager`, KIP-534 (delete horizon), `UnifiedLog.deleteOldSegments`. Differs from Kafka: in
 a topic with both policies, age is counted from the newest timestamp of the partition, and not from the clock. The
-changelog of a window store is such a topic. The window store deletes its windows by stream time, which lies behind the
-clock while an application processes a backlog. If the changelog were deleted by the clock, it would lose windows that
-the store still has and that the next restore needs.
+changelog of a window store is a topic with both policies. The window store deletes its windows by stream time, which
+lies behind the clock while an application processes a backlog. If the changelog's records were deleted by the clock,
+the changelog would lose windows that the store still has and that the next restore needs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -45,8 +45,8 @@ StoredBatch = tuple[BatchSummary, RecordBatch]
 
 
 class Replacement(NamedTuple):
-    """Adjacent batches to replace, and the batch of the remaining records, which replaces them. `records`: None if no
-    record remains.
+    """Adjacent batches to replace, and the batch of the remaining records, which replaces these batches. `records`:
+    None if no record remains.
     """
 
     sources: list[BatchSummary]
@@ -83,8 +83,8 @@ class _BatchGroup:
 
 
 def head_start(dirty: Sequence[BatchSummary], configs: TopicConfigs, now_ms: int, end: int) -> int:
-    """Returns the first offset that must not be compacted yet. `dirty`: all batches that were never compacted. `end`:
-    the end offset.
+    """Returns the offset of the first record that must not be compacted yet. `dirty`: all batches that were never
+    compacted. `end`: the end offset.
     """
     start = end
     size = 0
@@ -102,8 +102,8 @@ def head_start(dirty: Sequence[BatchSummary], configs: TopicConfigs, now_ms: int
 
 
 def is_dirty_enough(dirty_bytes: int, clean_bytes: int, configs: TopicConfigs, minimum_bytes: int = 1) -> bool:
-    """Returns True if there is enough to compact for a pass. `dirty_bytes`: the bytes of the batches below the head
-    that were never compacted.
+    """Returns True if a partition has enough dirty bytes for a compaction pass. `dirty_bytes`: the bytes of the batches
+    below the head that were never compacted.
     """
     ratio = configs.min_cleanable_dirty_ratio
     return dirty_bytes >= max(1, minimum_bytes) and dirty_bytes >= ratio * (clean_bytes + dirty_bytes)
@@ -112,7 +112,7 @@ def is_dirty_enough(dirty_bytes: int, clean_bytes: int, configs: TopicConfigs, m
 def cleaned(
     batches: Iterable[StoredBatch], latest: Mapping[bytes | None, int], configs: TopicConfigs, now_ms: int
 ) -> Iterator[Replacement]:
-    """Yields the replacements in order. The replacements do not contain a batch that does not change."""
+    """Yields the replacements in order of offsets. A batch that compaction does not change is in no replacement."""
     group = _BatchGroup()
     for batch, records in batches:
         keep = _kept(records, batch, latest, now_ms)
@@ -177,9 +177,9 @@ def bytes_of(column: Sequence[bytes | None]) -> int:
 def expired_count(
     oldest_first: Iterable[BatchSummary], size: int, configs: TopicConfigs, *, now_ms: int, newest_ms: Callable[[], int]
 ) -> int:
-    """Returns the number of batches to delete, from the oldest on. `size`: the bytes of all batches of the partition.
-    `newest_ms`: a function that returns the newest timestamp of the partition. `newest_ms` is called only if age is
-    counted from the newest timestamp.
+    """Returns the number of oldest batches to delete. `size`: the bytes of all batches of the partition. `newest_ms`: a
+    function that returns the newest timestamp of the partition. `newest_ms` is called only if age is counted from the
+    newest timestamp.
     """
     if not configs.deletes:
         return 0

@@ -1,10 +1,10 @@
-"""The leader's view of a log: topics, changelog end offsets and committed offsets at the moment of a rebalance.
+"""Reads the view of a log that the leader needs for a rebalance: topics, changelog end offsets and committed offsets.
 
 The coordinator finds `log_cluster_provider` by its entry point. The coordinator calls `log_cluster_provider` for groups
 whose definition names a provider. If end offsets cannot be read, the end offsets of the view are None. The leader then
-assigns without lags in this rebalance, as Kafka's leader does. If topics cannot be listed, the rebalance waits. Between
-rebalances the coordinator reads only the topics. Source: `InternalTopicManager`, `ClientUtils.fetchEndOffsets`,
-`fetchCommittedOffsets`.
+assigns without lags in this rebalance, as Kafka's leader does. If topics cannot be listed, `view` raises an error, and
+the coordinator tries the rebalance again later. Between rebalances the coordinator reads only the topics. Source:
+`InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class LogClusterProvider:
         return {topic: known[topic].partitions for topic in sorted(wanted & known.keys())}
 
     def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
-        """Raises LogTimeout, and TopicExists for a topic that has another number of partitions."""
+        """Raises LogTimeout. Raises TopicExists if a topic exists with a different number of partitions."""
         self._log.create_topics(
             NewTopic(name, topic.partitions, topic.configs, topic.replication_factor) for name, topic in topics.items()
         )

@@ -1,15 +1,15 @@
-"""The methods that all consumers share, and the consumer of the embedded log and the in-memory log. This consumer,
+"""Has the methods that all consumers share, and the consumer of the embedded log and the in-memory log. This consumer,
 `PollingConsumer`, reads the log in `poll`.
 
 Rules of every consumer: no partition can starve another. Each partition gets an equal share of `max_records`, and the
-unused rest of a share goes to the other partitions. If there are more partitions than `max_records`, a poll returns
-records of at most `max_records` partitions. Each poll begins with another partition than the poll before. Records
-beyond `max_records` that were read already are kept for the next poll.
+unused rest of a share goes to the other partitions. If more than `max_records` partitions have records, a poll returns
+records of at most `max_records` of these partitions. Each poll begins with a different partition than the previous
+poll. Records beyond `max_records` that were read already are kept for the next poll.
 
 Rules of `PollingConsumer`, which has no thread: a poll reads the state of all its partitions at one moment (a
-snapshot). Each batch of a partition is read only once. If a poll fails, no position has moved. A consumer that has read
-everything takes no snapshot until the log changes, because a snapshot takes time for each partition. Source:
-`KafkaConsumer`, `FetchCollector`, `SubscriptionState`.
+snapshot). Each batch of a partition is read only once. If a poll fails, no position has moved. After a consumer has
+read all records, it takes its next snapshot only when the log has changed, because a snapshot takes time for each
+partition. Source: `KafkaConsumer`, `FetchCollector`, `SubscriptionState`.
 """
 
 import threading
@@ -44,8 +44,8 @@ Assigned = TypeVar("Assigned", bound=AssignedPartition)
 
 
 class AssigningConsumer(ABC, Generic[Assigned]):
-    """The calls that all consumers share. `partitions`: the assigned partitions, with objects that `new_partition`
-    makes. The partitions only change while `lock` is held.
+    """Implements the calls that all consumers share. `partitions`: an object that `new_partition` makes, for each
+    assigned partition. The partitions only change while `lock` is held.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class AssigningConsumer(ABC, Generic[Assigned]):
         self._partitions = partitions
         self._lock = lock
         self._turn = 0
-        self._may_have_more = True  # each call that changes the records of the next poll sets this event
+        self._may_have_more = True  # True after a call that changes which records the next poll can return
         self._woken = False
         self._closed = False
 
@@ -120,7 +120,7 @@ class AssigningConsumer(ABC, Generic[Assigned]):
 
     @abstractmethod
     def _wait(self, remaining_s: float) -> None:
-        """Wait until there may be records, until `wakeup` is called, or until the time-out."""
+        """Wait until there may be records, `wakeup` is called, or the time-out is over."""
 
     def _wanted(self) -> dict[TopicPartition, Assigned]:
         return {p: one for p, one in self._partitions.items() if one.position is not None and not one.is_paused}
@@ -138,7 +138,7 @@ class AssigningConsumer(ABC, Generic[Assigned]):
 
 
 def rotated(partitions: list[TopicPartition], turn: int) -> list[TopicPartition]:
-    """Returns the given partitions, rotated by `turn` places, so that each turn begins with another partition."""
+    """Returns the given partitions, rotated by `turn` places, so that each turn begins with a different partition."""
     start = turn % max(1, len(partitions))
     return partitions[start:] + partitions[:start]
 
@@ -173,7 +173,7 @@ class BatchSource(Protocol):
         """
 
     def wait(self, signal: threading.Event, timeout_s: float) -> None:
-        """Wait until `signal` is set, until records may have come since the last snapshot, or until the time-out."""
+        """Wait until `signal` is set, records may have come since the last snapshot, or the time-out is over."""
 
     def close(self) -> None: ...
 
@@ -208,7 +208,7 @@ class PollingConsumer(AssigningConsumer[AssignedPartition]):
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            # forget the records only, because another thread may have closed the log
+            # only the fetched records are forgotten here, because another thread may have closed the log
             for one in list(self._partitions.values()):
                 one.drop()
             self._source.close()
@@ -245,7 +245,8 @@ class PollingConsumer(AssigningConsumer[AssignedPartition]):
     def _lags(
         self, wanted: Mapping[TopicPartition, AssignedPartition], bounds: Mapping[TopicPartition, Bounds]
     ) -> dict[TopicPartition, int]:
-        """Returns the lag of each partition that has a lag. Each call begins with another partition.
+        """Returns the lag of each partition with records to read. The first partition in the result rotates from call
+        to call.
 
         Raises OffsetOutOfRange.
         """
@@ -274,7 +275,8 @@ def _take_from(partition: TopicPartition, one: AssignedPartition, share: int, sn
                 stored = snapshot.batches(partition, position)
             rest = next(stored, None)
             if rest is None:
-                return _Taken(batches, snapshot.bounds[partition].end, None)  # only a gap without records is left
+                # no record is left before the end offset, only a gap
+                return _Taken(batches, snapshot.bounds[partition].end, None)
             if rest.offsets[0] < position:
                 rest = rest.part(bisect_left(rest.offsets, position), len(rest.offsets))
         count = len(rest.offsets)
@@ -286,7 +288,9 @@ def _take_from(partition: TopicPartition, one: AssignedPartition, share: int, sn
 
 
 def _shares(lags: Mapping[TopicPartition, int], max_records: int) -> dict[TopicPartition, int]:
-    """Returns the number of records to take from each partition: at least one, and no more than its lag."""
+    """Returns the number of records to take from each of at most `max_records` partitions: at least one, and no more
+    than the partition's lag.
+    """
     served = list(lags)[:max_records]
     shares = {}
     remaining = max_records

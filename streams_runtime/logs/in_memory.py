@@ -59,7 +59,9 @@ from streams_runtime.logs.topic_configs import (
 )
 
 _RECORD_BYTES = 16
-"""The approximate bytes that a record takes in other logs in addition to its key, value and headers."""
+"""The approximate number of bytes that a record would take in a Kafka log or an embedded log in addition to its key,
+value and headers.
+"""
 
 
 @dataclass(slots=True)
@@ -95,7 +97,7 @@ class InMemoryLog:
     """A `Log` in memory. The log's consumers read from this object (`BatchSource`), and its producers write to it
     (`Destination`).
 
-    `close` does nothing, because the log may have other users.
+    `close` does nothing, because other users of this process may still use the log.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -146,7 +148,7 @@ class InMemoryLog:
                 del self._partitions[partition]
             for group, epochs in self._claim_epochs.items():
                 for partition in gone & epochs.keys():
-                    epochs[partition] += 1  # this new claim fences the claim of the deleted partition
+                    epochs[partition] += 1  # this higher epoch fences the claim of the deleted partition
                     self._committed.pop((group, partition), None)
         self._signals.appended()  # a consumer that waits for records polls again, and raises the error
 

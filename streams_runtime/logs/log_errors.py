@@ -11,8 +11,8 @@ class LogError(AssignorFault):
 
 
 class LogTimeout(LogError, Unavailable):
-    """The log could not be reached in time, or was busy for too long. A later call may succeed. The attribute
-    `retriable` shows a coordinator, which also reads the log, that a later call may succeed.
+    """The log could not be reached in time, or was busy for too long. A later call may succeed. A coordinator, which
+    also reads the log, sees from the attribute `retriable` that a later call may succeed.
     """
 
     retriable = True
@@ -23,8 +23,8 @@ class ProducerFenced(LogError):
 
 
 class CommitFenced(LogError):
-    """Another owner has claimed a partition of the commit meanwhile, so the partition's task has migrated. The fenced
-    commit has committed nothing.
+    """Another owner has claimed one of the partitions whose offsets were to be committed, so the partition's task has
+    migrated. Nothing was committed.
     """
 
 
@@ -52,11 +52,13 @@ class UnknownTopicOrPartition(LogError):
 
 
 class TopicExists(LogError):
-    """A topic of this name has another number of partitions."""
+    """A topic cannot be created, because a topic of this name exists with a different number of partitions. The command
+    that creates topics raises TopicExists for any existing topic, unless `--if-not-exists` is given.
+    """
 
 
 class InvalidTopic(LogError):
-    """A name, partition count or config that no topic can have."""
+    """The name, the partition count or a config of a topic is invalid."""
 
 
 class RecordTooLarge(LogError):
@@ -70,10 +72,10 @@ class RecordsRefused(LogError):
 
 
 class InvalidRecord(LogError):
-    """No log accepts the record, because of a wrong type or an impossible timestamp. Another cause of this error is a
-    record without a key for a compacted topic. The message names the partition and the fault.
+    """The record has a wrong type or an impossible timestamp, or the topic is compacted and the record has no key. The
+    message names the partition and the fault.
     """
 
 
 class InvalidTimestamp(InvalidRecord):
-    """The record's timestamp is further from the clock than the record's topic allows."""
+    """The record's timestamp is further from the present time than the record's topic allows."""

@@ -14,7 +14,7 @@ from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.kafka.log_settings import LINGER_MS, linger_ms
 
 _CONFIG = "bootstrap.servers"
-_SERVERS = re.compile(r"[^\s:,@]+:\d{1,5}(\s*,|\Z)|\[[^]]+\]:\d")  # matches the beginning of a list of host:port
+_SERVERS = re.compile(r"[^\s:,@]+:\d{1,5}(\s*,|\Z)|\[[^]]+\]:\d")  # matches the beginning of an address `host:port,...`
 _PREFIX = "kafka:"
 _SYNCHRONOUS = "synchronous"
 _OPTION = re.compile(r"(.+)\?([A-Za-z_.]+)=([^/?]*)")
@@ -31,8 +31,9 @@ def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None
 
     `properties`: properties of Kafka's clients (`security.protocol`, ...). The embedded log and the in-memory log
     accept only `linger.ms`. In these two logs, the owner of a producer has to call `send_now` after `linger.ms`.
-    `create`: True to create an embedded log if the directory has none. Raises InputError for any other address. If
-    `create` is False, raises InputError for a directory without a log. Raises LogError if the directory cannot be used.
+    `create`: True to create an embedded log if the directory has none. Raises InputError for an address of an unknown
+    form. If `create` is False, raises InputError for a directory without a log. Raises LogError if the directory cannot
+    be used.
     """
     servers = kafka_servers(bootstrap_servers)
     if servers is not None:
@@ -54,8 +55,8 @@ def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None
 
 
 def kafka_servers(bootstrap_servers: str) -> str | None:
-    """Returns the `host:port,...` of a Kafka cluster, or None for another log. A host may have the name `kafka`, as in
-    `kafka:9092`.
+    """Returns the `host:port,...` of a Kafka cluster, or None if the address is not that of a Kafka cluster. A host may
+    have the name `kafka`, as in `kafka:9092`.
     """
     servers = bootstrap_servers.strip()
     without = servers.removeprefix(_PREFIX)
@@ -104,7 +105,7 @@ class _LocalAddress(NamedTuple):
 
 
 def _local_address(bootstrap_servers: str) -> _LocalAddress:
-    """Parses an address of an embedded or in-memory log. Raises InputError for another address."""
+    """Parses an address of an embedded or in-memory log. Raises InputError for an address of any other form."""
     kind, _, name = bootstrap_servers.partition(":")
     if not name or kind not in ("embedded", "memory"):
         raise InputError(

@@ -1,15 +1,16 @@
-"""The rules of every producer, the producer of the embedded log and the in-memory log, and the signals of appends.
+"""Has the rules of every producer, the producer of the embedded log and the in-memory log, and the signals that wake
+consumers after an append.
 
 Every producer checks its `ProducerState` before each call. Rules: a producer with a transactional id accepts records
 only inside a transaction. A producer without a transactional id has no transactions. A producer that was fenced stays
-fenced: it can only be aborted and closed. A log that can check claims while it writes calls `check_identity` and
+fenced, and can only be aborted and closed. A log that can check claims while it writes calls `check_identity` and
 `check_claim` in the same atomic step as the write.
 
-Rules of `BufferingProducer`, which keeps records in memory and writes them in one step. With a transactional id,
-nothing is written before the commit. The commit writes records and group offsets together. So the log never contains an
-open transaction, and the last stable offset is the end offset. Without a transactional id, records are written when 256
-KiB are pending, and by `send_now`, `flush` and `commit_offsets`. The producer has no thread, so its owner has to call
-`send_now` after `linger.ms`. After a time-out nothing is lost, and the same call can be repeated.
+Rules of `BufferingProducer`: it keeps records in memory and writes them in one step. With a transactional id, nothing
+is written before the commit. The commit writes records and group offsets together. So the log never contains an open
+transaction, and the last stable offset is the end offset. Without a transactional id, records are written when 256 KiB
+are pending, and by `send_now`, `flush` and `commit_offsets`. The producer has no thread, so its owner has to call
+`send_now` after `linger.ms`. If a call raises LogTimeout, no record is lost, and the same call can be repeated.
 
 Source: `KafkaProducer`, `TransactionManager.State`; KIP-360 (producer epochs), KIP-447 (group). Differs from Kafka: an
 aborted transaction leaves no trace, not even a gap in the offsets. The records of a transaction have to fit into
@@ -32,7 +33,7 @@ from streams_runtime.logs.log_errors import CommitFenced, LogError, ProducerFenc
 from streams_runtime.logs.record_limits import RecordLimits
 
 PENDING_BYTES = 256 * 1024
-"""The most bytes that a producer without transactions holds back."""
+"""The most bytes of records that a producer without transactions keeps in memory before it writes the records."""
 
 
 class AppendSignals:
@@ -91,8 +92,8 @@ class ProducerState:
 
     @property
     def writes_on_close(self) -> bool:
-        """True if `close` has to write the pending records: the producer has no transactions, no error has ended the
-        producer, and the records were not discarded.
+        """True if `close` has to write the pending records: if the producer has no transactions, if no error has ended
+        the producer, and if the records were not discarded.
         """
         return self.accepts_records and not self.is_transactional
 
@@ -157,7 +158,7 @@ class ProducerIdentity(NamedTuple):
 
 
 def check_offsets(offsets: OffsetsToCommit) -> None:
-    """Raises LogError for an offset of a partition outside of its claim, and for a negative offset."""
+    """Raises LogError if an offset is negative, or if its partition does not belong to the claim."""
     for claim, moved in offsets:
         for partition, offset in moved.items():
             if partition not in claim.epochs:
@@ -244,7 +245,7 @@ class _Pending:
         self.size = 0
 
     def extend(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> int:
-        """Take rows without headers. Returns the number of bytes of their keys and values."""
+        """Add records without headers, as columns. Returns the total size of their keys and values in bytes."""
         ends = list(accumulate(map(add, _lengths(keys), _lengths(values))))
         count, start, before = len(ends), 0, 0
         while start < count:
@@ -254,7 +255,7 @@ class _Pending:
                 if self.keys:
                     self.close_batch()
                     continue
-                stop = start + 1  # a record that is larger than a batch
+                stop = start + 1  # a record that is larger than a batch gets a batch of its own
             self.keys += keys[start:stop]
             self.values += values[start:stop]
             self.timestamps_ms += timestamps_ms[start:stop]
@@ -275,7 +276,7 @@ class _Pending:
 
 
 def _lengths(column: Sequence[bytes | None]) -> list[int]:
-    """Returns the number of bytes of each key or value; null counts as 0 bytes."""
+    """Returns the length in bytes of each key or value; the length of None is 0."""
     try:
         return list(map(len, column))  # type: ignore[arg-type]
     except TypeError:
@@ -295,8 +296,8 @@ class BufferingProducer:
         self._pending: dict[TopicPartition, _Pending] = {}
         self._limits: dict[TopicPartition, RecordLimits] = {}
         self._pending_bytes = 0
-        # With transactions, which write only at the commit, the limit is infinite. So each `send` needs only one
-        # comparison.
+        # A transactional producer writes only at the commit, so its limit is infinite. Therefore `send` makes only this
+        # one comparison, for both kinds of producers.
         self._write_at_bytes = PENDING_BYTES if identity is None else float("inf")
         self._guards: OffsetsToCommit = ()
         self._last_offsets: dict[TopicPartition, int] = {}
@@ -345,7 +346,7 @@ class BufferingProducer:
     ) -> None:
         if not self._state.accepts_records:
             self._state.refuse_record()
-        # pending records are written before the rows are taken, because the write may fail
+        # pending records are written before the new records are accepted, because the write may fail
         if self._pending_bytes >= self._write_at_bytes:
             self._write(self._guards)
         if keys:

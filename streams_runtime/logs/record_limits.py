@@ -1,16 +1,17 @@
-"""The limits of a topic for one record, so that `send` itself refuses a record that the log would refuse.
+"""Checks a record against the limits of its topic, so that `send` itself refuses a record that the log would refuse.
 
-The method `send` of every producer first calls `RecordLimits.checked`. So only the invalid record is refused, and
-earlier records are still written.
+The method `send` of every producer first calls `RecordLimits.checked`. If `send` refuses an invalid record, only this
+record is refused, and earlier records are still written.
 
-Brokers check more of a record than its size. Brokers refuse a whole batch because of one invalid record. The brokers
-refuse the batch long after `send`, when it is no longer known which input record led to the invalid record. So `send`
-itself refuses a record if the topic's configs or earlier answers of the brokers show that the brokers would refuse the
-record. `send` knows two cases in which brokers would refuse a record. In the first case, the record's timestamp is too
-far from the clock (`message.timestamp.after.max.ms`, one hour by default, and `message.timestamp.before.max.ms`). In
-the second case, the brokers have refused the same record before, although `send` had accepted the record. The second
-case happens if the clocks of this machine and of the brokers differ, or if the topic's configs have changed. After the
-brokers have refused a record, its input is processed again, and this time `send` recognises and refuses the record.
+Brokers check other properties of a record besides its size, and refuse a whole batch because of one invalid record.
+The brokers refuse the batch long after `send`, when it is no longer known which input record led to the invalid record.
+So `send` itself refuses a record if the topic's configs or earlier answers of the brokers show that the brokers would
+refuse the record. `send` knows two cases in which brokers would refuse a record. In the first of these cases, the
+record's timestamp is too far from the clock (`message.timestamp.after.max.ms`, one hour by default, and
+`message.timestamp.before.max.ms`). In the second case, the brokers have refused the same record before, although `send`
+had accepted the record. The second case happens if the clocks of this machine and of the brokers differ, or if the
+topic's configs have changed. After the brokers have refused a record, the task processes the input again and makes the
+same record. At the second try, `send` recognises and refuses the record.
 
 Source: `LogValidator`. Differs from Kafka: in Kafka, the broker refuses the timestamp, and then the transaction can
 only be aborted.
@@ -42,8 +43,9 @@ class BrokerChecks:
     """The brokers' checks of a record besides its size, for one topic and all producers of a log. Any thread may call
     the methods of `BrokerChecks`.
 
-    `accepted_to_ms`: a record with a timestamp up to this time needs no check. -1: each record needs a check.
-    `check_timestamp` advances `accepted_to_ms` with the clock, so it is never later than the topic allows.
+    `accepted_to_ms`: records with timestamps up to this time need no check; -1 if each record needs a check.
+    `check_timestamp` advances `accepted_to_ms` with the clock, so `accepted_to_ms` is never later than the topic
+    allows.
     """
 
     def __init__(
@@ -57,7 +59,9 @@ class BrokerChecks:
         self.configure(after_max_ms, before_max_ms)
 
     def configure(self, after_max_ms: int, before_max_ms: int) -> None:
-        """Set both limits to the present values of the topic's configs."""
+        """Set the limits to the present values of message.timestamp.after.max.ms and message.timestamp.before.max.ms of
+        the topic.
+        """
         if (after_max_ms, before_max_ms) != (self._after_max_ms, self._before_max_ms):
             self._after_max_ms, self._before_max_ms = after_max_ms, before_max_ms
             self._ahead_ms = 0  # the time by which this machine's clock may be ahead of the brokers'
@@ -85,13 +89,13 @@ class BrokerChecks:
             )
 
     def take_refusal(self, record: AnyRecord) -> str | None:
-        """Returns the reason why the brokers have refused the record before, or None. The reason is returned only
-        once.
+        """Returns the reason why the brokers have refused the record before, or None. A second call for the same record
+        returns None.
         """
         return self._refused.pop(record, None) if self._refused else None
 
     def was_refused(self, record: AnyRecord, reason: str, *, for_its_timestamp: bool) -> None:
-        """Note that the brokers have refused a record that passed these checks."""
+        """Record that the brokers have refused a record that passed these checks."""
         if for_its_timestamp:
             # By the brokers' clock the record was further ahead than the topic allows. The brokers would also refuse
             # other records that are as far ahead of this machine's clock.

@@ -2,11 +2,11 @@
 record.
 
 Rules: if the caller gives a partition, the record goes to this partition. If the caller gives no partition, Kafka's
-murmur2 of the key's bytes decides the partition. Records without a key go to one partition until 16 KiB of values have
-gone there, and then to the next partition. A record that was sent is written to the log after `linger.ms`, even without
-a `flush`.
-Source: `KafkaProducer.partition`, `BuiltInPartitioner`. Differs from Kafka: after 16 KiB Kafka draws the next partition
-at random, weighted by the load of the brokers.
+murmur2 of the key's bytes decides the partition. Records without a key go to one partition until this partition has
+received 16 KiB of values, and then to the next partition. A record that was sent is written to the log after
+`linger.ms`, even without a `flush`.
+Source: `KafkaProducer.partition`, `BuiltInPartitioner`. Differs from Kafka: after 16 KiB, Kafka chooses the next
+partition at random, with weights that depend on the load of the brokers.
 """
 
 from __future__ import annotations
@@ -172,7 +172,8 @@ class RecordProducer(Generic[Key, Value]):
             try:
                 self._producer.send_now()
             except LogError as error:
-                # nothing is lost: the records stay pending, and the next call that cannot write them raises an error
+                # no record is lost: the records stay pending, and the next call tries to write them again and raises
+                # its error
                 _logger.warning("records that were sent are not in the log after linger.ms: %s", error)
                 if isinstance(error, LogTimeout):
                     self._linger()
@@ -195,7 +196,7 @@ class RecordProducer(Generic[Key, Value]):
 
 
 class _TopicTarget:
-    """The serdes and the partitions of one topic, and the present partition for records without a key."""
+    """The serdes and the partitions of one topic, and the partition that now gets the records without a key."""
 
     __slots__ = ("_at", "_bytes", "_partitions", "key_serde", "serialize_key", "serialize_value", "value_serde")
 

@@ -65,7 +65,9 @@ class TopicConfigs:
 
     @property
     def deletes_after_ms(self) -> int | None:
-        """`retention.ms`; None if `retention.ms` has no limit, or if the topic deletes nothing by age."""
+        """The age in milliseconds from which records are deleted (`retention.ms`). None if no record is deleted because
+        of its age.
+        """
         return self.retention_ms if self.deletes and self.retention_ms >= 0 else None
 
     def keeps_windows(self, retention_ms: int) -> bool:
@@ -84,7 +86,7 @@ class TopicConfigs:
             if each.metadata and each.metadata["config"][0] in configs
         }
         if configs.get("message.timestamp.type") == "LogAppendTime":
-            # the topic does not keep the timestamp of a record, so this timestamp is not checked
+            # the topic replaces the timestamp of each record, so the record's own timestamp is not checked
             values |= {"timestamp_after_max_ms": JAVA_LONG_MAX, "timestamp_before_max_ms": JAVA_LONG_MAX}
         return cls("compact" in policies, "delete" in policies, **values)
 
@@ -105,9 +107,9 @@ def checked_topic(topic: NewTopic) -> TopicConfigs:
 def topics_to_add(asked: Iterable[NewTopic], existing: Mapping[str, TopicDescription]) -> list[NewTopic]:
     """Returns the topics of `asked` that do not exist yet.
 
-    Raises TopicExists if a topic exists with another number of partitions, or is in `asked` twice with different
-    numbers of partitions. After TopicExists the caller must not add any topic. Source: `InternalTopicManager`,
-    `CreateTopics`.
+    Raises TopicExists if one of the topics exists with a different number of partitions, or if `asked` has a topic
+    twice with different numbers of partitions. After TopicExists the caller must not add any of the topics. Source:
+    `InternalTopicManager`, `CreateTopics`.
     """
     partitions = {name: topic.partitions for name, topic in existing.items()}
     added: list[NewTopic] = []

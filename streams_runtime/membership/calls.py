@@ -1,10 +1,10 @@
-"""The calls from a member to its coordinator as Python values: settings, requests, replies, errors, and the pauses
-before a call is repeated. The module sends no HTTP requests.
+"""The Python types for a member's calls to its coordinator: settings, requests, replies and errors. The module also
+computes the pauses before a call is repeated. The module sends no HTTP requests.
 
-A call is repeated if the coordinator gave no usable answer, or answered that it did not accept the call. If the
-coordinator accepted or refused the call, the call is not repeated. The coordinator recognises a repeated join by its
-`join_id` if the member has no member id yet, otherwise by the member id. `chance` is a random number from 0 to 1, so
-that many callers do not repeat their calls at the same time.
+A call is repeated if the coordinator gave no usable answer, for example because it is starting or overloaded. After the
+coordinator has accepted or refused the call, the call is not repeated. The coordinator recognises a repeated join by
+its `join_id` if the member has no member id yet, otherwise by the member id. `chance`, a random number from 0 to 1,
+varies the pauses, so that many callers do not repeat their calls at the same time.
 
 Errors are problem+json (RFC 9457) whose `code` is Kafka's error name. A member reacts to an error as in Kafka: after
 `UNKNOWN_MEMBER_ID` and `ILLEGAL_GENERATION` the member loses its tasks. After `REBALANCE_IN_PROGRESS` the member
@@ -63,8 +63,8 @@ class GroupMaxSizeReached(CoordinatorError):
 
 
 class NotLetIn(CoordinatorError, InputError):
-    """The call had no valid bearer token for the coordinator. The caller has to change its token. The call had no
-    effect on the group.
+    """The coordinator refused the call, because the call had no valid bearer token. The caller has to change its token.
+    The call had no effect on the group.
     """
 
     known_code = "SASL_AUTHENTICATION_FAILED"
@@ -93,9 +93,7 @@ _KNOWN = {error.known_code: error for error in CoordinatorError.__subclasses__()
 
 
 def coordinator_error(code: str, status: int, detail: str) -> CoordinatorError:
-    """Returns an error of the class that belongs to this code, or a plain `CoordinatorError` if no class belongs to the
-    code.
-    """
+    """Returns an error of the class for this code, or a plain `CoordinatorError` if there is no class for the code."""
     return _KNOWN.get(code, CoordinatorError)(code, status, detail)
 
 
@@ -161,7 +159,8 @@ class HeartbeatNews:
     """The reply for one member in the answer to its process's heartbeat.
 
     `rejoin`: True if a rebalance has begun and the member has to rejoin. `stop`: True if the member has to leave the
-    group and end. `assignment_generation`: the generation of the assignment that the member can fetch now, 0 for none.
+    group and end. `assignment_generation`: the generation of the assignment that the member can fetch now; 0 if the
+    member can fetch no assignment.
     """
 
     rejoin: bool = False
@@ -173,10 +172,11 @@ class HeartbeatNews:
 class ProcessHeartbeatReply:
     """The answer to the heartbeat of a process.
 
-    `generation_id`: the generation of the group. `members`: for each member of the heartbeat, its news or the error
-    with which the coordinator refused it. `paused`: True if an operator has paused the group, so that members process
-    nothing; None if the answer does not contain this field. `news`: a digest of `generation_id`, `members` and
-    `paused`. If a heartbeat contains the present digest, the coordinator holds its answer until the digest changes.
+    `generation_id`: the generation of the group. `members`: for each member of the heartbeat, the member's news, or the
+    error with which the coordinator refused the member. `paused`: True if an operator has paused the group, so that
+    members process nothing; None if the answer does not contain this field. `news`: a digest of `generation_id`,
+    `members` and `paused`. If a heartbeat contains the digest of the coordinator's present data, the coordinator holds
+    its answer until these data change.
     """
 
     state: str
@@ -188,7 +188,9 @@ class ProcessHeartbeatReply:
 
 ANSWER_TIMEOUT_MS = 10_000
 LEAVE_TIMEOUT_MS = 2_000
-"""Time-out of the last call of a member. The time-out is short, because the process is about to end."""
+"""The time-out of a member's leave call, which is its last call. The time-out is short, because the process is about to
+end.
+"""
 
 FIRST_PAUSE_MS = 50
 LONGEST_PAUSE_MS = 500
@@ -204,7 +206,8 @@ class MemberSettings:
 
     `incarnation`: a number that rises each time the static member `group_instance_id` is started again. The coordinator
     fences a static member whose incarnation is not the latest. `leave_on_disconnect`: True if the coordinator may evict
-    the member after the connection of its process has broken and was not opened again within a fraction of a second.
+    the member soon after the connection of its process breaks. Before it evicts the member, the coordinator waits a
+    fraction of a second for the process to connect again.
     Differs from Kafka: there, a broken connection does not end a member before its session timeout.
     """
 
@@ -232,7 +235,7 @@ class JoinRequest:
 
 
 def default_heartbeat_interval_ms(session_timeout_ms: int) -> int:
-    """Returns 3 s (Kafka's default), or a third of the session timeout if this is shorter than 3 s."""
+    """Returns 3 s (Kafka's default) or a third of the session timeout, whichever is shorter."""
     return max(1, min(LONGEST_DEFAULT_HEARTBEAT_INTERVAL_MS, session_timeout_ms // 3))
 
 
@@ -264,10 +267,11 @@ def heartbeat_body(heartbeat: MemberHeartbeat) -> dict[str, object]:
 
 
 def pause_before_repetition_ms(failures: int, retry_after_ms: int | None, chance: float) -> int:
-    """Returns the pause before a member repeats a call: none before the first repetition, then growing pauses.
+    """Returns the pause before a member repeats a call. There is no pause before the first repetition, and the pauses
+    before further repetitions grow.
 
     `failures`: the number of failures of this call so far, at least 1. `retry_after_ms`: the pause that the coordinator
-    asked for. `chance` can only make the pause longer.
+    asked for. `chance` makes the pause longer.
     """
     if retry_after_ms is not None:
         return round(retry_after_ms * (1 + chance))
@@ -277,8 +281,9 @@ def pause_before_repetition_ms(failures: int, retry_after_ms: int | None, chance
 
 
 def pause_between_heartbeats_ms(times: int, retry_after_ms: int | None, chance: float, interval_ms: int) -> int:
-    """Returns the pause before the next heartbeat, for a caller whose last heartbeats were answered too soon or not at
-    all. The pause grows from one heartbeat to the next, but not above `interval_ms`, so that no session ends.
+    """Returns the pause before the next heartbeat, for a process whose last heartbeats were answered too soon or not at
+    all. The pause grows from one heartbeat to the next, but never exceeds `interval_ms`, because the session would end
+    during a longer pause.
 
     `times`: the number of pauses in a row, this pause included. `interval_ms`: heartbeat.interval.ms, the longest
     pause.

@@ -1,11 +1,11 @@
-"""A typed client for the coordinator's HTTP API, with the calls that group members and the programs around them make.
+"""A typed client for the coordinator's HTTP API, with the calls of group members and of programs that manage groups.
 
 Rule: every call returns an answer, or raises a `CoordinatorError` or a `CoordinatorUnavailable`. A call without a
 usable answer is repeated with growing pauses while its `Patience` lasts, so that the call succeeds in spite of a
 restart of the coordinator. Every call here is idempotent: the coordinator commits a change before it answers, and
 recognises a repeated call. `coordinator_client.http_client` sends the HTTP requests. If one coordinator does not
-answer, it tries the next coordinator. Source of the calls: JoinGroup, SyncGroup, Heartbeat and LeaveGroup of Kafka's
-classic group protocol.
+answer, `http_client` sends the request to the next coordinator. Source of the calls: JoinGroup, SyncGroup, Heartbeat
+and LeaveGroup of Kafka's classic group protocol.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ _OK, _NO_CONTENT, _NOT_FOUND = 200, 204, 404
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """The time for which a call without a usable answer is repeated. Once `stop` is set, the call is not repeated."""
+    """The time for which a client repeats a call that gets no usable answer. Once `stop` is set, the call is not
+    repeated.
+    """
 
     seconds: float = 0.0
     stop: threading.Event = field(default_factory=threading.Event)
@@ -73,8 +75,8 @@ class CoordinatorClient:
     their callers. A `CallerToken` may give another token for each call. For an https URL, environment variables name
     the certificate files (`coordinator_client.access.tls`).
 
-    Raises InputError if a certificate file is unusable or a URL is invalid, because these would look like a coordinator
-    that is down.
+    Raises InputError if a certificate file is unusable or a URL is invalid. Without the check of files and URLs, each
+    call would fail as if the coordinator were down.
     """
 
     def __init__(self, base_url: str, *, token: str | CallerToken | None = None) -> None:
@@ -124,8 +126,8 @@ class CoordinatorClient:
         )
 
     def process_heartbeats(self, group_id: str) -> ProcessHeartbeats:
-        """Returns a connection that sends only heartbeats of this process. The caller has to close the connection. The
-        connection and this client share what they know about the addresses of coordinators.
+        """Returns a connection that sends only heartbeats of this process. The caller has to close the connection. If
+        the connection or this client finds that another address of a coordinator answers, both use that address.
         """
         return ProcessHeartbeats(self.addresses, self.token, group_id)
 
@@ -168,7 +170,7 @@ class CoordinatorClient:
         _call(self._http, "DELETE", CoordinatorCall(group_path(group_id), ANSWER_TIMEOUT_S), accept=(_NOT_FOUND,))
 
     def drain(self, group_id: str) -> None:
-        """Stop every member of the group: in the answer to the next heartbeat of each member, the stop flag is set."""
+        """Stop every member of the group. The answer to each member's next heartbeat has the stop flag."""
         _call(self._http, "POST", CoordinatorCall(f"{group_path(group_id)}/drain", ANSWER_TIMEOUT_S))
 
     def rebalances(self, group_id: str) -> dict[str, Any]:
@@ -180,7 +182,7 @@ class CoordinatorClient:
         return self._get(f"{group_path(group_id)}/rebalances/{generation_id}")
 
     def explanations(self, group_id: str, generation_id: int) -> dict[str, Any]:
-        """Returns, for each task, why this rebalance assigned the task to its member."""
+        """Returns, for each task, the reason why this rebalance assigned the task to its member."""
         return self._get(f"{group_path(group_id)}/rebalances/{generation_id}/explain")
 
     def _get(self, path: str) -> dict[str, Any]:
@@ -208,13 +210,13 @@ class ProcessHeartbeats:
         timeout_s: float = ANSWER_TIMEOUT_S,
         notices: Sequence[Notice] = (),
     ) -> ProcessHeartbeatReply:
-        """Send one heartbeat for all members. The coordinator holds the answer for up to `wait_ms` if there is no news,
-        that is, as long as `known` is the digest of its present news.
+        """Send one heartbeat for all members. `known`: the digest of the news that the process has. While `known` is
+        also the digest of the coordinator's news, the coordinator holds its answer, for up to `wait_ms`.
 
-        `notices`: the notices of the process; empty if the notices have not changed. `timeout_s`: time-out of the
-        answer, in addition to `wait_ms`. The call is never repeated. Instead, the caller sends another heartbeat, which
-        goes to the next address if this call failed. Raises CoordinatorError if the coordinator refuses the whole
-        heartbeat. Raises CoordinatorUnavailable.
+        `notices`: the notices of the process; empty if the notices have not changed. `timeout_s`: the time for which
+        the client waits for the answer, in addition to `wait_ms`. The call is never repeated. Instead, the caller sends
+        another heartbeat, which goes to the next address if this call failed. Raises CoordinatorError if the
+        coordinator refuses the whole heartbeat. Raises CoordinatorUnavailable.
         """
         body: dict[str, object] = {"members": {member_id: heartbeat_body(each) for member_id, each in members.items()}}
         if known is not None:
@@ -258,14 +260,14 @@ def _user_agent() -> str:
     """
     try:
         user = getpass.getuser()
-    except (OSError, KeyError):  # the user id has no name, as in many containers
+    except (OSError, KeyError):  # the user id of the process has no user name, as in many containers
         user = f"user {os.getuid()}"
     process = f"{user}@{socket.gethostname()}, process {os.getpid()}"
     return f"assignor/{version('assignor')} ({''.join(letter if letter.isascii() else '?' for letter in process)})"
 
 
 def _call(http: CoordinatorHttpClient, method: str, call: CoordinatorCall, **more: Any) -> CoordinatorAnswer:
-    """`more`: further arguments of `CoordinatorHttpClient.call`. Raises CoordinatorError, CoordinatorUnavailable."""
+    """`more`: further arguments for `CoordinatorHttpClient.call`. Raises CoordinatorError, CoordinatorUnavailable."""
     try:
         return http.call(method, call, **more)
     except NoAnswer as error:
@@ -294,7 +296,7 @@ def _retrying(patience: Patience) -> tenacity.Retrying:
 
 def pause_s(repeated: tenacity.RetryCallState) -> float:
     """Returns the pause before a call is repeated. If the coordinator has sent Retry-After, the pause is one to two
-    times this value. Without Retry-After, the pause grows from call to call.
+    times this value. Without Retry-After, the pause grows with each repetition.
     """
     error = None if repeated.outcome is None else repeated.outcome.exception()
     retry_after_s = error.refusal.retry_after_s if isinstance(error, CoordinatorRefused) else None

@@ -1,11 +1,11 @@
 """The events and the effects of a member: the inputs and the outputs of `MemberMachine`.
 
-The machine decides which tasks the member adds and gives up. A `TaskHolder` starts and closes these tasks. The holder
-gets orders in Kafka's sequence (first revoke, then assign), and reports the end of each order. Source:
-`StreamsRebalanceListener`, `TaskManager`.
+The machine decides which tasks the member starts and which tasks it gives up. A `TaskHolder` starts and closes these
+tasks. The holder gets orders in Kafka's sequence (first revoke, then assign), and reports the end of each order.
+Source: `StreamsRebalanceListener`, `TaskManager`.
 
-Every call, order and timer has a number, and the event that answers it has the same number. By this number, the machine
-recognises and ignores an answer to a call, order or timer that it no longer waits for.
+Every call, order and timer has a number, and the event that answers the call, order or timer has the same number. By
+this number, the machine recognises and ignores an answer for which it no longer waits.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,8 +33,8 @@ Partitions = frozenset[TopicPartition]
 
 @dataclass(frozen=True, slots=True)
 class PartitionHosts:
-    """The instances that answer queries for input partitions: those with the active copy, and those with a standby copy
-    (KIP-535).
+    """The instances that answer queries for input partitions: for each partition, the instance with the active task and
+    the instances with a standby task (KIP-535).
     """
 
     active: Mapping[HostInfo, Partitions] = field(default_factory=dict)
@@ -58,8 +58,8 @@ class HeldTasks:
 
 @dataclass(frozen=True, slots=True)
 class StartRebalance:
-    """The member is about to send a subscription. The holder locks the state directories of tasks that no other thread
-    of this process reports.
+    """The member is about to send a subscription. Before the member sends the subscription, the holder locks the state
+    directories of those tasks whose offsets no other thread of this process reports.
     """
 
 
@@ -81,7 +81,7 @@ class AssignTasks:
 
 @dataclass(frozen=True, slots=True)
 class LoseTasks:
-    """Drop every task at once. The group may have assigned the tasks to other members already."""
+    """Drop every task at once. The group may already have assigned these tasks to other members."""
 
     reason: str
 
@@ -94,8 +94,8 @@ class CloseTasks:
 Order = StartRebalance | RevokeTasks | AssignTasks | LoseTasks | CloseTasks
 
 Done = Callable[[BaseException | None], None]
-"""A function that is called once: with None after the order has been carried out, or with the order's error. The
-function must not block.
+"""A function that the holder calls once for each order. The argument is None if the holder has carried out the order,
+or the error if the order failed. The function must not block.
 """
 
 
@@ -106,11 +106,14 @@ class TaskHolder(Protocol):
     """
 
     def hand_over(self, order: Order, done: Done) -> None:
-        """Accept the order and return at once. Orders are carried out in the sequence in which `hand_over` got them."""
+        """Accept the order and return at once. The holder carries out orders in the sequence of the calls of
+        `hand_over`.
+        """
 
     def offset_sums(self) -> Mapping[TaskId, int]:
-        """Returns the offset sum of each task that this thread reports: LATEST_OFFSET for a running active task,
-        otherwise the sum of the changelog offsets. Any thread may call `offset_sums`, which never waits.
+        """Returns the offset sum of each task that the holder's thread reports. The sum is LATEST_OFFSET for a running
+        active task, and the sum of the changelog offsets for any other task. Any thread may call `offset_sums`, which
+        never waits.
         """
 
 
@@ -172,7 +175,8 @@ class CallRefused:
 @dataclass(frozen=True, slots=True)
 class CallUnanswered:
     """A call to the coordinator got no usable answer. `retry_after_ms`: the pause that the coordinator asked for.
-    `chance`: a random number from 0 to 1, so that many members do not repeat their calls at the same time.
+    `chance`: a random number from 0 to 1 that varies the pause, so that many members do not repeat their calls at the
+    same time.
     """
 
     call: int
@@ -182,10 +186,11 @@ class CallUnanswered:
 
 @dataclass(frozen=True, slots=True)
 class SentHeartbeat:
-    """A heartbeat, with the member's id and epoch at the time when the heartbeat was sent.
+    """The data about one member in a sent heartbeat, with the member's id and epoch at that time.
 
-    `epoch`: a number that rises when a join is sent, when a join is answered, and when the member's id or generation
-    becomes invalid. `offset_sums`: the offset sums that the holder reported when the heartbeat was sent.
+    `epoch`: a counter that rises when the member sends a join, when the coordinator answers a join, and when the
+    member's id or generation becomes invalid. `offset_sums`: the offset sums that the holder reported when the
+    heartbeat was sent.
     """
 
     member_id: str
@@ -226,7 +231,7 @@ class MemberFailed:
 
 @dataclass(frozen=True, slots=True)
 class TasksLost:
-    """The holder found that other members have its tasks. Source: `StreamThread.handleTaskMigrated`."""
+    """The holder reports that other members have its tasks now. Source: `StreamThread.handleTaskMigrated`."""
 
     reason: str
 
@@ -281,8 +286,8 @@ class SendJoin:
 
 @dataclass(frozen=True, slots=True)
 class SendFetch:
-    """Fetch the assignment of `min_generation` or a later generation. If there is no assignment yet, the call does not
-    wait.
+    """Fetch the assignment of `min_generation` or a later generation. The call does not wait for an assignment: if
+    there is none yet, the coordinator answers at once.
     """
 
     call: int
@@ -304,7 +309,7 @@ class GiveOrder:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Send TimerDue at `at_ms`, on the clock of `MemberMachine.handle`."""
+    """Send the event TimerDue to the machine at the time `at_ms`, on the clock of `MemberMachine.handle`."""
 
     timer: int
     at_ms: int

@@ -1,5 +1,5 @@
-"""The group protocol of one member, as a pure state machine. The input is events and times; the output is calls, orders
-and timers.
+"""The group protocol of one member, as a pure state machine. The inputs are events and times. The outputs are calls,
+orders and timers.
 
     NEW -> PREPARING -> JOINING -> AWAITING -> FETCHING -> CHANGING -> HOLDING -> PREPARING -> ...
                                              any of these -> LOSING -> PREPARING, or LEAVING
@@ -13,22 +13,24 @@ The rules are those of Kafka's cooperative protocol (KIP-429), except where note
   REBALANCE_IN_PROGRESS, the member keeps working and rejoins. After FENCED_INSTANCE_ID and FENCED_MEMBER_EPOCH, a newer
   incarnation has replaced the member, so the member drops all tasks and ends. A refusal with another error code ends
   the member.
-- If another thread has the holder's tasks, the holder drops its tasks without an order and reports this, and the member
-  joins again without owned partitions. A holder may also ask for a rebalance, or for the end of the whole application.
-- An error assignment ends the member, as it ends a Kafka Streams instance. Exception: if source topics are missing and
-  another rebalance follows, the member gives up its tasks and waits for that rebalance.
+- If the tasks of a holder were assigned to another thread, the holder drops these tasks without an order and reports
+  the loss. After such a loss, the member joins again without owned partitions. A holder may also ask for a rebalance,
+  or for the end of the whole application.
+- An error assignment ends the member, as it ends a Kafka Streams instance. There is one exception: if source topics are
+  missing and another rebalance follows, the error assignment does not end the member. Instead, the member gives up its
+  tasks and waits for that rebalance.
 - If the coordinator cannot be reached, the member keeps its tasks and repeats its call with the same bytes, so that the
   coordinator recognises a repeated join. If a first join is repeated, its `join_id` stays the same.
-- The machine ignores outdated answers. If a reply asks for a rejoin, and its generation is earlier than the generation
-  that the member waits for or has, the machine ignores the reply, because the member has joined since. If the
-  coordinator refuses a heartbeat, the machine acts on this only if the member's epoch is still that of the heartbeat.
-  After UNKNOWN_MEMBER_ID, it acts if the member still has the refused id.
+- The machine ignores outdated answers. For example, the machine ignores a request to rejoin from an earlier generation
+  than the one that the member waits for or has, because the member has joined since. If the coordinator refuses a
+  heartbeat, the machine acts on the refusal only if the member's epoch has not changed since the heartbeat was sent.
+  After UNKNOWN_MEMBER_ID, the machine acts if the member still has the refused id.
 
-The caller handles time-outs. The machine decides only the pauses between repeated calls. The machine gets ids and
-random numbers with the events. Source:
+The caller handles time-outs. The machine decides only the pauses between repeated calls. The events contain the ids and
+random numbers that the machine needs. Source:
 `AbstractCoordinator`, `ConsumerCoordinator.onJoinPrepare`, `onJoinComplete`, `HeartbeatResponseHandler`;
-`StreamsPartitionAssignor.onAssignment`. Differs from Kafka: the coordinator answers a join at once, and a later
-heartbeat's reply reports that the assignment can be fetched.
+`StreamsPartitionAssignor.onAssignment`. Differs from Kafka: the coordinator answers a join at once, and the reply to a
+later heartbeat reports that the member can fetch its assignment.
 """
 
 from collections.abc import Mapping
@@ -89,7 +91,8 @@ STABLE = "Stable"
 
 
 class MemberMachine:
-    """The state machine of one member. Call `handle` with each event, and carry out the returned effects in order.
+    """The state machine of one member. The caller has to call `handle` with each event, and to carry out the returned
+    effects in order.
 
     `join_ids`: the prefix of the ids of the member's first joins, unique in the group.
     """
@@ -126,7 +129,9 @@ class MemberMachine:
 
     @property
     def is_about_to_join(self) -> bool:
-        """True if a join is about to be sent or answered. The answer changes the content of the next heartbeat."""
+        """True if a join is about to be sent or answered. The answer to the join changes the content of the next
+        heartbeat.
+        """
         return self._phase is Phase.PREPARING or (self._phase is Phase.JOINING and self._outstanding.call_is_out)
 
     @property
@@ -208,8 +213,8 @@ class MemberMachine:
         self._outstanding.give(StartRebalance())
 
     def _join(self, offset_sums: Mapping[TaskId, int]) -> None:
-        """Write the subscription and send the join. If the holder asks for a rebalance later, the member has to join
-        again.
+        """Write the subscription and send the join. If the holder asks for a rebalance after this call, the member has
+        to join again.
         """
         self._news.rejoin_asked = False
         subscription = self._writer.next_subscription(
@@ -229,7 +234,7 @@ class MemberMachine:
         if standing.definition not in (None, reply.definition) and reply.definition is not None:
             self._outstanding.want(GroupRedeclared(reply.definition))
         standing.joined(reply)
-        news.refused = None  # the group has accepted the member after the refusal was sent
+        news.refused = None  # the refusal of a heartbeat is outdated, because the group has accepted the member since
         self._request = None
         if reply.state == STABLE and not self._has_news():
             self._fetch()  # the assignment may be ready if a static member was restarted, or if the join was repeated
@@ -259,7 +264,7 @@ class MemberMachine:
         """Wait for the assignment. If an assignment is ready, the member fetches it before it rejoins, because other
         members may wait for tasks that this member has to give up.
 
-        A slow member can get replies that each time ask for a rejoin and report a ready assignment. If such a member
+        To a slow member, each reply may both ask for a rejoin and report a ready assignment. If the slow member
         rejoined first, it would rejoin again and again, and never give up the tasks for which other members wait.
         """
         self._phase = Phase.AWAITING
@@ -279,7 +284,8 @@ class MemberMachine:
             return
         code = received.error_code
         if code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA and fetched.followup:
-            # Differs from Kafka, where the application ends: the coordinator watches the topics for its members
+            # Differs from Kafka, where the application ends: this project's coordinator watches the topics and starts a
+            # rebalance
             self._outstanding.want(MissingTopics(self._writer.topics))
             self._change(received, rejoins=False)
         elif code is AssignorErrorCode.SHUTDOWN_REQUESTED:
@@ -336,7 +342,7 @@ class MemberMachine:
         return self._news.call_for_action(self._standing.awaited)
 
     def _act_when_free(self) -> None:
-        """Act on news. If an order or call is not answered yet, wait for its answer first."""
+        """Act on news. If an order or a call is still unanswered, do nothing: the machine acts after its answer."""
         if self._phase is Phase.AWAITING:
             self._await_assignment()
         elif self._phase is Phase.HOLDING:
@@ -349,7 +355,7 @@ class MemberMachine:
                 self._act()
         elif self._phase is Phase.JOINING:
             serious = self._news.stop or self._news.lost is not None
-            # the member acts on the news now, and does not repeat the join
+            # the member acts on the news at once instead of repeating the join
             if serious and self._standing.member_id is not None:
                 self._act()
 
@@ -422,8 +428,8 @@ class MemberMachine:
             self._fetch()
 
     def _carried_out(self, offset_sums: Mapping[TaskId, int]) -> None:
-        """Continue after the last order was carried out. Orders are carried out in sequence, so all earlier orders are
-        done.
+        """Continue after the holder has carried out the last order of a group. The holder carries out orders in
+        sequence, so all earlier orders are done.
         """
         match self._phase:
             case Phase.PREPARING:

@@ -1,11 +1,12 @@
-"""The state of a member: its phase and its ids in the group; the answers on which it has not acted yet; and its
-unanswered calls, orders and timers. The module does no I/O.
+"""The state of a member: the member's phase and ids, the answers on which it has not acted yet, and its unanswered
+calls, orders and timers. The module does no I/O.
 
-Heartbeats and joins may overtake each other. So each sent heartbeat is kept with the member's id and epoch. The member
-acts on a refusal only if its id and epoch are still those of the heartbeat. Source: `HeartbeatResponseHandler`, which
-compares generations because heartbeats and joins may overtake each other. Each call, order and timer has a number, and
-the event that answers it has the same number. By this number, the member recognises and ignores an answer that it no
-longer waits for.
+Heartbeats and joins may overtake each other. So the member's id and epoch are stored with each heartbeat when it is
+sent. The member acts on the refusal of a heartbeat only if the member's id and epoch have not changed since the
+heartbeat was sent.
+Source: `HeartbeatResponseHandler`, which compares generations because heartbeats and joins may overtake each other.
+Each call, order and timer has a number, and the event that answers the call, order or timer has the same number. By
+this number, the member recognises and ignores an answer for which it no longer waits.
 """
 
 from collections.abc import Mapping
@@ -50,9 +51,10 @@ class Phase(StrEnum):
     """The phase of a member. In each phase, the member waits for one event:
 
     PREPARING: waits until the holder has prepared for a rebalance. JOINING: waits for the answer to the join. AWAITING:
-    waits for a heartbeat's reply that the assignment is ready. FETCHING: waits for the answer to the fetch. CHANGING:
-    waits until the holder has changed its tasks. HOLDING: waits for news of the group. LOSING, CLOSING: waits until the
-    holder has dropped or closed all tasks. LEAVING: waits for the answer to the leave call.
+    waits until the reply to a heartbeat reports that the assignment is ready. FETCHING: waits for the answer to the
+    fetch. CHANGING: waits until the holder has changed its tasks. HOLDING: waits for news of the group. LOSING: waits
+    until the holder has dropped all tasks. CLOSING: waits until the holder has closed all tasks. LEAVING: waits for the
+    answer to the leave call.
     """
 
     NEW = "new"
@@ -84,9 +86,9 @@ class Standing:
     """A member as the group knows it: its ids, generation and reported offsets.
 
     `member_id`: None while the group does not know the member. `generation_id`: the generation of the present
-    assignment. `awaited`: the generation that the member waits for or has. `epoch`: see `SentHeartbeat`. `first_joins`:
-    the number of first joins that the member has begun. `reported`: the offset sums that the group knows. `definition`:
-    the group's definition, from the reply to the last join.
+    assignment. `awaited`: the generation whose assignment the member waits for or has. `epoch`: see `SentHeartbeat`.
+    `first_joins`: the number of first joins that the member has begun. `reported`: the offset sums that the member last
+    reported to the group. `definition`: the group's definition, from the reply to the last join.
     """
 
     member_id: str | None = None
@@ -100,8 +102,8 @@ class Standing:
     # --- requests
 
     def join_request(self, settings: MemberSettings, join_ids: str, subscription: bytes) -> JoinRequest:
-        """Returns a join. Each first join has a new join id, and its repetitions have the same join id. A rejoin has no
-        join id.
+        """Returns a join. Each first join has a new join id. A repeated first join has the join id of the first join
+        that it repeats. A rejoin has no join id.
 
         `join_ids`: the prefix of the join ids.
         """
@@ -130,37 +132,40 @@ class Standing:
         self.generation_id = self.awaited = generation_id
 
     def forget_generation(self) -> None:
-        """Drop the generation, because the group no longer knows it, or because the member lost its tasks."""
+        """Drop the generation, because the group no longer knows this generation, or because the member lost its
+        tasks.
+        """
         self.epoch += 1
         self.generation_id = BEFORE_FIRST_ASSIGNMENT
 
     def forget_member(self) -> None:
-        """Drop the member id, because the group no longer knows it. The next join is a first join."""
+        """Drop the member id, because the group no longer knows this id. The next join is a first join."""
         self.forget_generation()
         self.member_id = self.reported = None
         self.awaited = BEFORE_FIRST_ASSIGNMENT
         self.first_joins += 1
 
-    # --- whether the member acts on a reply, or ignores it
+    # --- which replies to heartbeats the member accepts
 
     def counts(self, reply: HeartbeatReplied, phase: Phase) -> bool:
-        """Returns True if the member acts on this reply or can ignore it. Returns False if the coordinator has to send
-        the reply again.
+        """Returns True if the member can act on this reply now, or can ignore it for ever. Returns False if the
+        coordinator has to send the reply again later.
         """
         answer = reply.answer
         if isinstance(answer, HeartbeatNews):
             return True
         if reply.sent.member_id != self.member_id:
-            return True  # the reply is for an earlier member id
+            return True  # the member ignores the reply, because the reply is for an earlier member id
         if phase is Phase.JOINING:
-            # the answer to the join may give the member another id or generation, which the refusal does not concern
+            # the answer to the join may give the member a new id or generation, and the refusal concerns only the old
+            # ones
             return False
         if isinstance(answer, UnknownMemberId):
             return True
         if reply.sent.epoch != self.epoch:
             return False
-        # The group may have a later generation than the member, and refuses the member's old generation until the
-        # member has fetched its assignment.
+        # If the group has a later generation than the member, the coordinator refuses the member's old generation until
+        # the member has fetched its new assignment.
         is_behind = (
             phase in (Phase.AWAITING, Phase.FETCHING, Phase.CHANGING)
             or reply.sent.body.generation_id != self.generation_id
@@ -170,7 +175,7 @@ class Standing:
 
 @dataclass(slots=True)
 class PendingNews:
-    """Answers to heartbeats that the member has not acted on yet.
+    """News on which the member has not acted yet: from the replies to heartbeats, and from the holder of its tasks.
 
     `refused`: the refusal of a heartbeat. `stop`: True if the coordinator wants the member to end. `lost`: the reason
     why the holder has dropped its tasks without an order. `rejoin_asked`: True if the holder of the tasks or a refusal
@@ -204,7 +209,7 @@ class PendingNews:
         return self.refused is not None or self.stop or self.lost is not None
 
     def call_for_action(self, awaited: int) -> bool:
-        """Returns True if the member has to act on these answers. A request to rejoin is ignored if its generation is
+        """Returns True if the member has to act on this news. A request to rejoin is ignored if its generation is
         earlier than `awaited`, because the member has joined since.
         """
         return self.are_serious() or self.rejoin_asked or self.rejoin_generation >= awaited
@@ -216,8 +221,8 @@ class PendingNews:
 
 
 class Outstanding:
-    """The new effects of a member, and the numbers of its unanswered effects: at most one call, a group of orders that
-    were given together, and one timer. `now_ms`: the time of the event that is being handled.
+    """The new effects of a member, and the numbers of the member's unanswered effects. At one time, at most one call,
+    one group of orders and one timer are unanswered. `now_ms`: the time of the event that is being handled.
     """
 
     def __init__(self) -> None:
@@ -233,7 +238,7 @@ class Outstanding:
     # --- effects
 
     def want(self, effect: MemberEffect) -> None:
-        """Add an effect that gets no answer."""
+        """Add an effect for which no answer is expected."""
         self._effects.append(effect)
 
     def taken(self) -> list[MemberEffect]:
@@ -264,7 +269,7 @@ class Outstanding:
         self._effects.append(SetTimer(self._timer, self.now_ms + after_ms))
 
     def pause(self, unanswered: CallUnanswered) -> None:
-        """Set a timer after which the call is repeated."""
+        """Set a timer. When the timer ends, the member repeats the call."""
         self._failures += 1
         self.wait(pause_before_repetition_ms(self._failures, unanswered.retry_after_ms, unanswered.chance))
 
@@ -279,7 +284,7 @@ class Outstanding:
         self._failures = 0
 
     def give_up_call(self) -> None:
-        """From now on, ignore the answer to the open call, and the timer for its repetition."""
+        """From now on, ignore the answer to the open call, and the timer after which the call would be repeated."""
         self._call += 1
         self._timer += 1
         self._call_is_out = False
@@ -287,14 +292,14 @@ class Outstanding:
     # --- answers to calls, timers and orders
 
     def takes_answer(self, answer: CallAnswer) -> bool:
-        """Returns True if this is the answer to the open call. In this case, the call is closed."""
+        """Closes the open call and returns True if this is the answer to the open call."""
         if answer.call != self._call or not self._call_is_out:
             return False
         self._call_is_out = False
         return True
 
     def takes_timer(self, timer: int) -> bool:
-        """Returns True if this is the timer that was set last. In this case, the timer is removed."""
+        """Removes the timer and returns True if this is the timer that was set last."""
         if timer != self._timer:
             return False
         self._timer += 1
@@ -315,11 +320,11 @@ class Outstanding:
 
 
 class Departure:
-    """How a member ends: the reason, and the last calls to the coordinator. `MemberMachine` gives up the member's tasks
-    before these calls.
+    """The end of a member: its reason, and the member's last calls to the coordinator. `MemberMachine` gives up the
+    member's tasks before these calls.
 
     If the group knows the member, the member sends a leave call. If the first join is not answered yet, the member
-    waits for the answer for a short time, because it needs its member id to leave. Source:
+    waits up to `LAST_JOIN_WAIT_MS` for the answer, because the leave call needs the member id. Source:
     `AbstractCoordinator.maybeLeaveGroup`.
 
     A method that returns a `Phase` returns the next phase of the member. `end`: the reason of the end, if the member
@@ -337,7 +342,7 @@ class Departure:
         return self.end is not None or self._failure is not None
 
     def failed(self, error: BaseException) -> None:
-        """Note that this error ends the member, unless an earlier error has ended it."""
+        """Record the error that ends the member. Does nothing if an earlier error is recorded."""
         self._failure = self._failure or error
 
     def leave(self) -> Phase:

@@ -2,8 +2,7 @@
 AssignmentInfo.
 
 Rules: the unique field of every subscription differs from that of the previous subscription, so that each rejoin has
-new metadata. The n-th partition of an assignment, in Kafka's order of partitions, belongs to the n-th active task of
-the assignment.
+new metadata. An assignment lists partitions in Kafka's order, and its n-th partition belongs to its n-th active task.
 Source: `StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`; KIP-429 (owned partitions), KIP-792
 (generation), KIP-708 (client tags).
 """
@@ -43,8 +42,8 @@ class ReceivedAssignment:
 class SubscriptionWriter:
     """Writes the subscriptions and reads the assignments of one member.
 
-    `topics`: all source topics of the topology. `sources`: the source topics of each subtopology; None to accept
-    assignments without a comparison with the topology.
+    `topics`: all source topics of the topology. `sources`: the source topics of each subtopology, with which each
+    assignment is compared; None to accept every assignment.
     """
 
     process_id: ProcessId
@@ -68,7 +67,7 @@ class SubscriptionWriter:
         `owned`: the partitions of the member's active tasks. `generation_id`: the generation of the assignment that
         contained `owned`. `error_code`: SHUTDOWN_REQUESTED asks the leader to end the whole application (KIP-671).
         """
-        # the field is a signed byte, which wraps around as in Java
+        # the unique field is a signed byte, so 127 is followed by -128, as in Java
         self._unique_field = (self._unique_field + 1 + 128) % 256 - 128
         info = SubscriptionInfo(
             version=self._used_version,
@@ -118,8 +117,8 @@ class SubscriptionWriter:
         )
 
     def foreign_task(self, held: HeldTasks) -> str | None:
-        """Returns a text about the first assigned task or topic that this member's topology does not have; None if
-        there is none.
+        """Returns a text about the first assigned task or topic that this member's topology does not have. Returns None
+        if the topology has all assigned tasks and topics.
         """
         if self.sources is None:
             return None
@@ -152,8 +151,8 @@ def _active_tasks(partitions: list[TopicPartition], info: AssignmentInfo) -> dic
 
 @dataclass(frozen=True, slots=True)
 class OwnedTasks:
-    """The active tasks of a member. `generation_id`: the generation of the assignment with these tasks; None if the
-    member has no assignment.
+    """The active tasks of a member. `generation_id`: the generation of the assignment that contains these tasks; None
+    if the member has no assignment.
     """
 
     generation_id: int | None = None

@@ -1,22 +1,22 @@
-"""Decides when a process sends the heartbeat of all its members, and what the heartbeat contains. `GroupPause` keeps
+"""Decides when a process sends the heartbeat of all its members, and what the heartbeat contains. `GroupPause` records
 whether the group is paused. The module does no I/O.
 
     collect --> is_due --> begins --> (the caller sends it, and waits) --> answered, or unanswered --> collect
 
 Rules:
-- The process sends one heartbeat at a time. The coordinator holds the heartbeat until there is news, for
+- The process sends one heartbeat at a time. The coordinator holds its answer to the heartbeat until there is news, for
   heartbeat.interval.ms at most.
-- If members are about to join, the heartbeat waits for their joins, for a tenth of a second at most. So one heartbeat
-  reports the changes of many joins.
-- If every member accepted its last reply, the heartbeat contains the digest of the news that the process knows. If the
-  heartbeat contains no digest, the coordinator sends all replies again.
+- If members are about to join, the process sends the heartbeat after their joins, or after a tenth of a second. So one
+  heartbeat reports the new members and generations of many joins.
+- If every member accepted its last reply, the next heartbeat contains the digest of the news that the process knows. If
+  a heartbeat contains no digest, the coordinator sends all replies again.
 - After a failure, the process sends the next heartbeat at once, because a restarted coordinator or the next address may
-  answer. The coordinator does not hold a heartbeat that follows a failure, so the process soon learns whether the
+  answer. The coordinator answers a heartbeat that follows a failure at once, so the process soon learns whether the
   coordinator is reachable. After further failures, the process pauses before each heartbeat, and the pauses grow. The
-  pauses also grow after heartbeats that are answered at once without news, because the coordinator then does not hold
-  heartbeats.
-- A heartbeat contains the notices of the instance if they have changed. The first heartbeat after a failure contains
-  the notices as well, because the coordinator keeps notices only in memory.
+  process also pauses if the coordinator does not hold heartbeats, but answers several heartbeats in a row at once,
+  without news.
+- A heartbeat contains the notices of the instance if they have changed. The first heartbeat after a failure also
+  contains the notices, because a restarted coordinator has lost them.
 
 Times are in milliseconds on any clock that never goes back. `chance` is a random number from 0 to 1. Source:
 `AbstractCoordinator.HeartbeatThread`, which sends the heartbeats of one member.
@@ -36,8 +36,8 @@ JOINS_TOGETHER_MS = 100
 
 QUICK_ANSWER_MS = 50
 QUICK_ANSWERS = 5
-"""If more than this number of heartbeats in a row get an answer without news within `QUICK_ANSWER_MS`, the process
-pauses before the next heartbeat.
+"""An answer is quick if it has no news and arrives within `QUICK_ANSWER_MS`. After more than `QUICK_ANSWERS` quick
+answers in a row, the process pauses before the next heartbeat.
 """
 
 SHORTEST_ANSWER_TIMEOUT_MS = 500
@@ -86,8 +86,8 @@ def collect(members: Iterable[Member]) -> Collected[Member]:
 def replies_to_members(
     sent: Mapping[Member, SentHeartbeat], reply: ProcessHeartbeatReply
 ) -> tuple[list[tuple[Member, HeartbeatReplied]], bool]:
-    """Returns the reply to each member, and whether every member accepts its reply. If a member does not accept its
-    reply, the coordinator sends all replies again.
+    """Returns two values: the reply to each member, and True if every member accepts its reply. If one member does not
+    accept its reply, the next heartbeat makes the coordinator send all replies again.
     """
     replies, all_count = [], True
     for member, heartbeat in sent.items():
@@ -100,15 +100,14 @@ def replies_to_members(
 
 
 def refused_to_all(sent: Iterable[SentHeartbeat], error: CoordinatorError) -> ProcessHeartbeatReply:
-    """Returns a reply that gives each member the error with which the coordinator refused the whole heartbeat."""
+    """Returns a reply in which each member has the error with which the coordinator refused the whole heartbeat."""
     return ProcessHeartbeatReply("", 0, "", dict.fromkeys((one.member_id for one in sent), error))
 
 
 def answer_timeout_ms(session_timeout_ms: int, addresses: int = 1) -> int:
-    """Returns the time-out of a heartbeat's answer, in addition to the time for which the coordinator may hold it.
-
-    The time-out is short, so that after a lost answer another heartbeat arrives within the session timeout. If there
-    are several `addresses`, the time-out is even shorter, so that there is time to try the next address.
+    """Returns the time-out of a heartbeat's answer, in addition to the time for which the coordinator may hold the
+    answer. The time-out is short, so that after a lost answer the next heartbeat arrives within the session timeout. If
+    there are several `addresses`, the time-out is even shorter, so that there is time to try the next address.
     """
     share, shortest = (3, SHORTEST_ANSWER_TIMEOUT_MS) if addresses == 1 else (4, SHORTEST_OF_SEVERAL_MS)
     return round(min(max(session_timeout_ms / share, shortest), LONGEST_ANSWER_TIMEOUT_MS))
@@ -117,9 +116,9 @@ def answer_timeout_ms(session_timeout_ms: int, addresses: int = 1) -> int:
 class HeartbeatRhythm:
     """Decides when heartbeats are sent.
 
-    `known`: the digest of news that the next heartbeat contains, or None. `failures`: the number of failures in a row.
-    `rests_until_ms`: no heartbeat is sent before this time. `latest_send_ms`: the end of the heartbeat's wait for
-    joins; None if no heartbeat waits.
+    `known`: the digest of news that the next heartbeat contains; None to get all replies again. `failures`: the number
+    of failures in a row. `rests_until_ms`: no heartbeat is sent before this time. `latest_send_ms`: the end of the
+    heartbeat's wait for joins; None if no heartbeat waits.
     """
 
     def __init__(self, interval_ms: int) -> None:
@@ -147,7 +146,7 @@ class HeartbeatRhythm:
         return not collected.joins_come or self.latest_send_ms <= now_ms
 
     def begins(self, now_ms: int, notices_version: int = 0) -> bool:
-        """Note that a heartbeat is about to be sent. Returns True if the heartbeat has to contain the notices.
+        """Record that the caller now sends a heartbeat. Returns True if the heartbeat has to contain the notices.
 
         `notices_version`: the version of the present notices, 0 for none.
         """
@@ -157,7 +156,7 @@ class HeartbeatRhythm:
         return self._sent_version != self._arrived_version
 
     def notices_arrived(self) -> None:
-        """Note that the coordinator received the notices. The coordinator keeps the notices even if it refuses
+        """Record that the coordinator received the notices. The coordinator keeps the notices even if it refuses
         members.
         """
         self._arrived_version = self._sent_version
@@ -165,7 +164,7 @@ class HeartbeatRhythm:
     def answered(self, now_ms: int, news: str, chance: float, *, all_count: bool) -> None:
         """Handle an answer. `news`: the digest in the answer. `all_count`: True if every member accepts its reply."""
         self.failures = 0
-        # A quick answer that has news causes no pause: more news may follow, and a rebalance must not wait for a pause.
+        # A quick answer with news causes no pause, because more news may follow, and a pause would delay a rebalance.
         brings_news = all_count and news != self.known
         self.known = news if all_count else None
         is_quick = now_ms - self._sent_ms < QUICK_ANSWER_MS
@@ -185,11 +184,12 @@ class HeartbeatRhythm:
 
 
 class GroupPause:
-    """Whether the group is paused, as far as the process knows. `paused`: None before the first answer.
+    """The group's pause, as far as the process knows. `paused`: True if the group is paused; None before the first
+    answer.
 
-    Each answer to a heartbeat states whether the group is paused. Until the first answer to a heartbeat, the answer to
-    a join is used as well, so that a new member of a paused group processes nothing. Later answers to joins are
-    ignored, because they may be older than the last heartbeat.
+    Each answer to a heartbeat states whether the group is paused. Before the first answer to a heartbeat, the answer to
+    a join is used as well, so that a new member of a paused group processes nothing. After the first answer to a
+    heartbeat, answers to joins are ignored, because they may be older than that answer.
     Differs from Kafka: there, `KafkaStreams.pause` pauses one instance.
     """
 
@@ -207,7 +207,9 @@ class GroupPause:
         return is_news
 
     def on_join_reply(self, paused: bool) -> bool:
-        """Returns True if the members' threads have to act on a change now."""
+        """Returns True if this answer is the first one, and the group is paused, so that stream threads have to act.
+        `paused`: the group's pause in the answer to a join.
+        """
         if not paused or self.paused is not None:
             return False
         self.paused = True

@@ -4,20 +4,20 @@
     heartbeat thread --news of the group--> member machines --orders--> stream threads
 
 Rules:
-- A machine runs on the thread that adds an event, or on a thread that runs machines already. The process handles one
-  event at a time, and no effect blocks. So the thread that receives the group's news passes the resulting order
-  directly to the stream thread.
-- One heartbeat is sent for all members, on a separate connection. `process_heartbeat` decides when the heartbeat is
-  sent, and its content.
+- The thread that adds an event runs the machine. If another thread runs machines at this moment, that other thread
+  handles the event. The process handles one event at a time, and no effect blocks. So the heartbeat thread, which
+  receives the group's news, passes the resulting order directly to the stream thread.
+- One heartbeat is sent for all members, on a separate connection. `process_heartbeat` decides when this process sends
+  the heartbeat, and what the heartbeat contains.
 - A held heartbeat is never cancelled, because the coordinator would treat the closed connection as the end of the
-  process. If something changes while a heartbeat is held (a new member, a new generation, new offsets), the next
-  heartbeat reports the change. A new member can wait for the next heartbeat, because its assignment belongs to a new
-  generation, which ends the held heartbeat.
-- If the group has moved to another coordinator, the heartbeat finds the new address first, and all later calls use this
-  address.
+  process. If something changes while the coordinator holds a heartbeat (a new member, a new generation, new offsets),
+  the next heartbeat reports the change. A new member can wait for the next heartbeat: its join leads to a new
+  generation, and then the coordinator answers the held heartbeat.
+- If the group moves to another coordinator, the heartbeat is the first call that finds the new address, and all later
+  calls use this address.
 
 Source: `AbstractCoordinator.HeartbeatThread`. Differs from Kafka: there, each stream thread has its own connection and
-heartbeats, and learns of a rebalance at its next heartbeat.
+heartbeats, and learns of a rebalance from the answer to its next heartbeat.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class CallQueue:
     """Runs blocking calls when they are due, on a few daemon threads. A thread is started when a call needs it.
 
     A call that is not due yet waits in the queue, not on a thread, so that it does not delay other calls. Any thread
-    may use the queue. `threads`: the largest number of calls that run at the same time.
+    may use the queue. `threads`: the largest number of threads, and so of calls that run at the same time.
     """
 
     def __init__(self, name: str, threads: int) -> None:
@@ -182,7 +182,7 @@ class GroupMember:
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the member has ended. Returns False after `timeout_s`. The thread that carries out the member's
-        orders may call `wait` only when it has carried out all orders.
+        orders may call `wait` only after it has carried out all of these orders.
         """
         return self._ended.wait(timeout_s)
 
@@ -209,7 +209,7 @@ class GroupMember:
         self._handle(self, ShutdownAsked())
 
     def has_come_to_its_end(self, ended: MemberEnded) -> None:
-        """Note the reason why the member has ended. Only `ProcessMembership` may call this method."""
+        """Record the reason why the member has ended. Only `ProcessMembership` may call this method."""
         self.end, self.failure = ended.end, ended.failure
         self._ended.set()
         self._on_end()
@@ -248,11 +248,11 @@ class ProcessMembership:
         self._calls = CallQueue(f"{group_id}-member-calls", CALLS_AT_A_TIME)
         self._members: list[GroupMember] = []
         self._events: deque[tuple[GroupMember, MemberEvent]] = deque()
-        self._machines = threading.Lock()  # the thread that holds this lock runs the machines
+        self._machines = threading.Lock()  # only the thread that holds this lock may run the machines
         self._heartbeats = client.process_heartbeats(group_id)
         self._turn = threading.Condition(threading.Lock())
         self._heartbeat_thread: threading.Thread | None = None
-        self._version = 0  # this number rises after the machines have handled events
+        self._version = 0  # a counter that rises each time after the machines have handled events
         self._closed = False
 
     def member(
@@ -285,8 +285,8 @@ class ProcessMembership:
     # --- events and effects
 
     def handle(self, member: GroupMember, event: MemberEvent) -> None:
-        """Run the member's machine with this event, on this thread, or on another thread that runs machines at this
-        moment.
+        """Run the member's machine with this event. The machine runs on the calling thread, or on a thread that runs
+        machines at this moment.
         """
         self._events.append((member, event))
         self._run_machines()
@@ -465,8 +465,8 @@ class ProcessMembership:
 
     @contextlib.contextmanager
     def _own_machines(self) -> Iterator[None]:
-        """A context manager that holds the lock of the machines without running them. Events that arrive while the lock
-        is held are handled afterwards.
+        """A context manager that holds the lock of the machines, so that no machine runs. After it has released the
+        lock, the context manager handles the events that arrived in the meantime.
         """
         with self._machines:
             yield

@@ -4,8 +4,8 @@ Rules:
 - No method of the mailbox waits. The stream thread carries out an order between two passes of its loop, then calls the
   order's `done`.
 - After the stream thread has ended, orders that assign or revoke tasks fail with StreamThreadEnded, including the
-  orders in the mailbox. `LoseTasks` and `CloseTasks` succeed at once, because an ended thread has no tasks. So every
-  order gets an answer, even if the stream thread ends before the member.
+  orders that were still in the mailbox. `LoseTasks` and `CloseTasks` succeed at once, because an ended thread has no
+  tasks. So every order gets an answer, even if the stream thread ends before the member.
 - `offset_sums` returns the last snapshot that the stream thread published.
 
 Source: `StreamsRebalanceListener`, which Kafka's `Consumer.poll` runs on the stream thread itself.
@@ -91,14 +91,14 @@ class RebalanceMailbox:
         return bool(self._waiting)
 
     def publish(self, offset_sums: Mapping[TaskId, int]) -> None:
-        """Publish the offset sums. The caller must not change `offset_sums` afterwards, because other threads read
-        it.
+        """Publish the offset sums. The caller must not change the mapping `offset_sums` afterwards, because other
+        threads read the mapping.
         """
         self._offset_sums = offset_sums
 
     def end(self, *, refuses: bool = True) -> None:
-        """Note that the stream thread has ended and carries out no more orders. Orders that assign or revoke tasks fail
-        from now on.
+        """Record that the stream thread has ended and carries out no more orders. Orders that assign or revoke tasks
+        fail from now on.
 
         `refuses`: False to let these orders succeed without effect, so that the member stays in the group without
         tasks.

@@ -16,8 +16,8 @@ VIn = TypeVar("VIn")
 
 
 class PunctuationType(StrEnum):
-    """The clock of a punctuation. Stream time advances only when records are processed. Wall-clock time advances with
-    the machine's clock.
+    """The clock by which a punctuation fires. Stream time advances only when records are processed. Wall-clock time
+    advances with the machine's clock.
     """
 
     STREAM_TIME = "stream_time"
@@ -25,8 +25,8 @@ class PunctuationType(StrEnum):
 
 
 Punctuator = Callable[[int], None]
-"""A function that is called with the time at which the punctuation fires, in milliseconds of the punctuation's
-clock.
+"""A function that is called each time a punctuation fires. The argument of the function is the time on the
+punctuation's clock, in milliseconds.
 """
 
 
@@ -51,7 +51,8 @@ class ProcessorContext(Protocol):
     def record_metadata(self) -> RecordMetadata | None:
         """The topic, partition and offset of the input record; None in `init` and in punctuators.
 
-        Differs from Kafka: there, the metadata in a punctuator can have no topic, and partition and offset -1.
+        Differs from Kafka: in a punctuator of Kafka, the metadata can be without a topic, with -1 as partition and as
+        offset.
         """
 
     @property
@@ -70,8 +71,8 @@ class ProcessorContext(Protocol):
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
         """Pass a record to all children, or to the child of this name.
 
-        An error of a node below goes to the handler of processing errors. If the handler decides to continue, `forward`
-        returns normally. Otherwise `forward` raises the error.
+        If a node below raises an error, the handler of processing errors decides about it. If the task continues,
+        `forward` returns normally. Otherwise `forward` raises the error.
         """
 
     def forward_batch(self, columns: RecordColumns[Any, Any], child: str | None = None) -> None:
@@ -80,8 +81,7 @@ class ProcessorContext(Protocol):
     def schedule(
         self, interval_ms: int, type: PunctuationType, callback: Punctuator, *, start_time_ms: int | None = None
     ) -> Cancellable:
-        """Call `callback` every `interval_ms`. `start_time_ms`: the time from which the intervals are counted
-        (KIP-1146).
+        """Call `callback` every `interval_ms`. `start_time_ms`: the time at which the first interval begins (KIP-1146).
 
         Raises StreamsRuntimeError if the interval is under 1 ms, and if the task is a standby.
         """
@@ -93,12 +93,13 @@ class ProcessorContext(Protocol):
 class Processor(Generic[KIn, VIn]):
     """Base class of a user's processor. A processor needs a method `process`, or a method `process_batch`, or both.
 
-    `process_batch(batch)` gets `RecordColumns`: consecutive records of one partition. Between the records of a batch
-    there is no punctuation of stream time, no commit and no record of another partition. If a processor has both
-    methods, `process` gets each record that comes alone. If a processor has only `process_batch`, a record that comes
-    alone is a batch of one record. A record comes alone if it has headers, or if a `process_batch` above forwards it
-    with `forward`. All records come alone if a node above has a store, if a processor above has no `process_batch`, or
-    if a node in another branch shares a store or a topic with this branch.
+    `process_batch(batch)` gets `RecordColumns`: consecutive records of one partition. While the task collects a batch,
+    it fires no punctuation of stream time, does not commit, and processes no record of another partition. Some records
+    come alone, that is, not in a batch with others. If a processor has both methods, `process` gets each record that
+    comes alone. If a processor has only `process_batch`, it gets a record that comes alone as a batch of one record. A
+    record comes alone if it has headers, or if a `process_batch` above forwards it with `forward`. All records come
+    alone if a node above has a store, if a processor above has no `process_batch`, or if a node in another branch uses
+    a store or a topic of this branch.
 
     During `process_batch`, the last record of the batch is the current record. The record metadata, and the timestamp
     of the changes that stores log, are those of the current record. If `process_batch` raises an error, the handler of
@@ -107,7 +108,7 @@ class Processor(Generic[KIn, VIn]):
 
     retries_one_by_one = False
     """True to repeat a failed batch: if `process_batch` raises an error, it is called again with one record at a time.
-    With `retries_one_by_one`, the handler of processing errors decides only about records for which the second call
+    With `retries_one_by_one`, the handler of processing errors decides only about the records for which the second call
     fails. Use `retries_one_by_one` only if `process_batch` raises all of its errors before it forwards records or
     changes a store.
     """
@@ -127,13 +128,13 @@ class Processor(Generic[KIn, VIn]):
 
 
 TimestampExtractor = Callable[[Record[Any, Any], int], int]
-"""A function that takes a record, which has its own timestamp, and the partition time. The function returns the
-timestamp that the record gets. If the returned timestamp is negative, the record is dropped.
+"""A function that takes an input record and the partition time, and returns the new timestamp of the record. The record
+that the function gets has the timestamp from the topic. If the returned timestamp is negative, the record is dropped.
 """
 
 StreamPartitioner = Callable[[Any, Any, int], int]
 """A function that takes the key, the value and the number of partitions of a topic. The function returns the partition.
-If a partitioner uses a serde, it has to be a `NestedSerde` as well.
+A partitioner that uses a serde has to be a `NestedSerde` as well.
 """
 
 
@@ -144,14 +145,15 @@ class KeyPrefixPartitioner(Protocol):
     """
 
     unhashed_suffix_bytes: int
-    """The number of bytes at the end of a key that are not hashed."""
+    """The number of bytes at the end of each key that the hash leaves out."""
 
     def __call__(self, key: Any, value: Any, partitions: int, /) -> int: ...
 
 
 class HandlerResponse(StrEnum):
-    """The decision of a handler about a record that failed: end the thread, drop the record, or send the record to the
-    dead-letter topic and continue."""
+    """The decision of an exception handler about a failed record: end the thread, drop the record and continue, or send
+    the record to the dead-letter topic and continue.
+    """
 
     FAIL = "fail"
     CONTINUE = "continue"
@@ -159,7 +161,7 @@ class HandlerResponse(StrEnum):
 
 
 class FailedRecord(NamedTuple):
-    """A record as it was read, with the error and the node that failed.
+    """An input record whose processing failed, with the error and the name of the node that failed.
 
     For a failed punctuation, the metadata have an empty topic, key and value are None, and the timestamp is the time at
     which the punctuation fired.

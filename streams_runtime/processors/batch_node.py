@@ -1,19 +1,20 @@
-"""Nodes whose processor takes batches: when such a node collects records, and how it passes a batch to its processor.
+"""Nodes whose processor takes batches. This module decides if a node that takes batches collects records, and passes
+each batch to the node's processor.
 
-A processor takes batches if it has `process_batch`. If a processor has both `process_batch` and `process`, `process` is
-called for each record that comes alone. A collecting node keeps the records of a run (consecutive records of one
-partition), and passes them to its processor as one batch at the end of the run.
+A processor takes batches if it has `process_batch`. If a processor has both `process_batch` and `process`, the node
+calls `process` for each record that comes alone (not in a batch). A collecting node keeps the records of a run
+(consecutive records of one partition), and passes them to its processor as one batch at the end of the run.
 
-When the batch is passed on, nodes in other branches have processed every record of the run, but nodes below the
-collecting node have processed none of them. So a node collects records only if this changes no result. The conditions
-for collecting records are:
-- Each record reaches the collecting node on only one path. If there were two paths, a record on one path could overtake
-  records that a node on the other path collects.
+At the end of the run, the nodes in other branches have processed every record of the run, but the nodes below the
+collecting node have processed none of these records. So a node collects records only if this different order does not
+change results. The conditions for collecting records are:
+- Each record reaches the collecting node on only one path. If there were two paths, a node on one path could collect a
+  record while a later record overtakes it on the other path.
 - The collecting node and the nodes below it do not share a state store or a topic with other nodes. Records reach the
-  nodes below only through the collecting node.
+  nodes below the collecting node only through the collecting node.
 - The nodes above the collecting node have no state stores, and are not user's processors that take one record at a
-  time. If an error of the log interrupts a run, the records of the run are processed again. A store above the
-  collecting node would already contain the changes of these records.
+  time. If an error of the log interrupts a run, the records of the run are processed again. If there were a store above
+  the collecting node, the store would already contain the changes of these records.
 If a node that takes batches does not meet these conditions, it gets batches of one record.
 
 Rules of a batch:
@@ -24,14 +25,15 @@ Rules of a batch:
   row that the node forwards, the current record is the input record from which the row was made.
 - If a node below fails for a row, the handler of processing errors gets the input record of this row, as it would
   without batches. After the handler has decided to continue, the next row is processed.
-- If `process_batch` itself fails, the handler decides about each record of the batch. If the processor sets
-  `retries_one_by_one`, `process_batch` is first called again with one record at a time. After this second call, the
-  handler decides only about the records for which the second call fails.
+- If `process_batch` itself raises an error, the handler decides about each record of the batch. If the processor sets
+  `retries_one_by_one`, `process_batch` is first called again with one record at a time. After the second calls, the
+  handler decides only about the records for which the second call failed.
 - Some errors do not concern a single record: for example, the log does not answer, or the handler ends the thread.
-  After such an error, no record of the run counts as processed. Under at-least-once, the whole run is then processed
-  again. Under exactly-once, no part of the run is committed.
+  After an error that does not concern a single record, no record of the run counts as processed. Under at-least-once,
+  the whole run is then processed again. Under exactly-once, no part of the run is committed.
 
-Kafka has no batches of records for processors. The handler decides about one record at a time, as in KIP-1033.
+Kafka has no batches of records for processors. As in KIP-1033, the handler of processing errors decides about one
+record at a time.
 """
 
 from __future__ import annotations
@@ -57,15 +59,15 @@ AnyColumns = RecordColumns[Any, Any]
 
 
 class RunsHow(StrEnum):
-    """Whether a node is called once a batch or once a record."""
+    """How often the task calls a node: once for each batch, or once for each record."""
 
     ONCE_A_BATCH = "once a batch"
     ONCE_A_RECORD = "once a record"
 
 
 class NodeRun(NamedTuple):
-    """Whether a node is called once a record or once a batch (`how`), with the reason (`why`). See
-    `TopologyTestDriver.node_runs`.
+    """A result of `TopologyTestDriver.node_runs`. `how`: whether the node is called once for each record or once for
+    each batch.
 
     `why`: the reason why a node that takes batches gets one record at a time; empty for other nodes.
     """
@@ -95,7 +97,9 @@ class _CollectedRecords(NamedTuple):
 
 
 class BatchContext(NodeContext):
-    """The context of a node that takes batches. The context keeps the position of each row's input record."""
+    """The context of a node that takes batches. The context stores, for each row, the position of the input record from
+    which the row was made.
+    """
 
     __slots__ = ("_batch",)
 
@@ -188,8 +192,8 @@ class BatchRunner(ProcessorRunner):
         return receive
 
     def run_collected(self) -> None:
-        """Pass the collected records to the processor. Raises errors that end the run. The handler decides about all
-        other errors.
+        """Pass the collected records to the processor. Raises an error of the processor if the error ends the run. The
+        handler of processing errors decides about all other errors.
         """
         if not self._positions:
             return
@@ -210,7 +214,8 @@ class BatchRunner(ProcessorRunner):
             if retries and len(batch.positions) > 1:
                 self._run_one_by_one(batch)
                 return
-            # if several rows were made from one input record, the handler decides about this record once
+            # the positions without duplicates: several rows may come from one input record, about which the handler
+            # decides once
             for position in dict.fromkeys(batch.positions):
                 self._batch_context.row_failed(position, error)
 
@@ -255,7 +260,7 @@ def node_run(node: NodeRunner) -> NodeRun:
 def decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
     """Set `reason_against_batches` of the nodes that take batches.
 
-    If a node may not collect the records of one source, it collects no records at all.
+    If there is a source whose records a node may not collect, the node collects no records at all.
     """
     for source in nodes:
         if isinstance(source, SourceRunner):
@@ -267,7 +272,7 @@ def decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
 
 def reasons_against_batches(below_source: Sequence[NodeRunner]) -> Mapping[str, str]:
     """Returns, for each node that takes batches, the reason why it does not collect records of this source. The reason
-    is empty if the node may collect them.
+    is empty if the node may collect these records.
     """
     nodes = _reached(below_source)
     parents: dict[str, list[NodeRunner]] = {name: [] for name in nodes}
@@ -310,7 +315,7 @@ def _reason_in_other_branches(node: NodeRunner, below_source: Sequence[NodeRunne
 
 
 def _shared(node: NodeRunner) -> frozenset[str]:
-    """Returns the stores and the topic that the node uses, as words for the text of a reason."""
+    """Returns a text for each store and topic that the node uses, as a part of a reason against batches."""
     topics = (f"topic {node.topic}",) if isinstance(node, SinkRunner) else ()
     return frozenset((*topics, *(f"store {store}" for store in node.stores)))
 

@@ -1,14 +1,14 @@
 """The functions that pass records from one node of a task to the next, and the context of each node.
 
 Each node of a task has one function, its receiver. A receiver takes key, value, timestamp and headers of a record, and
-calls the receivers of the nodes below it. A task makes its receivers once: first those of the sinks, then those of the
-nodes above. A user's processor uses its `NodeContext` as `ProcessorContext`. An operator of the DSL calls its task
-through the `NodeContext`.
+calls the receivers of the nodes below the node. A task makes its receivers once: first the receivers of the sinks, then
+the receivers of the nodes above. A user's processor uses its `NodeContext` as `ProcessorContext`. An operator of the
+DSL calls its task through the `NodeContext`.
 
 If a node raises an error, the nearest guarded receiver above it catches the error and calls the handler of processing
-errors. If the handler decides to continue, the node that called the guarded receiver continues normally. A node guards
-the receivers below it if, after a call, it has more to do with another record or with its store. All other nodes call
-the receivers below them without a guard.
+errors. If the handler decides to continue, the node that called the guarded receiver continues normally. A node calls
+the receivers below it with a guard if it has more work after such a call: with another record, or with its store. All
+other nodes call the receivers below them without a guard.
 Source: `ProcessorNode.process` (KIP-1033), `ProcessorContextImpl`. Differs from Kafka: each node has its own context,
 so `forward` does not look up the current node. `init` cannot forward records, because the nodes below are not
 initialised yet.
@@ -33,13 +33,13 @@ from streams_runtime.state_stores.value_and_timestamp import EntryAccess
 _logger = logging.getLogger(__name__)
 
 Receiver = Callable[[Any, Any, int, Headers], None]
-"""A function that takes the key, value, timestamp in milliseconds and headers of a record. If the node is a table, the
-value is a `Change`.
+"""A function that takes the key, value, timestamp in milliseconds and headers of a record. If the node that forwards
+the record is a table, the value is a `Change`.
 """
 
 Children = Sequence[tuple[str, Receiver]]
-"""The names and receivers of the nodes below a node, in the order in which they were added. If a child was added with
-the same parent twice, it appears twice.
+"""The names and receivers of the nodes below a node, in the order in which they were added. A child that was added with
+the same parent twice appears twice.
 """
 
 
@@ -48,8 +48,8 @@ def ignore(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
 
 
 class CurrentNode:
-    """The node that a task runs at this moment, the record of this node, and the node of each receiver. Each task has
-    one `CurrentNode`.
+    """The node that a task runs at this moment, and the record that this node works on. A `CurrentNode` also finds the
+    failed node in the traceback of an error. Each task has one `CurrentNode`.
 
     `name`: the name of the user's processor that runs; None if no user's processor runs.
     `timestamp_ms`, `headers`: the timestamp and the headers of the record that the node works on; -1 and () if there is
@@ -71,7 +71,7 @@ class CurrentNode:
         self._node_of_code: dict[CodeType, str] = {}
 
     def clear(self) -> None:
-        """Note that no node works on a record."""
+        """Record that no node works on a record."""
         self.name = None
         self.timestamp_ms = -1
         self.headers = ()
@@ -79,14 +79,16 @@ class CurrentNode:
     def with_node_name(self, receiver: Receiver, node: str) -> Receiver:
         """Returns a copy of the receiver. The name of the returned function is the name of the node.
 
-        So the traceback of an error names the nodes through which the record went, without extra work for each record.
-        If an operator forwards all records unchanged, its receiver is the receiver of its child, with the child's name.
+        So the traceback of an error names the nodes through which the record went, and nothing has to be stored for
+        each record. If an operator forwards all records unchanged, its receiver is the receiver of its child, with the
+        child's name.
         """
         if not isinstance(receiver, FunctionType) or receiver.__code__ in self._node_of_code or receiver is ignore:
             return receiver
         code = receiver.__code__
-        # Code objects are keys of a dict, so the copy must not equal the original. The extra constant makes the copy
-        # and the original differ even if the node has the same name as the function.
+        # `CurrentNode` uses code objects as keys of a dict, so the code of the copy must not equal the code of the
+        # original. The extra constant makes the copy and the original differ even if the node has the same name as the
+        # function.
         code = code.replace(co_name=node, co_consts=(*code.co_consts, ("node", node)))
         self._node_of_code[code] = node
         return FunctionType(code, receiver.__globals__, node, receiver.__defaults__, receiver.__closure__)
@@ -99,7 +101,7 @@ class CurrentNode:
         while trace is not None:
             frame = trace.tb_frame
             if caller is not None and frame.f_back not in (None, caller):
-                # the frames from here on are an earlier traceback: the error was raised before, for example by a cached
+                # the frames from here on belong to an earlier raise of the same error object, for example by a cached
                 # future
                 break
             node, caller, trace = self._node_of_code.get(frame.f_code, node), frame, trace.tb_next
@@ -109,8 +111,8 @@ class CurrentNode:
 class NodeContext:
     """The context of one node. A context can be used from the start of the processor's `init` to the end of its
     `close`. A `NodeContext` has the methods of `ProcessorContext`, and further methods for the node's runner and
-    operators. `stream_time_ms`: the highest timestamp that an operator with windows has received. `stream_time_ms` is
-    kept while the task is suspended.
+    operators. `stream_time_ms`: the highest timestamp that an operator with windows has received. `stream_time_ms`
+    stays the same while the task is suspended.
     """
 
     __slots__ = ("_children", "_forward", "_runtime", "connected_stores", "current", "name", "stream_time_ms")
@@ -141,8 +143,8 @@ class NodeContext:
     # --- for operators
 
     def all_children(self) -> Receiver:
-        """Returns the receiver that passes a record to every child, in order. If one of several children raises an
-        error, the other children get the record all the same.
+        """Returns the receiver that passes a record to every child, in order. If there are several children and one of
+        them raises an error, the others still get the record.
         """
         receivers = [receiver for _, receiver in self._children]
         if not receivers:
@@ -162,11 +164,10 @@ class NodeContext:
         return dict(self._children)[name]
 
     def guarded(self, receiver: Receiver) -> Receiver:
-        """Returns a receiver that calls `receiver` and handles its errors. A node needs a guarded receiver if, after
-        the call, it has more to do with another record or with its store.
-
-        If `receiver` raises an error, the handler of processing errors decides. If the handler decides to continue, the
-        guarded receiver returns normally. Otherwise the guarded receiver raises the error.
+        """Returns a receiver that calls `receiver` and handles its errors. A node needs a guarded receiver if it has
+        more work after the call: with another record, or with its store. If `receiver` raises an error, the handler of
+        processing errors decides about it. If the handler decides to continue, the guarded receiver returns normally.
+        Otherwise the guarded receiver raises the error.
         """
         failed = self.failed
 
@@ -189,7 +190,7 @@ class NodeContext:
         forward, read, key_of = self.guarded(child), entries.read, entries.key_of
 
         def flushed(stored_key: bytes, new: bytes | None, old: bytes | None, made_by: ContextTuple) -> None:
-            if self._runtime is None:  # the nodes below are closed, so the change is only written to the store
+            if self._runtime is None:  # the nodes below are closed, so the change goes only to the store
                 return
             record_ms, headers, _, _, _, _ = made_by
             timestamp_ms, value = (record_ms, None) if new is None else read(new)
@@ -208,8 +209,9 @@ class NodeContext:
     def drop(self, reason: DropReason, message: str, *values: Any, detail: str = "") -> None:
         """Count and log a record that this node drops.
 
-        `message`, `values`: the reason as text, in the form of a `logging` format and its arguments. `detail`: a text
-        that the notices about this reason contain from now on. Source: the `dropped-records` sensor of a task.
+        `message`, `values`: the text of the reason, as a format string of `logging` and its arguments. `detail`: the
+        new detail of the notice about this reason; empty to keep the earlier detail. Source: the `dropped-records`
+        sensor of a task.
         """
         task = self._task("drop")
         level = task.losses.log_level(reason, self.name, detail)
@@ -266,10 +268,10 @@ class NodeContext:
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
         """Pass a record to all children in the order in which they were added, or to the child of this name.
 
-        An error of a node below goes to the handler of processing errors. If the handler decides to continue, the
-        record goes to the other children, and `forward` returns normally. Otherwise `forward` raises the error. Raises
-        StreamsRuntimeError if `record` is not a record, or if its timestamp or headers are invalid. Raises
-        StreamsRuntimeError if the child is unknown, or if the call does not come from `process`, a punctuator or
+        If a node below raises an error, the handler of processing errors decides about it. If the handler decides to
+        continue, the record goes to the other children, and `forward` returns normally. Otherwise `forward` raises the
+        error. Raises StreamsRuntimeError if `record` is not a record, or if its timestamp or headers are invalid.
+        Raises StreamsRuntimeError if the child is unknown, or if the call does not come from `process`, a punctuator or
         `close`.
         """
         current = self.current
@@ -288,7 +290,7 @@ class NodeContext:
         timestamp_ms, headers = current.timestamp_ms, current.headers
         try:
             receiver(*record)
-        finally:  # the children have set these attributes for their own records
+        finally:  # reset both, because the children have set these attributes for their own records
             current.name, current.timestamp_ms, current.headers = caller, timestamp_ms, headers
 
     def forward_batch(self, columns: RecordColumns[Any, Any], child: str | None = None) -> None:
@@ -349,8 +351,8 @@ class NodeContext:
         return self._runtime
 
     def _punctuation_type(self, given: str) -> PunctuationType:
-        """Converts `type` to a PunctuationType. Raises StreamsRuntimeError for an unknown type, because the punctuation
-        would use the wrong clock.
+        """Converts `type` to a PunctuationType. Raises StreamsRuntimeError for an unknown type. Without this check, the
+        punctuation could use the wrong clock.
         """
         try:
             return PunctuationType(given)
@@ -384,8 +386,8 @@ class NodeContext:
             raise self._cannot_forward(error) from None
 
     def _with_headers(self, record: Record[Any, Any]) -> Record[Any, Any]:
-        """Returns the record with checked headers. If another node has checked the headers already, they are not
-        checked again.
+        """Returns the record with checked headers. `forward` calls `_with_headers` only for headers that differ from
+        the last checked headers.
         """
         try:
             headers = self.current.checked_headers = record_headers(record.headers)
@@ -419,10 +421,10 @@ class Operator(ABC):
         """Returns the receiver of the node. The graph calls `connect` after the stores are open, each time the task
         begins to run.
 
-        `child`: a function that passes a record to all nodes below. If an operator, after a call of `child`, has more
-        to do with another record or with its store, it has to call `context.guarded(child)` instead. An operator with a
-        store sets `timestamp_ms` and `headers` of `context.current` to the values of the record before it changes the
-        store.
+        `child`: a function that passes a record to all nodes below. If an operator has more work after a call of
+        `child` (with another record, or with its store), it has to call `context.guarded(child)` instead. An operator
+        with a store sets `timestamp_ms` and `headers` of `context.current` to the values of the record before it
+        changes the store.
         """
 
 

@@ -1,7 +1,7 @@
 """The running nodes of one subtopology in one task.
 
-In this module, an internal topic is named by its full name, which begins with the application id. The task passes
-records to the sources. The task, not the graph, handles partitions, offsets and commits. Source: `ProcessorTopology`,
+This module names each internal topic by its full name, which begins with the application id. The task passes records to
+the sources. The task, not the graph, handles partitions, offsets and commits. Source: `ProcessorTopology`,
 `InternalTopologyBuilder.buildSubtopology`, `StreamTask.initializeTopology`.
 """
 
@@ -34,13 +34,14 @@ class ProcessorGraph:
     processors.
 
     `sources`: the source node of each topic, by the topic's full name. A source that reads several topics has several
-    entries. `stores`: the stores of the subtopology, which `build` does not open. `repartition_sources`: the internal
-    source topics, whose processed records may be deleted. `current`: the node that runs now, and its record. All nodes
-    share this object. `collecting`: the nodes that collect batches, parents first.
-    The keys of the following mappings are the names of stores:
-    `store_changelogs`: the topic from which the store is restored, which may be a source topic; None if the store is
-    not logged. `source_changelogs`: the source topic from which the store is restored. The store writes nothing to this
-    topic. `window_retentions_ms`: the retention of each window store that has its own changelog topic.
+    entries. `stores`: the stores of the subtopology, which `build` does not open. `repartition_sources`: the
+    repartition topics that the subtopology reads. The log may delete records of repartition topics after they were
+    processed. `current`: the node that runs now, and its record. All nodes of the graph share this object.
+    `collecting`: the nodes that collect batches, parents first. The keys of the following mappings are the names of
+    stores. `store_changelogs`: the topic from which each store is restored; None for a store that is not logged.
+    `source_changelogs`: only the stores that are restored from a source topic, with this topic. A store in this mapping
+    does not write to its source topic. `window_retentions_ms`: only the window stores that have a changelog topic, with
+    their retention.
     """
 
     def __init__(
@@ -117,7 +118,8 @@ class ProcessorGraph:
         return self.current.failed_node(error)
 
     def init(self, runtime: TaskRuntime) -> None:
-        """Call `init` of every processor, parents first. The caller has opened and restored the stores in `runtime`.
+        """Call `init` of every processor, parents first. Before the call, the caller has to open and restore the stores
+        in `runtime`.
 
         Raises StreamsRuntimeError, which names the processor whose `init` failed. After an error, `close` closes the
         processors that were initialised before the failed one.
@@ -139,8 +141,8 @@ class ProcessorGraph:
         _allow_depth(self._nodes)
 
     def run_collected(self) -> None:
-        """Pass the collected batches to their processors at the end of a run of records. Raises errors that end the
-        run.
+        """Pass the collected batches to their processors at the end of a run of records. Raises an error of a processor
+        if the error ends the run.
         """
         for node in self.collecting:
             node.run_collected()
@@ -151,15 +153,16 @@ class ProcessorGraph:
             node.clear()
 
     def node_runs(self) -> Mapping[str, NodeRun]:
-        """Returns, for each node except sources, whether the node is called once a record or once a batch, and the
-        reason.
+        """Returns, for each node except sources, whether the node is called once for each record or once for each
+        batch, with the reason.
         """
         return {node.name: node_run(node) for node in self._nodes if not isinstance(node, SourceRunner)}
 
     def close(self) -> None:
         """Call `close` of every processor, parents first, even after errors. Idempotent.
 
-        After all processors are closed, raises StreamsRuntimeError for the last error, as in Kafka.
+        If a processor's `close` fails, closes all other processors, and then raises StreamsRuntimeError for the last
+        error, as in Kafka.
         """
         failed: StreamsRuntimeError | None = None
         closing, self._initialized = self._initialized, []
@@ -201,14 +204,14 @@ def _runner(
 _FRAMES_PER_NODE = 14
 """The largest number of Python frames that one node adds to the call stack.
 
-A table with several children can add this number of frames. If the record cache is full, a put evicts another change
-from the cache and forwards it to the children. A processor of the user adds five frames.
+A table with several children can add this number of frames: if the record cache is full, a put evicts the change of
+another key from the cache and forwards that change to the children. A processor of the user adds five frames.
 """
 
 
 def _allow_depth(nodes: Sequence[NodeRunner]) -> None:
-    """Raise Python's limit of nested calls (1,000 by default) if a record can need more, because each node on its path
-    adds calls.
+    """Raise Python's recursion limit (1,000 by default) if the longest path through the nodes may need more. Each node
+    on the path of a record adds nested calls.
     """
     depths: dict[str, int] = {}
     for node in reversed(nodes):
@@ -227,7 +230,8 @@ def _build_store(store: StoreDefinition, topic: str, caching: bool) -> StateStor
 
 
 def serde_topic(store: SubtopologyStore, application_id: str) -> str:
-    """Returns the topic name that the serdes of a store get: the name of the topic from which the store is restored.
+    """Returns the topic name that is passed to the serdes of a store: the name of the topic from which the store is
+    restored.
     If a store is not logged, its serdes get the name that its changelog would have.
     """
     return store.changelog_topic or store.source_topic_as_changelog or f"{application_id}-{store.name}-changelog"

@@ -23,13 +23,15 @@ from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import StateStore
 
 TASK_ERRORS = (LogTimeout, TaskMigrated, TaskCorrupted, TaskTimeout, ProcessorStateError, ProcessingFailed)
-"""Errors that concern the task, not the current record. No exception handler is called for these errors."""
+"""The classes of errors that concern the task, not the current record. No exception handler is called for these
+errors.
+"""
 
 
 class RunPosition(NamedTuple):
     """The position of an input record in the current run. `place`: the record's index in the polled batch.
     `stream_time_ms`: the stream time of the task when the record is processed. `in_batch`: True if a node processes the
-    record in a batch with other records of the run. If `in_batch` is True, an error does not concern this record alone.
+    record in a batch with other records of the run, so that an error concerns all of these records.
     """
 
     place: int
@@ -87,7 +89,7 @@ class TaskRuntime(Protocol):
 
     def move_to(self, position: RunPosition, *, in_batch: bool) -> None:
         """Set the current record to the record at this position of the run. `in_batch`: see `RunPosition`. The argument
-        `in_batch` is used instead of the field of `position`.
+        `in_batch` replaces the field `in_batch` of `position`.
         """
 
     def schedule(

@@ -1,9 +1,9 @@
 """`Topology`, which contains the sources, processors, state stores and sinks of an application.
 
-Every call is checked, and a call that is refused changes nothing. A topology can be pickled. Topics have the names that
-the user gives. When the topology is run, the names of internal topics get the application id as a prefix.
-`TopologyBuilder` keeps a supplier for each node and store, but does not use the supplier. A supplier is a
-`SourceSettings`, a `SinkSettings`, a `NodeSupplier` or a `StoreBuilder`.
+Each method checks its arguments, and a call that raises an error changes nothing. A topology can be pickled. Topics
+have the names that the user gives. When the topology is run, the names of internal topics get the application id as a
+prefix. `TopologyBuilder` stores a supplier for each node and state store, but does not use these suppliers. A supplier
+is a `SourceSettings`, a `SinkSettings`, a `NodeSupplier` or a `StoreBuilder`.
 Source: `Topology`, `InternalTopologyBuilder`.
 """
 
@@ -124,8 +124,8 @@ class Topology:
         return self
 
     def add_repartition_topic(self, name: str, partitions: int | None = None) -> Topology:
-        """Add an internal topic for a sink and a source. `name`: the name without the application id. `partitions`: the
-        number of partitions; None to take the number of the upstream topics.
+        """Add an internal topic to which a sink writes and which a source reads. `name`: the name without the
+        application id. `partitions`: the number of partitions; None to take the number of the upstream topics.
         """
         self.builder.add_repartition_topic(name, partitions)
         return self
@@ -141,7 +141,7 @@ class Topology:
         return self
 
     def use_source_topic_as_changelog(self, store: str, topic: str) -> Topology:
-        """Declare that the store is restored from a source topic of its subtopology, and has no changelog topic."""
+        """Declare that the store has no changelog topic, and is restored from this source topic of its subtopology."""
         self.builder.use_source_topic_as_changelog(store, topic)
         return self
 
@@ -227,17 +227,19 @@ def _with_defaults(supplier: object, defaults: DefaultSerdes) -> object:
             if (changed := or_default(serde)) is not serde:
                 changes[name] = changed
         partitioner = getattr(supplier, "partitioner", None)
-        if isinstance(partitioner, NestedSerde) and changes:  # the partitioner of windowed keys contains a serde
+        # the partitioner of windowed keys contains a serde, which may be missing
+        if isinstance(partitioner, NestedSerde) and changes:
             changes["partitioner"] = partitioner.with_inner(or_default)
         return replace(supplier, **changes) if changes else supplier
-    if isinstance(supplier, NestedSerde):  # an operator such as `KTableRepartitionMap` needs the key serde
+    # an operator such as `KTableRepartitionMap` contains a key serde, which may be missing
+    if isinstance(supplier, NestedSerde):
         return defaults.applied_to_inner(supplier)
     return builder_with_serdes(supplier, lambda serde, _is_key: or_default(serde))
 
 
 def _check_store_builder(builder: object) -> None:
     """Raises TopologyError if the object is not a builder, or if the name of its store is illegal. The name becomes the
-    name of a directory, and a user's own builder can have any name.
+    name of a directory, and a builder that a user wrote may not have checked the name.
     """
     if not hasattr(builder, "name") or not callable(getattr(builder, "build", None)):
         raise _invalid(f"A state store is added by its builder, such as `key_value_store(...)`, not by {builder!r}.")

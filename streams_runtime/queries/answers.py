@@ -4,10 +4,10 @@ there is no answer.
 Rules:
 - If a query has no `max_lag`, only the running active copy answers. If a query has a `max_lag`, any copy answers if its
   lag is known and at most `max_lag` changelog records.
-- A read is valid only if, after the read, the store is open and the copy is still the copy that was looked up. A store
-  that was closed and opened again counts as another copy. Without this check, the answer could be "no value" instead of
-  "not here" if the task was closed, wiped, recycled or restored during the read. If the store is open but a newer
-  snapshot of the copies was published, the read is repeated.
+- A read is valid only if, after the read, the store is open, and the copy is still the one that the query looked up. A
+  store that was closed and opened again counts as another copy. Without the check after the read, a query could get the
+  wrong answer "no value" if the task was closed, wiped, recycled or restored during the read. If the store is open but
+  a newer snapshot of the copies was published, the read is repeated.
 
 Source: `KeyQueryMetadata`, `StoreQueryParameters`; KIP-535.
 """
@@ -31,8 +31,8 @@ from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
 Answer = TypeVar("Answer")
 
 READS = 10
-"""The largest number of reads for one query. Threads publish new snapshots only a few times a second, so normally no
-new snapshot is published during one of the reads.
+"""The largest number of reads for one query. Threads publish new snapshots only a few times a second, so at least one
+of the reads normally ends without a new snapshot.
 """
 
 
@@ -64,14 +64,15 @@ def locate_key(instance: Queryable, store: str, key: bytes, partition: int | Non
 def answer_for_partition(
     instance: Queryable, store: str, where: KeyQueryMetadata, max_lag: int | None, read: Callable[[StateStore], Answer]
 ) -> tuple[Answer, StoreCopy]:
-    """Calls `read` with a copy of the store's partition that is fresh enough. If the copy changes during the read,
-    calls `read` again. Returns the result and the copy. `max_lag`: see `StoreCopy.may_answer`. Raises QueryProblem.
+    """Calls `read` with a copy of the store's partition whose lag is small enough. If a new snapshot is published
+    during the read, calls `read` again. Returns the result and the copy. `max_lag`: see `StoreCopy.may_answer`. Raises
+    QueryProblem.
     """
     for _ in range(READS):
         copy = _fresh_copy(instance, store, where, max_lag)
         value = _read_once(copy, store, read)
-        # The order of the two checks matters. The first check misses a store that was closed and opened again. The
-        # second check finds this, because a thread publishes a new snapshot before it opens a store again.
+        # The order of the two checks matters. `is_open` is also True for a store that was closed and opened again. For
+        # such a store, the second check fails, because a thread publishes a new snapshot before it opens a store again.
         if not copy.store.is_open:
             raise _closed_meanwhile(store)
         if any(now.published is copy.published for now in instance.store_copies(store)):

@@ -1,14 +1,14 @@
 """A client of an application's stores: it finds the instance that has a key, and repeats a query during a rebalance.
 
 Rules:
-- The client asks the active copy first. The client asks standbys only if the caller accepts lag, and then uses the
-  answer with the least lag.
+- The client asks the active copy first. If the caller accepts lag, the client then asks standbys, and uses the answer
+  with the least lag.
 - The client requests the metadata, which names the hosts of each partition, from several instances. The client uses the
-  metadata of the newest generation. So if an instance is cut off from the group, the client does not use its metadata
-  for long. The client requests the metadata again after ten seconds, and whenever no copy gave a usable answer.
+  metadata of the newest generation. So the client does not use the outdated metadata of an instance that is cut off
+  from the group. The client requests the metadata again after ten seconds, and whenever no copy gave a usable answer.
 - If a query gets no answer within its time limit, the client raises an error with the last answer of each host. Only a
-  copy whose lag the caller accepts may answer that a key has no value. If an instance answers that a query can never be
-  answered, the query fails at once.
+  copy whose lag the caller accepts may answer that a key has no value. If an instance answers with a final error, such
+  as an unknown store, the query fails at once.
 
 Source: `KafkaStreams.queryMetadataForKey`; KIP-535.
 """
@@ -45,7 +45,7 @@ METADATA_AGE_S = 10.0
 LONGEST_CALL_S = 2.0
 SHORTEST_CALL_S = 0.05
 CALLS_A_QUERY = 4
-"""The number of HTTP calls that can time out within the time limit of one query."""
+"""The number of HTTP calls that fit into the time limit of one query if every call times out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +93,10 @@ class _NoAnswerYet(Exception):
 
 
 class QueryFailed(AssignorFault):
-    """The query got no answer within its time limit, or no instance can ever answer it. `tried`: the last answer of
-    each host.
+    """The query got no answer within its time limit, or it got a final error, which every instance would give. `tried`:
+    the last answer of each host.
 
-    `code`: the reason why no instance can ever answer the query; None if the time limit was reached.
+    `code`: the code of the final error; None if the time limit was reached.
     """
 
     def __init__(self, message: str, tried: Mapping[str, str], code: QueryCode | None = None) -> None:
@@ -111,7 +111,7 @@ class AnotherApplication(AssignorFault):
 
 
 class Tries:
-    """The hosts that one query has asked, their last answers, and the time until the query's time limit."""
+    """The state of one query: the hosts that it has asked, their last answers, and its remaining time."""
 
     def __init__(self, timeout_s: float) -> None:
         self.answers: dict[str, str] = {}
@@ -128,9 +128,9 @@ class StateStoreClient:
     """A client of one application's stores. Several threads may use a client at once. Close the client after use. Every
     call may raise QueryFailed.
 
-    The time-out of an HTTP call is at most the time until the query's time limit, but at least 50 ms. A query continues
-    if an instance cannot be reached, gives an invalid answer or answers "not here", because another instance may have
-    the key.
+    The time-out of an HTTP call is at most the remaining time of the query, but at least 50 ms. A query continues if an
+    instance cannot be reached, gives an invalid answer or answers "not here", because another instance may have the
+    key.
     """
 
     def __init__(
@@ -142,20 +142,20 @@ class StateStoreClient:
         token: str | CallerToken | None = None,
         https: bool = False,
     ) -> None:
-        """`instances`: the host:port of some instances. The client gets the addresses of all other instances from them,
-        so some of the given instances may have ended.
+        """`instances`: the host:port of some instances. From these instances, the client gets the addresses of all
+        other instances, so some of the given instances may have ended.
 
-        `application_id`: the id of the application; None to take that of the first instance that answers. `timeout_s`:
-        the time limit of each query. `token`: the bearer token, if the instances require a token. `https`: True if all
-        instances serve HTTPS. The client cannot detect HTTPS, because an endpoint in Kafka's subscription is only
-        host:port.
+        `application_id`: the id of the application; None to use the application id of the first instance that answers.
+        `timeout_s`: the time limit of each query. `token`: the bearer token; None if the instances require no token.
+        `https`: True if all instances serve HTTPS. The client cannot detect HTTPS, because an endpoint in Kafka's
+        subscription is only host:port.
 
         Raises InputError if `instances` is empty, or if an address, the token or a certificate file is unusable.
         """
         self._given = tuple(dict.fromkeys(instances))
         if not self._given:
             raise InputError("is empty; give the host:port of at least one", "instances")
-        # an address must not contain a password, because error messages contain the addresses
+        # an address with a password is refused, because error messages contain the addresses
         if any("@" in each for each in self._given):
             raise InputError("must be host:port, without a user or a password: give the token as token=", "instances")
         self._hosts = self._given
@@ -287,7 +287,8 @@ class StateStoreClient:
             retry=tenacity.retry_if_exception_type(_NoAnswerYet),
             wait=tenacity.wait_random_exponential(multiplier=FIRST_PAUSE_S, max=LONGEST_PAUSE_S),
             stop=tenacity.stop_before_delay(self._timeout_s),
-            sleep=tenacity.sleep_using_event(self._closed),  # after `close`, the next try raises QueryFailed
+            # `close` ends this wait, and the next try raises QueryFailed
+            sleep=tenacity.sleep_using_event(self._closed),
         )
         try:
             return retrying(once)
@@ -312,7 +313,7 @@ class StateStoreClient:
         tries: Tries,
         read: Callable[[Mapping[str, Any]], Answer],
     ) -> Answer | None:
-        """Returns the answer, converted by `read`. Returns None if the caller has to repeat the call, or to ask another
+        """Returns the answer, converted by `read`. Returns None if the caller has to repeat the call or ask another
         instance. Raises QueryFailed.
         """
         try:
@@ -353,7 +354,7 @@ class StateStoreClient:
             raise _NoAnswerYet from None
 
     def _ask_for_metadata(self, tries: Tries) -> ApplicationMetadata:
-        """Returns the newest metadata of several hosts. If this query could not reach a host before, the host is asked
+        """Returns the newest metadata of several hosts. The hosts that this query could not reach before are asked
         last.
         """
         found: dict[str, ApplicationMetadata] = {}
@@ -372,7 +373,7 @@ class StateStoreClient:
         if not found:
             if self._metadata is None:
                 raise _NoAnswerYet
-            return self._metadata  # the metadata are old, but no host has given newer metadata
+            return self._metadata  # no host has given newer metadata, so the earlier metadata are used
         newest = max(found.values(), key=lambda metadata: metadata.generation_id)
         learnt = map(str, [*newest.hosts.active, *newest.hosts.standby])
         self._hosts = tuple(dict.fromkeys([*found, *learnt, *self._given]))
@@ -385,8 +386,8 @@ class StateStoreClient:
         return metadata
 
     def _check_application(self, application_id: object) -> None:
-        """Raises AnotherApplication if the ids differ. The port may now belong to an instance of another application,
-        with a store of the same name.
+        """Raises AnotherApplication if the ids differ. After an instance has ended, its port may belong to an instance
+        of another application, which may have a store of the same name.
         """
         if self._application_id is not None and application_id != self._application_id:
             raise AnotherApplication(f"serves the application {application_id}, not {self._application_id}")

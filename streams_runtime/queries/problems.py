@@ -19,8 +19,8 @@ class QueryCode(StrEnum):
     `STORE_NOT_READY`: no copy can answer at this moment. `STALE_STORE`: the copy lags more than the caller accepts.
     `STORE_FAILED`: the store or a serde failed. `INVALID_REQUEST`: the query is invalid, so a repeated query gets the
     same answer. `SASL_AUTHENTICATION_FAILED`: the token is missing or wrong. `CLUSTER_AUTHORIZATION_FAILED`: the token
-    is not valid for this application. If the endpoint has no token, a call also gets this code if it names a host other
-    than loopback, or if it comes from a web page of another host.
+    is not valid for this application. An endpoint without a token also sends `CLUSTER_AUTHORIZATION_FAILED` if the call
+    names a host other than loopback, or if the call comes from a web page of another host.
     """
 
     UNKNOWN_STATE_STORE = "UNKNOWN_STATE_STORE"

@@ -1,7 +1,8 @@
 """The HTTP routes of an instance's query endpoint. All routes are GET.
 
 Rules: every error is problem+json with a code, including the error for an invalid parameter. An answer with data from a
-store names the application, and the copy that was read. Answers are plain JSON, without response models.
+store contains the application id, and describes the copy that was read. Answers are plain JSON, without response
+models.
 Source: KIP-67, KIP-535.
 """
 
@@ -108,8 +109,8 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
         max_lag: MaxLag = None,
         limit: Limit = DEFAULT_ENTRIES,
     ) -> Response:
-        """The key's windows whose start is from `from_ms` to `to_ms`, oldest first. `more` is true if there are more
-        windows than `limit`.
+        """The key's windows whose start is from `from_ms` to `to_ms`, oldest first. `more` is true if the key has more
+        of these windows than `limit`.
         """
         builder = builder_of(instance, store)
         raw = key_bytes(builder, key, key_base64)
@@ -165,8 +166,8 @@ async def _on_unreadable_request(request: Request, error: Exception) -> Response
 
 
 async def _on_fault(request: Request, error: Exception) -> Response:
-    # uvicorn logs the error and closes the connection. Without the header, the caller would send its next request over
-    # the closed connection.
+    # uvicorn logs this error and then closes the connection. Without the header, the caller would send its next request
+    # over the closed connection.
     return Response("Internal Server Error", 500, headers={"Connection": "close"})
 
 

@@ -2,7 +2,7 @@
 
 Rules: the server binds its port before the instance sends its first subscription, because the subscription contains the
 port (`application.server`). The server keeps the port until `close`. uvicorn runs in a separate thread. `close` ends
-idle connections at once. Calls that are being answered get a second to end. Source: KIP-67, KIP-535.
+idle connections at once. `close` waits up to a second for calls that are being answered. Source: KIP-67, KIP-535.
 """
 
 import contextlib
@@ -123,11 +123,11 @@ class _SignallingServer(uvicorn.Server):
         try:
             super().run(sockets)
         finally:
-            self._ready.set()  # this ends the wait of `start` if the server ends before it is ready
+            self._ready.set()  # if the server ends before it is ready, this ends the wait of `start`
 
     def wait_until_started(self, thread: threading.Thread, timeout_s: float) -> bool:
         self._ready.wait(timeout_s)
-        # if `close` ends the server while it starts, this is not a failed start
+        # no error if `close` has ended the server during its start
         return self.started or (thread.is_alive() and self.should_exit)
 
 
@@ -136,7 +136,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
     bracketed = host.startswith("[") and host.endswith("]")
     is_host = host != "" and not any(map(str.isspace, host)) and (bracketed or ":" not in host)
     if not is_host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
-        # an address with an @ is not shown, because it may contain a password
+        # the error message leaves out an address with an @, because it may contain a password
         shown = "a text with a user in it" if "@" in address else shown_name(address)
         raise InputError(f"must be host:port, or [address]:port for IPv6, not {shown}", _WHERE)
     if host in _WILDCARDS:

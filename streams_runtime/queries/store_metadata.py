@@ -1,16 +1,16 @@
 """The locations of stores: the copies on this instance, the hosts of a key, and the metadata document in JSON.
 
-An instance (`Queryable`) supplies its open copies of stores, the group's host maps and its status. From the document at
-`/v1/metadata`, a client computes the same partition and hosts of a key as the instance does.
+An instance (`Queryable`) supplies its open copies of stores, the group's host maps and its status. With the document at
+`/v1/metadata`, a client finds the partition and the hosts of a key by the same rules as the instance.
 
-Rules: if the input was written with the default partitioner, the partition is computed from Kafka's murmur2 hash of the
-key and the number of partitions of the store's subtopology. With another partitioner, the caller has to give the
+Rules: if the input was written with the default partitioner, Kafka's murmur2 hash of the key and the number of
+partitions of the store's subtopology give the partition. With another partitioner, the caller has to give the
 partition. A host has partition n of a store if the host maps assign partition n of any source topic of the store to
 this host.
 
 Source: `StreamsMetadata`, `StreamsMetadataState.keyQueryMetadataForKey`, `QueryableStoreProvider`; KIP-535. Differs
 from Kafka: if the topology itself writes the input with a custom partitioner, a query without a partition is an error.
-Kafka would read the wrong copy of the store.
+For such a query, Kafka would read the wrong partition of the store.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class StoreCopy:
 
     @property
     def reported_lag(self) -> int:
-        """The lag to report with an answer of this copy. The lag is 0 if this is the running active copy, or if the lag
+        """The lag to report with an answer of this copy. The lag is 0 for the running active copy, and also if the lag
         is not known.
         """
         return 0 if self.is_current else self.lag or 0
@@ -63,8 +63,8 @@ class StoreCopy:
 
 @dataclass(frozen=True, slots=True)
 class StoreLocation:
-    """The data from which the partition of a key in a store is computed. `source_topics`: the number of partitions of
-    each source topic of the store's subtopology, by the topic's full name; 0 if the number is not known yet.
+    """The data about a store from which the partition of a key is computed. `source_topics`: the number of partitions
+    of each source topic of the store's subtopology, by the topic's full name; 0 if the number is not known yet.
 
     `own_partitioner`: True if a sink of the topology writes to one of these topics with a custom partitioner.
     `builder`: the builder of the store; None in a client, which does not have the topology.
@@ -78,8 +78,9 @@ class StoreLocation:
 
     @property
     def partitions(self) -> int:
-        """The number of partitions of the store, or 0 if the partitions of a source topic are not known yet. Without
-        this topic, the computed partition of a key could be wrong.
+        """The number of partitions of the store, or 0 if the partitions of a source topic are not known yet. The topic
+        with the unknown number may have the most partitions, so any other number could give the wrong partition of a
+        key.
         """
         counts = self.source_topics.values()
         return max(counts) if counts and all(counts) else 0
@@ -171,7 +172,8 @@ class ApplicationMetadata:
 
 def metadata_of(instance: Queryable) -> ApplicationMetadata:
     """Returns the metadata of an instance."""
-    generation_id = instance.generation_id()  # the generation is read first, so that the host maps are never older
+    # the generation is read before the host maps, so the host maps are of this generation or a later one
+    generation_id = instance.generation_id()
     return ApplicationMetadata(instance.application_id, generation_id, instance.store_locations(), instance.host_maps())
 
 
@@ -193,8 +195,8 @@ def as_document(metadata: ApplicationMetadata) -> dict[str, object]:
 
 
 def from_document(document: Mapping[str, Any]) -> ApplicationMetadata:
-    """Reads the document of `as_document`. Raises LookupError, TypeError, ValueError or AttributeError for a document
-    of another form.
+    """Reads the JSON document that `as_document` makes. Raises LookupError, TypeError, ValueError or AttributeError for
+    a document of another form.
     """
     return ApplicationMetadata(
         str(document["application_id"]),

@@ -1,5 +1,5 @@
-"""Converts the content of a store to JSON for people, and to base64 for programs, with the serdes of the store's
-builder.
+"""Converts keys and values of a store to JSON for people, and to base64 for programs. The conversions use the serdes of
+the store's builder.
 
 `value` is null if JSON cannot represent the value. `value_base64` is null only if there is no value. A query may always
 give a key as base64. A query may give a key as text if `_KEY_OF_TEXT` contains the class of the key serde.
@@ -30,8 +30,8 @@ Entry = dict[str, object]
 
 
 def key_bytes(builder: StoreBuilder, key: str | None, key_base64: str | None) -> bytes:
-    """Returns the key's bytes, from its text or its base64 form. Raises QueryProblem if both forms or no form are
-    given, or if the key is invalid.
+    """Returns the key's bytes, from its text or its base64 form. Raises QueryProblem unless exactly one of the two
+    forms is given. Raises QueryProblem for an invalid key.
     """
     if (key is None) == (key_base64 is None):
         raise _invalid("give the key as `key` or as `key_base64`")
@@ -48,8 +48,8 @@ def key_bytes(builder: StoreBuilder, key: str | None, key_base64: str | None) ->
 
 
 def read_key(builder: StoreBuilder, store: Any, key: bytes, window_start_ms: int | None) -> Entry:
-    """Returns the entry of one key. In a window store, it is the entry of one key and one window. `value` and
-    `value_base64` are None if the key has no value.
+    """Returns the entry of one key. In a window store, an entry has one key and one window. `value` and `value_base64`
+    are None if the key has no value.
     """
     readable = _readable(builder)
     if isinstance(readable, WindowBuilder):
@@ -107,8 +107,8 @@ def _decoded(key_base64: str) -> bytes:
 
 def _checked(store: str, serde: Serde[Any], key: bytes) -> bytes:
     """Returns `key`, the bytes of a key, if the serde deserializes them and serializes the result to the same bytes.
-    Otherwise raises QueryProblem. A store looks up the deserialized key. If the serde wrote this key with other bytes,
-    the store would return the entry of another key.
+    Otherwise raises QueryProblem. A store gets the deserialized key and serializes it again. If the serde serialized
+    the key to other bytes, the store would return the entry of another key.
     """
     try:
         written = serde.serialize(serde.deserialize(key))

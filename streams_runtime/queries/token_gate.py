@@ -39,13 +39,13 @@ OPEN_PATHS = frozenset({"/livez"})
 _TOKENS = "ASSIGNOR_AUTH_TOKENS"
 _TOKENS_FILE = "ASSIGNOR_AUTH_TOKENS_FILE"
 FIRST_KEYS_S = 10.0
-"""The longest time that the start of the server waits for the issuer's keys. The keys may also arrive after the
-start.
+"""The longest time that the start of the server waits for the issuer's keys. If the issuer's keys do not arrive in this
+time, the server starts without them, and gets them later.
 """
 
 FORMER_TOKEN_MS = 10_000
-"""The time for which the endpoint still accepts a replaced token of the instance. Instances and their callers read
-their token files once a second, but not at the same moment.
+"""The time for which the endpoint still accepts the instance's previous token after the token was replaced. Instances
+and their callers read their token files once a second, but not at the same moment.
 """
 
 _LOGGER = logging.getLogger("streams_runtime.queries")

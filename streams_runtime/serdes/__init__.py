@@ -1,9 +1,9 @@
 """The protocol of serdes, the serdes with the formats of Kafka's own serdes, and a serde for JSON. The package
 `schema_registry` has serdes that use a schema registry. Source: `Serde`, `Serializer`, `Deserializer`, `Serdes`.
 
-Kafka passes the topic to each call of a serde. This runtime passes the topic to a serde once, before the first record,
-and only to a serde that is a `TopicSerde`. A serde with inner serdes has to be a `NestedSerde`, so that the inner
-serdes get the topic, too.
+Kafka passes the topic to each call of a serde. This runtime passes the topic only to a `TopicSerde`, and only once,
+before the first record. A serde with inner serdes has to be a `NestedSerde`, so that the inner serdes get the topic,
+too.
 """
 
 import json
@@ -69,8 +69,8 @@ def serde_for_topic(serde: Serde[T], topic: str, *, is_key: bool) -> Serde[T]:
 
 def serializer_of(serde: Serde[T]) -> Callable[[T], bytes]:
     """Returns a function that serializes with the serde. If a user's serde returns something other than bytes, the
-    function raises TypeError, so that no sink, store or producer gets the record. The returned function accepts None,
-    which is null in a topic.
+    function raises TypeError. So sinks, stores and producers never get a result that is not bytes. The returned
+    function accepts None, which is null in a topic.
     """
     serialize = serde.serialize
     if type(serde).__module__.startswith(_OWN_PACKAGE):  # this package's serdes always return bytes
@@ -110,7 +110,7 @@ def _kind(serde: type) -> tuple[bool, bool]:
 
 @dataclass(frozen=True, slots=True)
 class BytesSerde:
-    """The serde of bytes. The serde of bytes returns them unchanged. `serialize` also accepts bytearray and
+    """The serde of bytes. Returns the bytes unchanged. `serialize` also accepts bytearray and
     memoryview.
     """
 
@@ -123,13 +123,13 @@ class BytesSerde:
 
 @dataclass(frozen=True, slots=True)
 class StringSerde:
-    """The serde of text. The serde of text writes UTF-8."""
+    """The serde of text. The bytes are UTF-8."""
 
     def serialize(self, value: str, /) -> bytes:
         return value.encode()
 
-    # `bytes.decode` itself takes half the time of a method that calls it. `serialize` is a method, because its error
-    # for a value of another type describes the value better than that of `str.encode`.
+    # `bytes.decode` itself takes half the time of a method that calls it. `serialize` is a method: its error for a
+    # value of another type describes the value better than the error of `str.encode`.
     deserialize = staticmethod(bytes.decode)
 
 

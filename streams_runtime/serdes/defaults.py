@@ -1,10 +1,10 @@
 """The default serdes of an application, for nodes and stores without a serde: `default.key.serde`,
 `default.value.serde`.
 
-The value of a config can be the name of a Python object. `imported_object` and `made` find the object. Configs other
-than serdes use these two functions as well. If a serde is missing, the DSL puts a `DefaultSerde` in its place. The
-Application, which has the topology and the configs, replaces each `DefaultSerde` by the default serde. Source:
-`WrappingNullableUtils.prepareSerde`, `StreamsConfig.defaultKeySerde`.
+The value of a config can be the name of a Python object. `imported_object` imports the object, and `made` makes an
+instance of a class. Configs other than serdes use these two functions as well. If a serde is missing, the DSL puts a
+`DefaultSerde` in its place. The Application, which has the topology and the configs, replaces each `DefaultSerde` by
+the default serde. Source: `WrappingNullableUtils.prepareSerde`, `StreamsConfig.defaultKeySerde`.
 """
 
 import importlib
@@ -19,8 +19,7 @@ def imported_object(key: str, name: str, where: str, otherwise: str = "") -> obj
     """Imports and returns the object with the name `package.module.NAME` or `package.module:NAME`. Raises InputError,
     which names the config.
 
-    `otherwise`: a text for the error message with the other accepted values of the config. The text `otherwise` ends
-    with " or ".
+    `otherwise`: a text for the error message that lists the other accepted values of the config, and ends with " or ".
     """
     module, _, attribute = name.replace(":", ".").rpartition(".")
     if not module or not attribute:
@@ -70,7 +69,7 @@ class DefaultSerde:
 
 @dataclass(frozen=True, slots=True)
 class DefaultSerdes:
-    """The default serdes of an application for keys and values. A default serde is None if the configs do not give
+    """The default serdes of an application for keys and values. A default serde is None if the configs do not contain
     it.
     """
 
@@ -78,7 +77,7 @@ class DefaultSerdes:
     value: Serde[Any] | None = None
 
     def in_place_of(self, serde: Serde[Any]) -> Serde[Any]:
-        """Returns the serde, in which the default serde has replaced each `DefaultSerde`, also those inside nested
+        """Returns a copy of the serde with the default serde in place of each `DefaultSerde`, also inside nested
         serdes.
 
         Raises TopologyError, which names the node, if there is no default.
@@ -126,8 +125,8 @@ _NAMES = "string, long, double, bytes, json"
 
 def configured_serde(key: str, value: object, where: str) -> Serde[Any]:
     """Reads a config for a serde. `value`: a serde, or a name. A name is the short name of a serde, the name of Kafka's
-    serde class, or `package.module.NAME`. The object with this last name is a serde, or a class that can be called
-    without arguments.
+    serde class, or `package.module.NAME`. In `package.module.NAME`, `NAME` is a serde, or a class of serdes whose
+    constructor needs no arguments.
 
     Raises InputError, which names the config.
     """

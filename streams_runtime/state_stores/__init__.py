@@ -1,4 +1,5 @@
-"""State stores keep the state of processors between records. Changelogs restore the stores after a process has ended.
+"""State stores keep the state of processors between records. After a process has ended, its stores are restored from
+changelogs.
 
 `key_value_store`, `timestamped_key_value_store`, `window_store` and `timestamped_window_store` make builders of stores.
 `state_store` has the protocols of stores. A store consists of layers. The outer layer has the serdes (`key_value`,

@@ -40,18 +40,20 @@ Builder = TypeVar("Builder")
 K = TypeVar("K")
 V = TypeVar("V")
 
-# the builders have no slots: Python 3.11 cannot make a slotted frozen dataclass as `Builder[str, int](...)`
+# the builders have no slots, because in Python 3.11 a call `Builder[str, int](...)` fails for a frozen dataclass with
+# slots
 
 
 @dataclass(frozen=True)
 class SerdesStoreBuilder(Generic[K, V]):
-    """The builder of a store, which is in RocksDB, or in memory if `persistent` is False.
+    """The builder of a store. The store is in memory if `persistent` is False, and otherwise in RocksDB.
 
-    `changelog`: None for a store that is not logged. The content of a store that is not logged is lost with its
-    instance. `caching`: True if changes stay in the thread's record cache until a commit. The commit then writes and
-    logs each changed key once. If `statestore.cache.max.bytes` is 0, `caching` has no effect.
+    `changelog`: None for a store that is not logged. The content of a store that is not logged is lost when its
+    instance is lost. `caching`: True if changes stay in the thread's record cache until a commit. The commit then
+    writes and logs each changed key once. If `statestore.cache.max.bytes` is 0, `caching` has no effect.
 
-    Raises InputError for a name that cannot be part of the names of a topic and a directory, and for an invalid serde.
+    Raises InputError for an invalid serde, and for a store name that cannot be part of a topic name or a directory
+    name.
     """
 
     timestamped: ClassVar[bool] = False
@@ -106,8 +108,9 @@ class TimestampedKeyValueStoreBuilder(_KeyValueBuilder[K, V]):
 class WindowBuilder(SerdesStoreBuilder[K, V]):
     """The base of the builders of window stores. Times are in milliseconds.
 
-    `changelog` becomes a windowed changelog. If `changelog` has no retention, it gets the retention of the store.
-    Raises InputError also for negative times, and for a retention below the window size.
+    The builder converts `changelog` to a windowed changelog, and sets its retention to that of the store if `changelog`
+    has no retention. Raises the errors of `SerdesStoreBuilder`. Also raises InputError for negative times, and for a
+    retention below the window size.
     """
 
     _: KW_ONLY
@@ -127,10 +130,10 @@ class WindowBuilder(SerdesStoreBuilder[K, V]):
         if (given := self.changelog) is not None:
             kept_ms = self.retention_ms if given.retention_ms is None else given.retention_ms
             windowed = replace(given, type=ChangelogType.WINDOWED, retention_ms=kept_ms)
-            object.__setattr__(self, "changelog", windowed)  # the dataclass is frozen
+            object.__setattr__(self, "changelog", windowed)  # an assignment would fail, because the dataclass is frozen
 
     def _bytes_store(self, *, retain_duplicates: bool = False) -> WindowBytesStore:
-        """Make the layers of bytes below the serdes. A store with duplicates has no record cache, as in Kafka."""
+        """Make the layers of the store below the serdes. A store with duplicates has no record cache, as in Kafka."""
         bytes_store: WindowBytesStore
         if self.persistent:
             bytes_store = RocksDBWindowStore(
@@ -143,7 +146,8 @@ class WindowBuilder(SerdesStoreBuilder[K, V]):
         logging_store = ChangeLoggingWindowBytesStore(bytes_store, timestamped=self.timestamped)
         if not self.caching or retain_duplicates:
             return logging_store
-        # A store in memory returns windows in order of their starts, like a store with segments of one millisecond.
+        # A store in memory returns windows in order of their starts. A store whose segments have a length of one
+        # millisecond returns windows in the same order.
         return CachingWindowStore(logging_store, segment_interval_ms(self.retention_ms) if self.persistent else 1)
 
 
@@ -178,7 +182,7 @@ timestamped_window_store = TimestampedWindowStoreBuilder
 
 
 def builder_for_topic(builder: StoreBuilder, topic: str) -> StoreBuilder:
-    """Returns the same builder, with the serdes of `topic`. A builder of the user's own class is returned as it is.
+    """Returns a copy of the builder with the serdes of `topic`. A builder of the user's own class is returned as it is.
 
     `topic`: the full name of the topic that restores the store. For a store that is not logged, `topic` is the name
     that the store's changelog would have.
@@ -188,14 +192,15 @@ def builder_for_topic(builder: StoreBuilder, topic: str) -> StoreBuilder:
 
 
 def builder_without_caching(builder: StoreBuilder) -> StoreBuilder:
-    """Returns the same builder without a record cache. Source: `InternalTopologyBuilder.rewriteTopology`."""
+    """Returns a copy of the builder without a record cache. Source: `InternalTopologyBuilder.rewriteTopology`."""
     if isinstance(builder, SerdesStoreBuilder) and builder.caching:
         return replace(builder, caching=False)
     return builder
 
 
 def builder_with_serdes(builder: Builder, change: Callable[[Serde[Any], bool], Serde[Any]]) -> Builder:
-    """Returns the same builder with other serdes. An object that is not a builder of this file is returned as it is.
+    """Returns a copy of the builder in which `change` has replaced the serdes. An object that is not a builder of this
+    file is returned as it is.
 
     `change`: a function that returns the serde to use. The arguments of `change` are a serde, and True for the key
     serde or False for the value serde.

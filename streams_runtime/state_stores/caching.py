@@ -1,9 +1,11 @@
-"""Stores of bytes with a record cache: changes are written and forwarded when the cache is flushed.
+"""Stores of bytes with a record cache. When the cache is flushed, its changes are forwarded to processors and written
+to the store below.
 
 Rules:
-- A change that the changelog would not accept is refused when it is put, as without a cache. So the error occurs while
-  the record that makes the change is being processed, and the handler of processing errors decides about the record.
-- Reads see the changes in the cache. Only reads of the task's thread add values to the cache.
+- If the changelog would not accept a change, `put` raises an error at once, as it does without a cache. So an error of
+  the check occurs while the record that makes the change is being processed, and the handler of processing errors
+  decides about this record.
+- Reads return the changes in the cache. Only reads of the task's thread add values to the cache.
 - At a flush each changed key is written once, to the store and its changelog, with the context of the record that
   changed the key last. The flush listener gets the new value and, as the old value, the value that the store has had
   since the previous flush. A key that was put and deleted between two flushes is neither forwarded nor written.
@@ -36,7 +38,9 @@ from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, wi
 LoggingStore = TypeVar("LoggingStore", bound=ChangeLoggingStore[Any])
 
 _SEGMENT_BYTES = 8
-"""In Kafka each cache key of a window store begins with the number of its segment."""
+"""The number of bytes by which a cache key of a window store is longer in Kafka, where it begins with a segment
+number.
+"""
 
 
 class CachingStore(WrappedStateStore[LoggingStore]):
@@ -110,13 +114,14 @@ class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
         if self.cache is None:
             self._inner.put_all(entries)
             return
-        for key, value in entries:  # check all entries first, so that after an error no entry is put
+        for key, value in entries:  # check all entries before the first put, so that after an error no entry is put
             self._inner.check(key, value)
         for key, value in entries:
             self.cache.put(key, value)
 
     def get(self, key: bytes) -> bytes | None:
-        cache = self.cache  # the cache is read once, because the task's thread may close the store at any time
+        # `self.cache` is read once, because the task's thread may close the store and set it to None at any time
+        cache = self.cache
         return self._inner.get(key) if cache is None else self._read(cache, key)
 
     def get_flushed(self, key: bytes) -> bytes | None:
@@ -127,8 +132,8 @@ class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         cache = self.cache
-        # The cache is read before the store. So a change that is flushed between the two reads is found twice. If the
-        # store were read first, such a change could be missed.
+        # The cache is read before the store. A change that is flushed between the two reads is then found twice, which
+        # does no harm. If the store were read first, such a change could be missed.
         changed = {} if cache is None else cache.dirty_items(is_within(start, exclusive_end))
         return merged(self._inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
 
@@ -160,8 +165,8 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         cache = self.cache
-        # No window starts before 0 or after JAVA_LONG_MAX. For a start outside of this range the cache must not be
-        # read: the caller has made `key` with a start within the range, so `key` may belong to another window.
+        # No window starts before 0 or after JAVA_LONG_MAX. For a start outside of this range, the caller has made `key`
+        # with a start within the range. Such a `key` may belong to a different window, so the cache must not be read.
         if cache is None or not 0 <= start_ms <= JAVA_LONG_MAX:
             return self._inner.fetch(key, start_ms)
         return self._read(cache, key)
@@ -185,14 +190,14 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
             ((start_ms // interval_ms, window_key(key, start_ms, 0)), value) for key, start_ms, value in stored
         )
         windows = merged(by_segment, changed)
-        # take the window key apart into the record's key and the window's start
+        # split each window key into the record's key and the window's start
         return ((key[:-SUFFIX_BYTES], suffix_of(key)[0], value) for (_segment, key), value in windows)
 
     def _cached(self, is_wanted: Callable[[bytes], bool], from_ms: int, to_ms: int) -> dict[bytes, bytes | None]:
         """Returns the windows in the cache, including windows that have expired in the store below.
 
-        Call `_cached` before the store below is read. So a change that is flushed between the two reads is found twice.
-        If the store were read first, such a change could be missed.
+        Call `_cached` before the store below is read. A change that is flushed between the two reads is then found
+        twice, which does no harm. If the store were read first, such a change could be missed.
         """
         cache = self.cache
         if cache is None:

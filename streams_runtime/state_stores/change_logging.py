@@ -1,30 +1,33 @@
-"""The layers that make changes of a store durable: the changelog, and a write-behind buffer in front of RocksDB.
+"""Two layers of a store: the first sends changes to the changelog, and the second is a write-behind buffer in front of
+RocksDB.
 
     ChangeLoggingStore    puts a change into the store below, then sends it to the changelog
     WriteBehindStore      keeps changes in memory, and writes many changes at a time to RocksDB
 
 The changelog is the write-ahead log of the buffer. A crash loses the changes in the buffer and in RocksDB's memtables,
-because RocksDB writes no log here. A restore reads the lost changes from the changelog. A checkpoint is only written
-after a flush, so it never contains the offset of a change that was still pending.
+because the stores use RocksDB without its own write-ahead log. A restore reads the lost changes from the changelog. A
+checkpoint is only written after a flush, so a checkpoint never contains the offset of a change that is still in the
+buffer.
 
 Rules of the changelog: a change that the changelog does not accept is refused before it is put into the store. So the
-store and its changelog stay equal even if an error handler returns CONTINUE. A record in the changelog has the
-timestamp of the record that made the change. In a timestamped store, a record in the changelog has the timestamp of its
-value, unless the record is a deletion. Without a changelog (in a standby, or if a source topic serves as changelog)
+store and its changelog have the same content even if an error handler returns CONTINUE. A record in the changelog has
+the timestamp of the record that made the change. In a timestamped store, a record in the changelog has the timestamp of
+its value, unless the record is a deletion. Without a changelog (in a standby, or if a source topic serves as changelog)
 nothing is sent. A restore is never logged.
 
 Rules of the buffer:
-- Pending changes are written when they exceed their share of memory. Pending changes are also written before the store
-  flushes or closes, and before the task's thread scans the store.
-- Keys that were recently written or read stay in memory as a read cache. The read cache also has keys that were read
-  and that the store does not have. The owner of the store can pass a callback that is called when keys leave the read
-  cache.
+- The changes in the buffer (pending changes) are written when they exceed their share of memory. Pending changes are
+  also written before the store flushes or closes, and before the task's thread scans the store.
+- Keys that were recently written or read stay in memory as a read cache. The read cache also remembers keys that were
+  read but that the store does not have. The owner of the store can pass a callback that is called when keys leave the
+  read cache.
 - Only the task's thread changes the store. Any thread may read the store. A read returns pending changes as well.
 - The buffers of all stores of the process share one memory budget, as the stores share RocksDB's memory.
 
 The reason for the buffer is speed: RocksDB takes about one microsecond for a single write, and two microseconds for a
-read. Most stores change few keys often. Between two batches each put or get of a key that changes often is a dictionary
-lookup, and the batch writes the key once. Results are the same as without the buffer.
+read. In most stores, a few keys change often. With the buffer, each put or get of a frequently changed key is a
+dictionary lookup, and many puts of the key lead to one write to RocksDB. The buffer does not change the results of
+reads.
 
 Source: `ChangeLoggingKeyValueBytesStore`, `ChangeLoggingTimestampedKeyValueBytesStore`,
 `ChangeLoggingWindowBytesStore`, `ChangeLoggingTimestampedWindowBytesStore`. Kafka has no write-behind buffer. In Kafka,
@@ -58,8 +61,8 @@ from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, wi
 ALL_STORES_BYTES = 64 * 1024 * 1024
 LEAST_SHARE_BYTES = 256 * 1024
 _ENTRY_BYTES = 200
-"""The approximate memory of an entry of a dictionary and its two objects, in bytes, without the bytes of key and
-value.
+"""The approximate memory of a dictionary entry with its two objects, in bytes. The bytes of the key and the value are
+not included.
 """
 
 _NOT_IN_MEMORY = object()
@@ -84,14 +87,14 @@ _NOT_LOGGED: ChangeLogger = _NotLogged()
 class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
     """The base of the stores that log changes. `timestamped`: True if values begin with their timestamp.
 
-    `always_accepted_bytes`, `timestamp_checks`: with these limits, a record cache can skip `check` for most changes.
-    `check` accepts any change whose key and value together have at most `always_accepted_bytes`, and whose timestamp is
+    `always_accepted_bytes`, `timestamp_checks`: the limits with which a record cache can skip `check` for most changes.
+    `check` accepts any change whose key and value together have at most `always_accepted_bytes` and whose timestamp is
     at most `timestamp_checks.accepted_to_ms`.
     """
 
     def __init__(self, inner: Inner, *, timestamped: bool = False) -> None:
         super().__init__(inner)
-        # the name is read only once, because each change needs the name and the property calls each layer below
+        # the name is read only once: each change needs the name, and the property `name` calls each layer below
         self._name = inner.name
         self._timestamped = timestamped
         self._use(_NOT_LOGGED, NoRecords())
@@ -181,7 +184,7 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
 
 
 class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
-    """A `WindowBytesStore` that logs its changes. A put into an expired window is logged as well, as in Kafka.
+    """A `WindowBytesStore` that logs its changes. As in Kafka, a put into an expired window is also logged.
 
     Differs from Kafka: in a store with duplicates a put of None deletes nothing and is not logged. Kafka logs a
     deletion with a sequence number that no value has.
@@ -192,7 +195,7 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
         logged, timestamp_ms = self._logged(value, self._clock.record_timestamp_ms)
         sequence = self._inner.put(key, value, start_ms)
         if sequence is not None:  # None: the store made no change, so there is nothing to log
-            if sequence:  # 0: `key` has this sequence number already
+            if sequence:  # `key` has the sequence number 0, so it is the changelog key if `sequence` is 0
                 key = window_key(key[:-SUFFIX_BYTES], start_ms, sequence)
             self._log_change(self._name, key, logged, timestamp_ms)
         return sequence
@@ -240,8 +243,8 @@ _budget = _Budget()
 class WriteBehindStore(WrappedStateStore[RocksDBStore]):
     """A `KeyValueBytesStore` with a write-behind buffer in front of RocksDB.
 
-    Raises the errors of `RocksDBStore`. If a write fails, a later call than `put` may raise the error, because `put`
-    only puts the change into memory.
+    Raises the errors of `RocksDBStore`. `put` only puts the change into memory. If the write to RocksDB fails later, a
+    later call raises the error.
     """
 
     def __init__(self, inner: RocksDBStore, on_evict: Callable[[], None] | None = None) -> None:
@@ -300,7 +303,7 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
     def put(self, key: bytes, value: bytes | None) -> None:
         if key.__class__ is not bytes or (value.__class__ is not bytes and value is not None):
             raise self._not_bytes(key, value)
-        if not self.owner_thread:  # a store without an owner thread is closed
+        if not self.owner_thread:  # if `owner_thread` is 0, the store is closed
             self._inner.require_open()
         pending = self._pending
         previous: bytes | object | None = pending.get(key, _NOT_IN_MEMORY)
@@ -316,7 +319,7 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
                 self._write_pending()
 
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
-        """Put all entries. If a key or a value is not a bytes object, raises an error and puts no entry."""
+        """Put all entries. Raises an error and puts no entry if a key or a value is not a bytes object."""
         for key, value in entries:
             if not _are_bytes(key, value):
                 raise self._not_bytes(key, value)
@@ -383,10 +386,9 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
 
     def _pending_in(self, is_wanted: Callable[[bytes], bool]) -> Mapping[bytes, bytes | None]:
         """Returns the pending changes, for the merge with a scan of RocksDB. The task's thread writes pending changes
-        before a scan, so for this thread the result is empty.
-
-        Call `_pending_in` before the scan. A change that is written between the two reads is then found twice. If
-        RocksDB were read first, such a change could be missed.
+        before a scan, so for this thread the result is empty. Call `_pending_in` before the scan. A change that is
+        written between the two calls is then found twice, which does no harm. If RocksDB were scanned first, such a
+        change could be missed.
         """
         if not self._pending:
             return {}

@@ -1,4 +1,4 @@
-"""Stores of bytes in memory, which keep their content until `close`: a key-value store, and window stores.
+"""A key-value store and window stores of bytes in memory, which keep their content until `close`.
 
 Only the task's thread may write to a store. Any thread may read. Source: `InMemoryKeyValueStore`,
 `InMemoryWindowStore`.
@@ -73,10 +73,10 @@ class _InMemoryStore:
 
 class InMemoryKeyValueStore(_InMemoryStore):
     """A `KeyValueBytesStore` with a dict of entries and a sorted list of keys. The list is made when a range needs it.
-
-    A put costs a write to the dict. A range sorts the keys that were added since the last range, then iterates over a
-    snapshot of all keys. Keys that are added after the start of the range are not in the range. As Kafka documents, the
-    range shows later changes and deletions of keys that the iterator has not reached. Source: `InMemoryKeyValueStore`.
+    A put only writes to the dict. A range adds the keys that were put since the last range to the sorted list, then
+    iterates over a snapshot of all keys. Keys that are added after the start of the range are not in the range. As
+    documented by Kafka, a range also returns later changes of keys that its iterator has not reached. A key that is
+    deleted before the iterator reaches it is left out. Source: `InMemoryKeyValueStore`.
     """
 
     def __init__(self, name: str) -> None:
@@ -88,7 +88,7 @@ class InMemoryKeyValueStore(_InMemoryStore):
         made. The list is replaced and never changed in place, because ranges read it.
         """
         self._added: dict[bytes, None] = {}
-        """Keys added since `_sorted_keys` was made. The keys are in a dict, because a key may be deleted and added
+        """Keys added since `_sorted_keys` was made. A dict and not a list, because a key may be deleted and added
         again.
         """
         self._entries: dict[bytes, bytes] = {}
@@ -129,7 +129,7 @@ class InMemoryKeyValueStore(_InMemoryStore):
         with self._lock:
             self._sorted_keys = None
             self._added.clear()
-            self._entries.update(latest)  # type: ignore[arg-type]  # no None is left in it
+            self._entries.update(latest)  # type: ignore[arg-type]  # the dict has no None any more
             for key in deleted:
                 self._entries.pop(key, None)  # type: ignore[arg-type]
 
@@ -156,9 +156,9 @@ class InMemoryKeyValueStore(_InMemoryStore):
     def _sorted(self) -> tuple[dict[bytes, bytes], list[bytes]]:
         """Returns the entries and their sorted keys.
 
-        The lock is held while the entries and the keys are read, so that no `close` comes between the two reads. If
-        `close` came in between, the keys would be looked up in the empty dict of the closed store, and the range would
-        be empty in place of an error.
+        The lock is held while the entries and the keys are read, so that no `close` comes between the two reads.
+        Without the lock, the store could be closed between the two reads. The range would then look up the keys in the
+        empty dict of the closed store, and would be empty instead of raising an error.
         """
         with self._lock:
             if not self._open:  # this check needs the lock, because `close` holds the lock while it empties the store
@@ -184,7 +184,8 @@ class InMemoryKeyValueStore(_InMemoryStore):
 
 
 class WindowBuckets(Generic[Entry]):
-    """The windows of a store by their start. The windows are in a dict of buckets. A sorted list has the starts.
+    """The windows of a store by their start: a dict has one bucket of windows for each start, and a sorted list has the
+    starts.
 
     Only the task's thread changes the windows. Any thread may read the windows. Changes and reads that need both the
     dict and the list hold the lock. Adding a window has a fast path for records in order of time, which are the usual
@@ -224,7 +225,7 @@ class WindowBuckets(Generic[Entry]):
             del self._starts[:count]
 
     def between(self, from_ms: int, to_ms: int) -> list[tuple[int, Bucket[Entry]]]:
-        """Returns the buckets from `from_ms` to `to_ms`, including both, in order of time."""
+        """Returns the starts from `from_ms` to `to_ms` inclusive, each with its bucket, in order of time."""
         with self._lock:
             starts = self._starts[bisect_left(self._starts, from_ms) : bisect_right(self._starts, to_ms)]
             return [(start_ms, self._by_start[start_ms]) for start_ms in starts]
@@ -269,8 +270,8 @@ class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
         return self._while_open(buckets, found)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
-        """Returns the windows in order of time, then of key. The result includes later changes of windows that the
-        iterator has not reached.
+        """Returns the windows in order of time, then of key. The iterator also returns changes that are made after this
+        call, for windows that it has not reached.
         """
         buckets = self._buckets
         return self._while_open(buckets, self._decoded(self._readable(buckets, from_ms, to_ms)))

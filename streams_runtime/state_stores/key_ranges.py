@@ -1,4 +1,4 @@
-"""Ranges of keys: their bounds, and the merge of a store's entries with changes that the store does not have yet.
+"""Computes the bounds of ranges of keys, and merges a store's entries with changes that the store does not have yet.
 
 Keys are ordered as unsigned bytes. Source: `Bytes.increment`, `RocksDBStore.range`,
 `MergedSortedCacheKeyValueBytesStoreIterator`.
@@ -19,15 +19,14 @@ def after(key: bytes) -> bytes:
 
 
 def prefix_end(prefix: bytes) -> bytes | None:
-    """Returns the first key after all keys that begin with `prefix`, or None if no key comes after them."""
+    """Returns the first key after all keys that begin with `prefix`, or None if there is no such key."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes((head[-1] + 1,)) if head else None
 
 
 def is_within(start: bytes | None, exclusive_end: bytes | None) -> Callable[[bytes], bool]:
-    """Returns a function that tests if a key is in the range from `start` up to, and without, `exclusive_end`.
-
-    `start` None: the range has no lower bound. `exclusive_end` None: the range has no upper bound.
+    """Returns a function that tests if a key is in the range from `start` inclusive to `exclusive_end` exclusive. If
+    `start` is None, the range has no lower bound. If `exclusive_end` is None, the range has no upper bound.
     """
     return lambda key: (start is None or key >= start) and (exclusive_end is None or key < exclusive_end)
 
@@ -35,7 +34,8 @@ def is_within(start: bytes | None, exclusive_end: bytes | None) -> Callable[[byt
 def is_inverted(start: bytes | None, end: bytes | None, store: str) -> bool:
     """Returns True if the range is empty because its start lies after its end.
 
-    Logs a warning if the range is inverted, because the serialized keys may have another order than the keys.
+    Logs a warning if the range is inverted. A frequent reason is that the serialized keys have a different order than
+    the keys.
     """
     if start is None or end is None or start <= end:
         return False

@@ -1,11 +1,12 @@
-"""Stores of bytes in RocksDB: one database for each store, in `<task directory>/rocksdb/<store name>`.
+"""Stores of bytes in RocksDB. Each store has its own database in `<task directory>/rocksdb/<store name>`.
 
-Keys are ordered as unsigned bytes. RocksDB writes no log here. A crash loses the changes since the last `flush`, and
-the next task restores these changes from the changelog. Only the task's thread may write, flush and close a store. Any
-thread may read. A read after `close` has begun raises InvalidStateStore. Source: `RocksDBStore`.
+Keys are ordered as unsigned bytes. The stores use RocksDB without its own write-ahead log. A crash loses the changes
+since the last `flush`, and the next task restores these changes from the changelog. Only the task's thread may write,
+flush and close a store. Any thread may read. Once `close` has begun, every new read raises InvalidStateStore. Source:
+`RocksDBStore`.
 
-Differs from Kafka: when a plain store becomes a timestamped store, its values are not converted. The files of a store
-of another kind are refused (`StoreOfAnotherKind`), and the task restores the store from its changelog.
+Differs from Kafka: when a plain store becomes a timestamped store, its values are not converted. If the files are from
+another kind of store, the store raises StoreOfAnotherKind, and the task restores the store from its changelog.
 """
 
 from __future__ import annotations
@@ -50,9 +51,7 @@ KEY_VALUE_FORMAT = StoreFormat(StoreKind.KEY_VALUE)
 
 
 class _NotOpen:
-    """The placeholder for the database of a store that is not open. Each call of this placeholder raises the error of a
-    closed database.
-    """
+    """Stands for the database of a store that is not open. Every method raises the error of a closed database."""
 
     def __getattr__(self, name: str) -> Any:
         raise DbClosedError("not open")
@@ -71,14 +70,14 @@ class _Cursor:
 class Cursors:
     """The open iterators of a store, from one `open` to its `close`. Thread-safe.
 
-    Each iterator is a snapshot, reads a few entries at a time, and ends when the store closes.
+    Each iterator reads a snapshot of the store, a few entries at a time, and ends when the store closes.
 
     RocksDB keeps its files locked while an iterator exists. A query of another thread may have an open iterator when
     the task closes the store, so `close` ends all iterators. Source: `RocksDBStore.openIterators`.
     """
 
     def __init__(self, failure: Callable[[Exception], Exception]) -> None:
-        """`failure`: converts an error of the database into the error to raise."""
+        """`failure`: a function that converts an error of the database to the error to raise."""
         self._failure = failure
         self._lock = Lock()
         self._open: WeakSet[_Cursor] = WeakSet()
@@ -99,7 +98,9 @@ class Cursors:
         return self._entries(chunk, cursor)
 
     def close(self) -> None:
-        """Close all iterators, which frees RocksDB's files. `close` waits for a thread that is reading a chunk."""
+        """Close all iterators, so that RocksDB unlocks its files. If a thread is reading a chunk, `close` waits for
+        this thread.
+        """
         with self._lock:
             self._closed = True
             for cursor in self._open:
@@ -125,7 +126,8 @@ class Cursors:
         except Exception as error:
             cursor.items = None
             self._open.discard(cursor)
-            # The traceback references RocksDB's iterator, which would keep the database open while the error exists.
+            # The traceback references RocksDB's iterator. As long as the error exists, this reference would keep the
+            # database open.
             raise self._failure(error) from error.with_traceback(None)
         if len(chunk) < CHUNK:
             cursor.items = None
@@ -146,9 +148,9 @@ class RocksDBStore:
     ) -> None:
         """`file_format`: the format of the store's files.
 
-        `convert`: a function that `open` calls if the files have another format. The arguments of `convert` are this
-        store and the format of the files (None if the format is not recorded). `convert` converts the content, or
-        raises StoreOfAnotherKind. The default of `convert` only checks the content.
+        `convert`: a function that `open` calls if the format of the files is not `file_format`. The arguments of
+        `convert` are this store and the format of the files (None if the format is not recorded). `convert` converts
+        the content, or raises StoreOfAnotherKind. The default of `convert` only checks the content.
         """
         self._name = name
         self._format = file_format
@@ -190,7 +192,9 @@ class RocksDBStore:
             self._convert_files(found)
 
     def wrong_kind(self, content: str) -> StoreOfAnotherKind:
-        """Returns the error for files of another kind. `content`: a phrase for the content of the files."""
+        """Returns the error for files that were written by another kind of store. `content`: a phrase for the content
+        of the files.
+        """
         return StoreOfAnotherKind(
             f"store {self._name}: the directory {self._directory} holds {content}, not a {self._format.kind} store"
         )
@@ -237,22 +241,22 @@ class RocksDBStore:
             try:
                 # a deque with maxlen 0 runs the map in C, without Python code for each entry
                 deque(map(batch.put, ordered, map(entries.__getitem__, ordered)), maxlen=0)
-            except (KeyError, ValueError):  # rocksdict refuses the value None, which is rare
+            except (KeyError, ValueError):  # rocksdict refuses the value None; few batches have deletions
                 batch = _batch_with_deletions(ordered, entries)
             self._database.write(batch, self._write_options)
         except Exception as error:
             raise self._failure(error) from error
 
     def delete_range(self, start: bytes, exclusive_end: bytes) -> None:
-        """Delete the keys from `start` up to, and without, `exclusive_end`, at the cost of a single write."""
+        """Delete the keys from `start` inclusive to `exclusive_end` exclusive, at the cost of a single write."""
         try:
             self._database.delete_range(start, exclusive_end, self._write_options)
         except Exception as error:
             raise self._failure(error) from error
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
-        """Returns a snapshot of the entries from `start` up to, and without, `exclusive_end`. `start` or
-        `exclusive_end` None: the range is open at this end.
+        """Returns a snapshot of the entries from `start` inclusive to `exclusive_end` exclusive. If a bound is None,
+        the range is open at this end.
 
         The entries are in ascending order, or in descending order if `reverse`.
         """
@@ -290,9 +294,8 @@ class RocksDBStore:
             _close_when_unused(database)
 
     def _refuse_other_kinds(self, _found: StoreFormat | None) -> None:
-        """Check the files of a key-value store without a recorded format, by their first and their last entry.
-
-        Raises StoreOfAnotherKind for windows, and for values without timestamps in a timestamped store.
+        """Check the first and the last entry of a key-value store whose files have no recorded format. Raises
+        StoreOfAnotherKind if the entries are windows, or if a timestamped store has values without timestamps.
         """
         first, last = next(self.scan(None, None), None), next(self.scan(None, None, reverse=True), None)
         if first is None or last is None:
@@ -304,10 +307,10 @@ class RocksDBStore:
             raise self.wrong_kind("values without timestamps")
 
     def _convert_files(self, found: StoreFormat | None) -> None:
-        """Convert files with another format, or with an unknown format, to the format of this store."""
+        """Convert the files to the format of this store, if their format is different or unknown."""
         try:
             self._convert(self, found)
-            self.flush()  # the content is durable before its format is recorded
+            self.flush()  # flush first, so that the converted content is durable before its format is recorded
             self.record_format(self._format)
         except BaseException:
             self.close()
@@ -355,8 +358,8 @@ class RocksDBStore:
 
 
 # The two iterators below do not use rocksdict's `items` with bounds in `ReadOptions`. In rocksdict 0.3.29 the bounds
-# may be freed while they are in use, and the lower bound is set as the upper bound. In this version, an iterator that
-# reaches a broken block ends without an error.
+# may be freed while they are in use, and the lower bound is set as the upper bound. In rocksdict 0.3.29, an iterator
+# that reaches a broken block also ends without an error.
 
 
 def _forwards(database: Any, start: bytes | None, exclusive_end: bytes | None) -> Iterator[Entry]:

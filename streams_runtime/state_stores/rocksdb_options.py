@@ -1,9 +1,8 @@
 """The options of RocksDB, and the limits of its memory.
 
-All stores of a process share one block cache, which includes indexes and filters, and one budget for memtables. So the
-number of tasks and the number of restored records do not change the memory that RocksDB takes. The stores have no
-write-ahead log, because the changelog replaces it. Each store is flushed before a checkpoint is written. Source:
-`RocksDBStore.openDB`.
+All stores of a process share one block cache, which includes indexes and filters, and one budget for memtables. So
+RocksDB does not take more memory for more tasks or for more restored records. The stores have no write-ahead log,
+because the changelog replaces it. Each store is flushed before a checkpoint is written. Source: `RocksDBStore.openDB`.
 Differs from Kafka: in Kafka each store has, by default, a separate block cache of 50 MiB.
 
 `rocksdb.config.setter` changes these options for a store before it is opened.

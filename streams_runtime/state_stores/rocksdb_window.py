@@ -1,15 +1,16 @@
-"""Window stores in RocksDB. A segment is a key prefix in one database, so a segment expires with one range deletion.
+"""Window stores in RocksDB. A segment is a key prefix in the store's database, so one range deletion deletes a whole
+segment.
 
 On disk a key is the segment's number (8 bytes, big-endian), then the window key. The length of a segment follows from
-the retention. If a new version of an application has another retention, `open` moves the windows to segments of the
-new length. If the retention has become longer, `open` also requests a new restore from the changelog. The restore is
-needed because the changelog may still have windows that the store had deleted. Source: `RocksDBWindowStore`,
+the retention. If a new version of an application has changed the retention, `open` moves the windows to segments of the
+new length. If the retention has become longer, `open` also requests a restore from the changelog. The restore is needed
+because the changelog may still have windows that the store has already deleted. Source: `RocksDBWindowStore`,
 `RocksDBSegmentedBytesStore`.
 
 Differs from Kafka: Kafka has a RocksDB for each segment. One RocksDB for each store takes less memory and opens faster.
-After a change of the retention, Kafka does not find the old windows. After a restart, Kafka does not know the sequence
-numbers in use, so a new duplicate may overwrite an old duplicate. In this project, a new duplicate never overwrites an
-old one.
+After a change of the retention, a store of Kafka does not find the windows that it had before. After a restart, Kafka
+does not know the sequence numbers in use, so a new duplicate may overwrite an old duplicate. Here, a new duplicate
+never overwrites an old duplicate.
 """
 
 import logging
@@ -66,8 +67,8 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         self._newest_ms = NO_STREAM_TIME_MS
         """An upper bound of the starts of all windows of the store."""
         self._in_memory_from_ms = 0
-        """All windows of the store that start at `_in_memory_from_ms` or later are in memory, and not read from
-        RocksDB.
+        """All windows of the store that start at `_in_memory_from_ms` or later are in memory, so they are never read
+        from RocksDB.
         """
 
     def open(self, context: StoreContext) -> None:
@@ -101,7 +102,8 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             self._expired(self.name)
             return self._sequence
         stored = _prefix(segment) + key
-        if self._retain_duplicates:  # after a restart or a restore, a duplicate may have the next number already
+        # after a restart or a restore, a stored duplicate may already have the next sequence number
+        if self._retain_duplicates:
             self._sequence = self._free_sequence(stored[:-SUFFIX_BYTES], start_ms)
             stored = window_key(stored[:-SUFFIX_BYTES], start_ms, self._sequence)
         if segment not in self._segments:
@@ -124,8 +126,8 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             return database.get_in_memory(stored) if is_in_memory else database.get(stored)
         last = window_key(stored[:-SUFFIX_BYTES], start_ms, MAX_SEQUENCE)
         newest_first = database.scan(stored, after(last), reverse=True)
-        # Entries of a longer key that begins with this key may lie between these bounds as well, so the length is
-        # checked.
+        # Entries of a longer key that begins with this key may also lie between these bounds, so the length of each
+        # stored key is checked.
         return next((value for found, value in newest_first if len(found) == len(last)), None)
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
@@ -137,7 +139,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             first, last = window_key(prefixed, from_ms, 0), window_key(prefixed, to_ms, MAX_SEQUENCE)
             scans.append(self._inner.scan(first, after(last)))
         # All stored keys between `first` and `last` begin with `key`. A stored key that is longer than `first` belongs
-        # to another, longer key.
+        # to a longer record key.
         return ((suffix_of(stored)[0], value) for stored, value in chain.from_iterable(scans) if len(stored) == length)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
@@ -184,7 +186,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             prefixes = {start: _prefix(number) for start, number in segment_of.items()}
             stored = map(add, map(prefixes.__getitem__, starts), keys)
         self._segments = tuple(sorted(found.union(self._segments)))
-        # `RocksDBStore.write` reads the keys once, so an iterator of keys is enough, and no list is made.
+        # `RocksDBStore.write` iterates over the keys only once, so an iterator of keys is passed and no list is made.
         self._inner.write(stored if all(values) else list(stored), values)
 
     def _free_sequence(self, prefixed: bytes, start_ms: int) -> int:
@@ -194,8 +196,8 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         return sequence
 
     def _note_eviction(self) -> None:
-        """Note that keys have left the read cache. After an eviction, only windows newer than all present windows are
-        certain to be in memory.
+        """Record that keys have left the read cache. After an eviction, only windows that are newer than all present
+        windows are certain to be in memory.
         """
         self._in_memory_from_ms = self._newest_ms + 1
 
@@ -212,8 +214,8 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         return [segment for segment in self._segments if first <= segment <= last] if from_ms <= to_ms else []
 
     def _convert(self, database: RocksDBStore, found: StoreFormat | None) -> None:
-        """Convert files of a store with another retention, or without a known format. `RocksDBStore.open` calls
-        `_convert`.
+        """Convert files that were written with a different retention, or whose format is not known. `RocksDBStore.open`
+        calls `_convert`.
         """
         retention_ms, interval_ms = self._retention.retention_ms, self._retention.segment_interval_ms
         moved = 0
@@ -236,11 +238,11 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             self._read_again(self.name, f"its retention is {retention_ms} ms and was {was}")
 
     def _move_windows(self, database: RocksDBStore, found: StoreFormat | None) -> int:
-        """Move each window to its segment. Returns the number of windows that were in another segment.
+        """Move each window to the segment in which this store reads it. Returns the number of windows that were moved.
 
         After a crash the move can be repeated, even with the old retention. Each batch of moves is written atomically,
-        and the format on disk has no segment length until all windows are moved. If a window exists under its old and
-        its new key, the value of the new key is kept. The last version of the application has put this value.
+        and the format on disk has no segment length until all windows are moved. If a window exists under both its old
+        and its new key, the value under the new key is kept. The newest version of the application has put this value.
         """
         moved = 0
         changes: dict[bytes | None, bytes | None] = {}

@@ -1,10 +1,10 @@
 """The protocols of state stores. Tasks use `StateStore`. Processors use `KeyValueStore` and `WindowStore`. The layers
 inside a store are a `KeyValueBytesStore` or a `WindowBytesStore`.
 
-A store for processors takes and returns objects, writes each change to its changelog, and keeps bytes in RocksDB or in
-memory. Standbys and restores change a store only by `restore`. A task calls its stores on its stream thread. Queries
-read on other threads at the same time, so reads have to be thread-safe. Source: `StateStore`, `KeyValueStore`,
-`TimestampedKeyValueStore`, `WindowStore`, `StoreBuilder`.
+A store for processors takes and returns objects, sends each change to its changelog, and keeps its content as bytes in
+RocksDB or in memory. Standbys and restores change a store only by `restore`. A task calls its stores on its stream
+thread. Queries read on other threads at the same time, so reads have to be thread-safe. Source: `StateStore`,
+`KeyValueStore`, `TimestampedKeyValueStore`, `WindowStore`, `StoreBuilder`.
 """
 
 from __future__ import annotations
@@ -123,9 +123,7 @@ class StateStore(Protocol):
         """
 
     def rebind(self, context: StoreContext) -> None:
-        """Use a new context, after the task was recycled. The store stays open and keeps its content when it is
-        rebound.
-        """
+        """Use a new context, because the task was recycled. The store stays open and keeps its content."""
 
     def restore(self, batch: RecordBatch) -> None:
         """Apply changelog records in bulk without logging them. If a key occurs in several records, the last record
@@ -154,8 +152,8 @@ class KeyValueBytesStore(StateStore, Protocol):
         """Put the entries in this order. After an error, none of the entries is in the store."""
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
-        """Returns the entries from `start` up to, and without, `exclusive_end`, in descending order if `reverse`.
-        `start` or `exclusive_end` None: the range is open at this end.
+        """Returns the entries from `start` inclusive to `exclusive_end` exclusive, in descending order if `reverse`. If
+        a bound is None, the range is open at this end.
         """
 
     def approximate_num_entries(self) -> int: ...
@@ -169,9 +167,9 @@ class WindowBytesStore(StateStore, Protocol):
     negative. A window is readable while its start is above observed stream time minus retention. Observed stream time
     is the highest start that was put or restored since the store was opened.
 
-    Source: `WindowStore<Bytes, byte[]>`. Differs from Kafka: `put` returns the sequence number of the store, and the
-    changelog uses the same number. In Kafka the store and the changelog count separately, and their sequence numbers
-    differ after a duplicate was deleted.
+    Source: `WindowStore<Bytes, byte[]>`. Differs from Kafka: `put` returns the sequence number that the store has used,
+    and the changelog record gets the same number. In Kafka, the store and the change-logging layer count separately,
+    and their sequence numbers differ after a duplicate was deleted.
     """
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
@@ -179,13 +177,13 @@ class WindowBytesStore(StateStore, Protocol):
         duplicates the sequence number is 0.
 
         `key`: the window key for `start_ms`, with sequence number 0. The value None deletes the window, but a store
-        with duplicates ignores the value None. A put into an expired window is dropped, and `StoreContext.expired` is
-        called. In a store on disk, only a put into a deleted segment is dropped.
+        with duplicates ignores the value None. A store in memory drops a put into an expired window. A store on disk
+        drops a put only if the window's segment was deleted. When a store drops a put, it calls `StoreContext.expired`.
         """
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
-        """Returns the value of a window or, of several duplicates, the value with the highest sequence number. `key`:
-        see `put`.
+        """Returns the value of a window. If the window has several duplicates, returns the duplicate with the highest
+        sequence number. `key`: see `put`.
         """
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
@@ -299,7 +297,7 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]], Protocol[
 
 
 class Windowed(NamedTuple, Generic[K]):
-    """A key in the window from `start_ms` up to, and without, `end_ms`."""
+    """A key in a window. The window includes its start, `start_ms`, and excludes its end, `end_ms`."""
 
     key: K
     start_ms: int

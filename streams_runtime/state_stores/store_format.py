@@ -3,14 +3,14 @@ separate file:
 
     rocksdb/<store>/store-format    {"kind": "window", "retention.ms": 660000, "segment.interval.ms": 330000}
 
-A new version of an application may have a store of another kind or another retention under the same name. The bytes of
-the old store then have another meaning for the new version, and the RocksDB files alone do not show the difference. The
-format file is written after the whole content of the store has this format. While windows are moved to segments of
-another length, the format file has no `segment.interval.ms`. Older releases of this package wrote no format file. If
-there is no format file, the keys are checked.
+In a new version of an application, a store may have the old name but a different kind or a different retention. The new
+version would then misread the bytes of the old store, and the RocksDB files alone do not show the difference. The
+format file is written only when the whole content of the store has the recorded format. While windows are moved to
+segments of another length, the format file has no `segment.interval.ms`. Older releases of this package wrote no format
+file. If there is no format file, the store's keys are checked to find the kind of the store.
 
-Kafka has no counterpart of this file. Kafka keeps window stores and other stores in directories of different names.
-Kafka names a segment by its start time, and keeps values with timestamps in a separate column family.
+Kafka has no format file. Kafka keeps window stores and key-value stores in directories with different names. Kafka
+names a segment by its start time, and keeps values with timestamps in a separate column family.
 """
 
 import json

@@ -1,32 +1,32 @@
-"""The record caches of a stream thread: one cache for each store. A task flushes the caches of its stores together, and
-all caches of the thread share one size limit.
+"""The record caches of a stream thread. Each store has its own cache. A task flushes the caches of its stores together,
+and all caches of the thread share one size limit.
 
 Rules:
-- Dirty keys are flushed in the order of their last change, and a flush writes each key once.
+- Dirty keys are flushed in the order of their last changes, and a flush writes each key once.
 - The least recently used value is evicted first. If this value is dirty, it is flushed before it is evicted. The flush
   also writes all other dirty keys of its store, which stay in the cache.
 - A deleted key leaves the cache when its deletion is flushed.
-- Sizes are counted as in Kafka, so that a cache of the same size evicts at the same record. Differs from Kafka: the
-  size of an input record that is kept for an error handler is counted as well.
+- Sizes are counted as in Kafka, so that a cache with the same limit as in Kafka evicts values at the same records.
+  Differs from Kafka: the size of an input record that is kept for an error handler is counted as well.
 - A put evicts only from the cache of its own store. While a cache is being flushed, a put into this cache evicts
-  nothing, because a downstream operator may put into the store whose change it receives. The next put after the flush
-  evicts again.
+  nothing. A put during the flush happens if a downstream operator writes to the store whose change it receives. The
+  next put after the flush evicts again.
 - When the thread's share of the memory shrinks because a thread was added to the instance, all caches evict their clean
-  values. The dirty values become clean at the next commit. After the commit, these values are evicted in the thread's
-  next pass, or by an earlier put.
+  values. The dirty values become clean at the next commit. After the commit, the values that were dirty are evicted in
+  the thread's next pass, or by an earlier put.
 - Before a task commits, all caches of this task are flushed together. The caches of other tasks are not flushed.
 
 Only the task's thread may write to a cache. Any thread may read. A value is written to the store before it leaves the
-cache or becomes clean. So a reader that has read a value never reads an older value later. If a flush fails, the values
-that were not written stay dirty, and the flush can be repeated.
+cache or becomes clean. So after a reader has read a value, it never reads an older value of the same key. If a flush
+fails, the values that were not written stay dirty, and the flush can be repeated.
 
 Source: `ThreadCache`, `NamedCache`, `LRUCacheEntry`, `ProcessorStateManager.flushCache`,
 `InternalProcessorContext.setRecordContext`.
-Differs from Kafka: in Kafka the caches are flushed at once when the share shrinks. In this project, the caches are
-flushed again until no key is dirty, so that a commit contains all changes of the records before the commit. Kafka
-flushes each store once, so a change that reaches a store after its flush waits for the next commit. In this project, a
-change waits for the next commit only in one case: a processor reacts to each change of a table with another change of
-the same table (see `_MAX_FLUSH_ROUNDS`).
+Differs from Kafka: in Kafka the caches are flushed at once when the thread's share shrinks. Here, a commit flushes the
+caches of a task again and again until no key is dirty, so that the commit contains all changes that its records made.
+Kafka flushes each store once, so a change that reaches a store after the store's flush waits for the next commit. Here,
+a change waits for the next commit only if a processor reacts to each change of a table with one more change of the same
+table (see `_MAX_FLUSH_ROUNDS`).
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from streams_runtime.logs.record_limits import BrokerChecks
 ContextTuple = tuple[int, Headers, tuple[str, int] | None, int, RawRecord | None, int]
 """The context of the record that makes a change. The first items of the context are timestamp in milliseconds, headers,
 topic and partition (None for a punctuation), and offset (-1 for a punctuation). The next item of the context is the
-input record, if an error handler may ask for the input record. The last item of the context is the number of bytes that
-the cache counts for the context: the topic's name and the `extra_bytes`. The context is a plain tuple for speed,
-because each change needs a context. Source: `ProcessorRecordContext`.
+input record, or None if no error handler may ask for the input record. The last item of the context is the number of
+bytes that the cache counts for the context: the topic's name and the `extra_bytes`. The context is a plain tuple for
+speed, because each change needs a context. Source: `ProcessorRecordContext`.
 """
 _POSITION = slice(2, 4)
 """Topic, partition and offset in a `ContextTuple`."""
@@ -62,8 +62,9 @@ _VALUE: Final = 0
 _SIZE: Final = 1
 
 _ENTRY_OVERHEAD = 24 + 1 + 8 + 8 + 4
-"""Bytes that Kafka counts for each entry: the node of its linked list, the dirty flag, and timestamp, offset and
-partition of the record."""
+"""The bytes that Kafka counts for each entry in addition to key, value, headers and topic: a node of a linked list, the
+dirty flag, and the record's timestamp, offset and partition.
+"""
 
 _MAX_FLUSH_ROUNDS = 100
 """The largest number of rounds of a flush. A round flushes each dirty cache of a task once. Keys that are still dirty
@@ -82,7 +83,7 @@ class RecordContexts(Protocol):
         """Returns the present context, to pass to `end_flush`."""
 
     def set_context(self, context: ContextTuple) -> None:
-        """Make `context` the present context, until the next call or `end_flush`."""
+        """Make `context` the present context, until the next call of `set_context` or `end_flush`."""
 
     def end_flush(self, previous: Any) -> None:
         """Make the context from before the flush the present context again."""
@@ -198,16 +199,16 @@ class NamedCache:
         self._entries: OrderedDict[bytes, Entry] = OrderedDict()
         """The entries by key. The least recently used key is the first."""
         self._dirty: dict[bytes, ContextTuple] = {}
-        """The dirty keys in the order of their last change, with the context of that change."""
+        """The dirty keys in the order of their last changes, each with the context of its last change."""
         self._last_used = b""
-        """The last key of `_entries`, unless it was removed. So a `put` after a `get` of the same key does not move the
-        entry.
+        """The last key of `_entries`, unless this key was removed. A `put` that follows a `get` of the same key
+        compares the key with `_last_used`, and does not have to move the entry.
         """
         self._is_flushing = False
         self._size_bytes = 0
 
     def set_flush_listener(self, listener: FlushListener, *, sends_old_values: bool) -> None:
-        """Call `listener` for each change that is flushed, before it is written."""
+        """At each flush, call `listener` for each flushed change, before the change is written to the store."""
         self._listener = listener
         self._sends_old_values = sends_old_values
 
@@ -270,11 +271,12 @@ class NamedCache:
     # --- changing
 
     def put(self, key: bytes, value: bytes | None, timestamp_ms: int = JAVA_LONG_MAX) -> None:
-        """Change a value for the record that is being processed.
+        """Put a value under a key, as a change by the record that is being processed.
 
         `timestamp_ms`: the timestamp of the value. A caller that does not know the timestamp uses the default, with
-        which the change is always checked. Raises the errors of the check, before anything is changed. `put` may evict
-        values, and raises the errors of their flush. After an error of the flush, the change is in the cache.
+        which the change is always checked. If the check fails, `put` raises its error and changes nothing. `put` may
+        evict values, and raises the errors of their flush. After an error of the flush, the new value is in the cache
+        all the same.
         """
         below = self._below
         length = len(key) if value is None else len(key) + len(value)
@@ -297,8 +299,9 @@ class NamedCache:
                 del dirty[key]  # the changed key moves to the end of `dirty`
         self._last_used = key
         dirty[key] = context
-        # The limit may be exceeded even if this cache does not grow. An eviction from another cache forwards a value
-        # before it removes the value, and the forwarded value may lead to this put.
+        # The limit may be exceeded even if this put does not make the cache larger. For example, when a second cache
+        # evicts a value, it forwards the value before it removes the value, and the forwarded value may lead to this
+        # put.
         if size or thread.size_bytes > thread.max_bytes:
             self._grow(size)
 
@@ -310,8 +313,8 @@ class NamedCache:
             self._make_room()
 
     def _make_room(self) -> None:
-        """Evict until all caches of the thread together fit the limit, or this cache is empty. Raises the errors of a
-        flush.
+        """Evict values of this cache until all caches of the thread together fit the limit, or until this cache is
+        empty. Raises the errors of a flush.
         """
         if self._is_flushing:
             return
@@ -322,15 +325,19 @@ class NamedCache:
                 entry = entries[key]
                 self._flush([key, *(other for other in dirty if other != key)])
                 if key in dirty or entries.get(key) is not entry:
-                    continue  # a downstream operator has changed the key again
+                    continue  # during the flush, a downstream operator has changed this key again
             self._remove(key)
 
     def flush(self) -> None:
-        """Forward and write the values that are dirty now. After an error, values that were not written stay dirty."""
+        """Forward and write the values that are dirty at the beginning of this call. After an error, the values that
+        were not written stay dirty.
+        """
         self._flush(list(self._dirty))
 
     def evict_clean(self) -> None:
-        """Evict clean values until all caches of the thread together fit the limit, or no clean value is left."""
+        """Evict clean values of this cache until all caches of the thread together fit the limit, or until this cache
+        has no clean value.
+        """
         for key in list(self._entries):
             if key in self._dirty:
                 continue
@@ -361,7 +368,7 @@ class NamedCache:
         if listener is not None:
             if value is None or self._sends_old_values:
                 old = self._below.read(key)
-                # without a value and an old value, the key was put and deleted since the last flush
+                # if there is neither a value nor an old value, the key was put and deleted since the last flush
                 is_needed = value is not None or old is not None
             if is_needed:
                 self._contexts.set_context(context)
@@ -369,10 +376,11 @@ class NamedCache:
         if is_needed:
             try:
                 self._below.put_checked(key, value, context[0])
-            # the time-out does not lose the change: the store has the change, and the record collector sends it later
+            # after the time-out no change is lost: the store has the change, and the record collector sends it to the
+            # changelog later
             except LogTimeout as error:
                 timeout = error
-        if self._entries[key] is entry:  # a new entry comes from a downstream operator
+        if self._entries[key] is entry:  # if the entry is a new one, a downstream operator has put it during the flush
             del self._dirty[key]
             if value is None:
                 self._remove(key)
@@ -388,9 +396,9 @@ class NamedCache:
 def extra_bytes(headers: Headers, raw: RawRecord | None) -> int:
     """Returns the size in bytes of a record's headers and of the input record that is kept for an error handler.
 
-    Differs from Kafka: the input record is counted. In Kafka each change keeps its input record with every handler, but
-    the size of the input record is not counted. So in Kafka a cache with small results of large records takes many
-    times `statestore.cache.max.bytes`.
+    Differs from Kafka: the input record is counted. In Kafka each change keeps its input record, whatever the handler
+    is, but the size of the input record is not counted. So in Kafka a cache with small results of large records takes
+    many times `statestore.cache.max.bytes`.
     """
     size = sum(len(name) + (0 if value is None else len(value)) for name, value in headers)
     if raw is not None:

@@ -1,7 +1,7 @@
-"""A value with its timestamp as bytes in a store: 8 bytes of milliseconds, big-endian, then the value.
+"""Converts values with timestamps to the bytes in a store: 8 bytes of milliseconds, big-endian, then the value.
 
 A record of the changelog has the value without these 8 bytes, and the timestamp as the record's timestamp. So a restore
-joins each value with its timestamp again, for a whole batch at a time. Source: `ValueAndTimestampSerde`,
+puts the record's timestamp before each value again, for a whole batch at a time. Source: `ValueAndTimestampSerde`,
 `ValueAndTimestampSerializer`, `RecordConverters.rawValueToTimestampedValue`.
 """
 
@@ -70,12 +70,15 @@ class ValueAndTimestampSerde(Generic[V]):
 
 class EntryAccess(NamedTuple):
     """The functions with which operators of the DSL read and write a timestamped store, without making a
-    `ValueAndTimestamp`. Like the methods of the store, these functions use the record cache and the changelog. Only the
-    task's thread may call the functions, and only until the store is closed or rebound.
+    `ValueAndTimestamp`. Like the methods of the store, the functions of `EntryAccess` use the record cache and the
+    changelog. Only the task's thread may call the functions. After the store was closed or rebound, the functions must
+    not be called any more.
 
     `stored_key_of`: returns the stored form of a key, for calls of `get` and `put`. In a window store, the arguments of
-    `stored_key_of` are the key and the start of the window. `put`: also takes the timestamp of the entry.
-    `read`: converts the bytes that `get` returns. `write`: makes the bytes for `put`.
+    `stored_key_of` are the key and the start of the window. `put`: writes an entry; its third argument is the timestamp
+    of the entry.
+    `read`: converts the bytes that `get` returns to value and timestamp. `write`: converts value and timestamp to the
+    bytes for `put`.
     `set_flush_listener`: see `NamedCache.set_flush_listener`; None without a record cache. `key_of`: deserializes a
     cache key, which the listener gets. The result of `key_of` is the key or, in a window store, the `Windowed` key.
     """
@@ -115,6 +118,7 @@ class ValuesWithTimestamps(Sequence[bytes | None]):
         return None if value is None else _pack(self._timestamps_ms[index]) + value
 
     def __iter__(self) -> Iterator[bytes | None]:
-        if all(self._values):  # fast path without Python code for each record: no value is None (or empty)
+        # fast path for batches in which no value is None or empty: it runs no Python code for each record
+        if all(self._values):
             return map(add, map(_pack, self._timestamps_ms), self._values)
         return map(self.__getitem__, range(len(self._values)))

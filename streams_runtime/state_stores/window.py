@@ -18,7 +18,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _new_tuple = tuple.__new__
-"""Makes a named tuple in half the time that a call of its class takes."""
+"""Makes a named tuple in half the time of a call of the tuple's class."""
 
 
 class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
@@ -49,7 +49,7 @@ class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
         self._inner.put(stored_key, None if value is None else self._serialize_value(value), window_start_ms)
 
     def fetch(self, key: K, start_ms: int) -> V | None:
-        possible_start_ms = min(max(start_ms, 0), JAVA_LONG_MAX)  # every window key has a start within this range
+        possible_start_ms = min(max(start_ms, 0), JAVA_LONG_MAX)  # the start in every window key is within this range
         stored = self._inner.fetch(window_key(self._serialized_key(key), possible_start_ms, 0), start_ms)
         return None if stored is None else self._deserialize_value(stored)
 
@@ -91,7 +91,8 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
             and the start.
             """
             nonlocal last_start_ms, suffix
-            if start_ms != last_start_ms:  # most records belong to the same window as the previous record
+            # the suffix is kept, because most records belong to the same window as the previous record
+            if start_ms != last_start_ms:
                 last_start_ms, suffix = start_ms, window_key(b"", start_ms, 0)
             stored_key = serialize_key(key) + suffix
             return stored_key if is_cached else (stored_key, start_ms)

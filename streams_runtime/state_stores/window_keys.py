@@ -1,19 +1,19 @@
-"""Window keys as bytes, in a store and in its changelog, and the retention of windows in a store.
+"""Has the byte format of window keys in a store and in its changelog, and the retention of windows in a store.
 
 A window key has the bytes of the key, then 8 bytes of window start and 4 bytes of sequence number. The numbers are
 big-endian, so the windows of a key are in order of time. The sequence number is 0 unless the store keeps duplicates. On
-disk 8 bytes with the number of the window's segment come before the window key.
+disk, the window key follows 8 bytes with the number of the window's segment.
 
 Each store has its own observed stream time: the highest window start that was put or restored since the store was
-opened. After the next opening, the observed stream time is -1 again, as in Kafka. A window has expired if its start is
-at or before `observed stream time - retention`. An expired window cannot be read any more.
+opened. When the store is opened again, its observed stream time is -1, as in Kafka. A window has expired if its start
+is at or before `observed stream time - retention`. An expired window cannot be read any more.
 
 Windows are deleted in whole segments, because deleting single windows is slow. The segment of a window has the number
-`start // interval`, with an interval of max(retention / 2, one minute). The store deletes all segments below
-`(observed stream time - retention) // interval`, because each window in them has expired. So a window may stay for up
-to one interval after it has expired. In a store on disk, only a put into a deleted segment is dropped and counted. Any
-other put into an expired window succeeds. In a store in memory, every put into an expired window is dropped and
-counted.
+`start // interval`, with an interval of max(retention / 2, one minute). The store deletes all segments below `(observed
+stream time - retention) // interval`, because each window in these segments has expired. So a window may stay for up to
+one interval after it has expired. In a store on disk, only a put into a deleted segment is dropped and counted. In a
+store on disk, a put into an expired window succeeds while the window's segment still exists. In a store in memory,
+every put into an expired window is dropped and counted.
 
 Source: `WindowKeySchema`, `AbstractSegments`, `AbstractRocksDBSegmentedBytesStore`, `InMemoryWindowStore`.
 """
@@ -57,14 +57,16 @@ def next_sequence(sequence: int) -> int:
 
 
 def is_window_key(key: bytes, *, duplicates: bool) -> bool:
-    """Returns True if a window store can have written this key. `duplicates`: True if the store keeps duplicates."""
+    """Returns True if the key has the form of a key that a window store writes. `duplicates`: True if the store keeps
+    duplicates.
+    """
     if len(key) < SUFFIX_BYTES:
         return False
     start_ms, sequence = suffix_of(key)
     if not duplicates:
         return start_ms >= 0 and sequence == 0
-    # A key that ends with text has only bytes of 0x20 or more. Read as a window key, such a key would start in 73
-    # million years and have a sequence number above 538 million.
+    # A key that is not a window key and ends with text has only bytes of 0x20 or more at its end. Decoded as a window
+    # key, it would have a start in 73 million years and a sequence number above 538 million.
     return start_ms >= 0 and sequence >= 0 and (start_ms < _TEXT_START or sequence < _TEXT_SEQUENCE)
 
 
@@ -92,10 +94,10 @@ def may_be_window_record(key: bytes, timestamp_ms: int) -> bool:
 
 
 def are_segmented_window_keys(*stored: bytes) -> bool:
-    """Returns True if all these keys of a RocksDB can be window keys with segment numbers, in segments of one
-    length.
+    """Returns True if each of these keys of a RocksDB can be a segment number followed by a window key, and if all
+    segments can have the same length.
     """
-    shortest, longest = 1, JAVA_LONG_MAX  # bounds of the segment length, which each key narrows
+    shortest, longest = 1, JAVA_LONG_MAX  # the bounds of the possible segment length; each key narrows these bounds
     for key in stored:
         if len(key) < SEGMENT_BYTES + SUFFIX_BYTES or not is_window_key(key, duplicates=True):
             return False
@@ -107,7 +109,8 @@ def are_segmented_window_keys(*stored: bytes) -> bool:
 
 
 def window_end_ms(start_ms: int, window_size_ms: int) -> int:
-    """Returns the end of a window, at most the greatest timestamp. Source: `WindowKeySchema.timeWindowForSize`.
+    """Returns the end of a window, or JAVA_LONG_MAX if the end would be greater. Source:
+    `WindowKeySchema.timeWindowForSize`.
 
     Differs from Kafka: in Kafka a record of a window with a greater end fails earlier, in `TimeWindows.windowsFor`.
     """
@@ -126,7 +129,7 @@ class WindowRetention:
         self.observed_ms = NO_STREAM_TIME_MS
         self.first_live_segment = 0
         self.next_expiry_ms = retention_ms + self.segment_interval_ms
-        """The observed stream time at which another segment expires."""
+        """The observed stream time at which the next segment expires."""
         self.earliest_readable_ms = 0
 
     def observe(self, start_ms: int) -> bool:

@@ -1,10 +1,10 @@
 """Reads and writes the checkpoint file of a task. The file has, for each persistent store, the changelog offset up to
 which the store is complete on disk.
 
-Rules: `<task directory>/.checkpoint` does not exist, or was written completely. A new file is written under another
-name in the same directory, synced and renamed. After the rename, the directory is synced. A task without offsets has no
-checkpoint file. A file that cannot be parsed is renamed to `.checkpoint.corrupt-<n>`, so that a person can inspect the
-file.
+Rules: the file `<task directory>/.checkpoint` is either complete or does not exist. A new file is first written under a
+temporary name in the same directory, then synced and renamed. After the rename, the directory is synced. A task without
+offsets has no checkpoint file. A file that cannot be parsed is renamed to `.checkpoint.corrupt-<n>`, so that a person
+can inspect the file.
 
 The first line of the file is the format version, 0. The second line is the number of entries. Each following line is
 one entry of the form `topic partition offset`. The offset of an entry is that of the last record that was applied to
@@ -12,7 +12,7 @@ the store.
 Source: `OffsetCheckpoint`.
 
 Differs from Kafka: a broken file is renamed and does not end the thread. If the file cannot be written, an error is
-raised, where Kafka logs a warning. The reason is that a disk that refuses this file will refuse the stores as well.
+raised, because a disk that refuses this file will refuse the stores as well. In this case Kafka only logs a warning.
 """
 
 import logging
@@ -26,8 +26,8 @@ from assignor.types import TopicPartition
 from streams_runtime.tasks.file_system import SYSTEM_FILES, FileSystem, as_state_errors
 
 CHECKPOINT_FILE_NAME = ".checkpoint"
-"""The name of the checkpoint file. All files whose names begin with CHECKPOINT_FILE_NAME belong to the checkpoint and
-are not state.
+"""The name of the checkpoint file. Files whose names begin with CHECKPOINT_FILE_NAME belong to the checkpoint. They do
+not count as state.
 """
 
 OFFSET_UNKNOWN = -4
@@ -127,8 +127,8 @@ def format_checkpoint(offsets: Mapping[TopicPartition, int]) -> str | None:
 def parse_checkpoint(data: bytes) -> dict[TopicPartition, int]:
     """Parses a checkpoint file. Leaves out entries with a negative offset that is not OFFSET_UNKNOWN.
 
-    Raises DecodeError, whose `reason` is Kafka's message, for a text in another format. Differs from Kafka: only ASCII
-    digits can be read, and Java reads the digits of any script. Kafka writes only ASCII digits.
+    Raises DecodeError for a text in an unknown format. The `reason` of the error is Kafka's message. Differs from
+    Kafka: only ASCII digits can be read, and Java reads the digits of any script. Kafka writes only ASCII digits.
     """
     lines = _Lines(data)
     version = lines.number(32)

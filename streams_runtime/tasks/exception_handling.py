@@ -1,22 +1,22 @@
-"""Handles failed records. For each failed record, the thread ends, or the record is dropped, or the record goes to the
-dead-letter topic.
+"""Handles failed records. A failed record ends the thread, is dropped, or goes to the dead-letter topic.
 
-Rules: the user's handlers decide about failed records. One handler decides about errors in processing. Another handler
-decides about errors in reading (serdes, timestamps). The default is FAIL. FAIL raises ProcessingFailed, which names
-task, topic, partition, offset and node. If the processing handler returns CONTINUE or DEAD_LETTER, only the failed node
-skips the record. The node's siblings still get the record, and the node's parent continues. A dead letter has the bytes
-and the headers of the input record, followed by Kafka's headers. A dead letter is sent like any output. So under
-exactly-once, the transaction that commits the record's offset includes the dead letter. If a handler raises an error,
-or returns a value other than a HandlerResponse, the response is FAIL. If a schema registry cannot be reached, no
-handler is called, because the record itself may be valid. If the function of a batch returns a wrong number of rows, no
-handler is called either, because the records may be valid.
+Rules: the user's handlers decide about failed records. One handler decides about errors in processing. A second handler
+decides about errors in reading (serdes, timestamps). The default response of a handler is FAIL. FAIL raises
+ProcessingFailed, which names task, topic, partition, offset and node. If the processing handler returns CONTINUE or
+DEAD_LETTER, only the failed node skips the record. The node's siblings still get the record, and the node's parent
+continues. A dead letter has the bytes and the headers of the input record, followed by Kafka's headers. A dead letter
+is sent like any output. So under exactly-once, the transaction that commits the record's offset includes the dead
+letter. If a handler raises an error, or returns a value other than a HandlerResponse, the response is FAIL. If a schema
+registry cannot be reached, no handler is called, because the record itself may be valid. If a function that processes a
+batch returns a wrong number of rows, no handler is called, because the records may be valid.
 
 Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `ExceptionHandlerUtils` (KIP-1033, KIP-1034).
 
 Differs from Kafka: every handler that returns DEAD_LETTER uses the dead-letter topic. A dead letter always has key and
 value. In Kafka, key and value are missing if an output of the record was sent before the error. If the dead-letter
 topic refuses the record's timestamp, the dead letter gets the current time. If the dead letter is too large for the
-topic, its stack trace is left out. A dead letter of Kafka has no header with the task.
+topic, the dead letter is sent without its stack trace. A dead letter has a header with the task, which Kafka does not
+add.
 """
 
 import logging
@@ -64,8 +64,8 @@ _INSTALLED_PREFIXES = (
     "<frozen ",
     *(sysconfig.get_path(kind) + os.sep for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
 )
-"""Prefixes of the paths of installed files. Installed files and the files of this package do not count as the user's
-files.
+"""Prefixes of the paths of installed files. Neither an installed file nor a file of this package counts as the user's
+file.
 """
 
 _logger = logging.getLogger(__name__)
@@ -157,9 +157,9 @@ def dead_letter_headers(record: FailedRecord) -> Headers:
 class ExceptionHandling:
     """Calls the handlers of a task, and carries out their responses.
 
-    `sink`: called with the names of a node and of a topic. `sink` returns a function that writes records with keys and
-    values as bytes to the topic. `dead_letter_topic`: the full name of the dead-letter topic; None without such a
-    topic.
+    `sink`: a function that is called with the names of a node and of a topic. `sink` returns a function that writes
+    records, whose keys and values are bytes, to the topic. `dead_letter_topic`: the full name of the dead-letter topic;
+    None without such a topic.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class ExceptionHandling:
 
     def processing_failed(self, record: FailedRecord) -> None:
         """Let the handler decide about the record. Returns if the task can continue. Raises ProcessingFailed if the
-        task cannot continue, or the error of sending a dead letter.
+        task cannot continue. If a dead letter cannot be sent, raises the error of the sink.
         """
         self._handle(self._processing, _PROCESSING, record)
 
@@ -252,7 +252,9 @@ def _without_trace(headers: Headers) -> Headers:
 
 
 def _last_dropped_text(record: FailedRecord) -> str:
-    """Returns the end of a notice about dropped records: the position and the error of the last dropped record."""
+    """Returns the last part of a notice about dropped records: the position and the error of the last dropped
+    record.
+    """
     topic, partition, offset = record.metadata
     where = "a punctuation" if offset < 0 else f"{topic}-{partition} at offset {offset}"
     error, message = _class_name(record.error), one_line(error_text(record.error), _LONGEST_MESSAGE)

@@ -2,16 +2,16 @@
 `state_directory`, which reaches the disk only through `FileSystem`.
 
 Rules:
-- A file is written under another name in the same directory, then renamed. So a reader finds the old content or the new
-  content. Only a synced write is sure to survive a failure of the machine. After an unsynced write and a failure, the
-  file may have the old content, the new content or torn content.
+- A file is first written under a temporary name in the same directory, then renamed. So a reader finds either the whole
+  old content or the whole new content. Only a synced write is sure to survive a failure of the machine. If the machine
+  fails after an unsynced write, the file may have the old content, the new content or a mixture of both.
 - Renames and deletions are durable once their directory was synced. Before the sync, a failure of the machine may undo
   renames and deletions.
-- A lock is a `flock` on `<directory>/.lock`, a file with the holder's process id. When the process that holds a lock
-  ends for any reason, the lock ends, too. A lock lasts until all processes have closed the lock file. A forked child
-  inherits its parent's open files, so an inherited lock would outlive the parent. Therefore a child closes inherited
-  lock files at once. A thread holds `_guard` while it opens a lock file and adds the lock to `_held`. So no fork
-  happens between these two steps, and each child knows all lock files.
+- A lock is a `flock` on `<directory>/.lock`, a file with the holder's process id. A lock is released when the process
+  that holds it ends for any reason. A lock lasts until all processes have closed the lock file. A forked child inherits
+  its parent's open files, so an inherited lock would outlive the parent. Therefore a child closes inherited lock files
+  at once. A thread holds `_guard` while it opens a lock file and adds the lock to `_held`. A fork waits for `_guard`.
+  So no fork happens between these two steps, and each child knows all lock files.
 
 Stores keep their own files and do not use this class. Source: `java.nio.file.Files`, `Utils.atomicMoveWithFallback`,
 `FileChannel.tryLock`.
@@ -123,7 +123,8 @@ class FileSystem:
     def changed_ms(self, directory: Path, *, but: str) -> int:
         """Returns the time of the last change of anything in the directory, in milliseconds since the epoch.
 
-        Ignores entries with the name `but`. If the directory has no other entries, returns the directory's own time.
+        Ignores entries with the name `but`. If all entries have this name, or if the directory is empty, returns the
+        directory's own time.
         """
         times = [
             os.lstat(os.path.join(path, name)).st_mtime_ns
@@ -157,7 +158,7 @@ _held: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()
 
 
 class DirectoryLock:
-    """A lock that is held from `acquire` to `release`. The lock also excludes other holders in the same process."""
+    """A lock that is held from `acquire` to `release`. The lock also excludes a second holder in the same process."""
 
     __slots__ = ("__weakref__", "_descriptor", "path")
 

@@ -1,13 +1,14 @@
 """Finds the input partitions of which the log has records that the task has not received yet.
 
-While the consumer is behind the last known end of a partition, `InputLags` makes no call. When the consumer has reached
-the last known end, `InputLags` asks the consumer for the present end. If the consumer does not know the present end,
-`InputLags` asks the log. `InputLags` asks again only after ten milliseconds, or once a record of the partition was
-read. If the log does not answer, the partition counts as having more records, and the next check asks again.
+While the consumer is behind the last known end offset of a partition, `InputLags` makes no call. When the consumer has
+reached the last known end offset, `InputLags` asks the consumer for the present end offset. If the consumer does not
+know the present end offset, `InputLags` asks the log. `InputLags` asks for the end of the same partition again after
+ten milliseconds, or as soon as a record of the partition was read. If the log does not answer, the partition counts as
+having more records, and the next check asks again.
 Source: `Consumer.currentLag` as `PartitionGroup` uses it (KIP-695).
 
-Differs from Kafka: Kafka uses the end that the last fetch returned, however old that end is. `InputLags` asks again,
-because records may have been written since.
+Differs from Kafka: Kafka uses the end that the last fetch returned, however old that end is. `InputLags` asks for the
+end again, because records may have been written since the last fetch.
 """
 
 from collections.abc import Collection
@@ -20,8 +21,8 @@ ASK_AGAIN_MS = 10
 
 
 class InputLags:
-    """Compares the consumer's positions with the ends of the log. The ends are those of READ_COMMITTED, which a
-    consumer with any isolation level can reach.
+    """Compares the consumer's positions with the end offsets of the partitions. The end offsets are those of
+    READ_COMMITTED, which a consumer with any isolation level can reach.
     """
 
     def __init__(self, log: Log, consumer: Consumer) -> None:

@@ -2,17 +2,18 @@
 commit.
 
     begin         Seeks the consumer to the committed offsets.
-    begin_work    Notes that the task processes, punctuates or writes, and so has work to commit.
+    begin_work    Records that the task processes, punctuates or writes, and so has work to commit.
     prepare       Sets the offsets to commit. Under exactly-once, the task processes nothing until `committed`.
-    committed     Notes that the commit is done.
+    committed     Records that the commit is done.
 
-Rules: reading begins at the committed offset. Without a committed offset, reading begins where `auto.offset.reset` of
-the source or of the configs says. Reading of a repartition topic always begins at the earliest record. A task commits
-the offset of the next record to process: the offset of the first buffered record. If no record is buffered, the task
-commits the consumer's position, so that gaps left by transactions and compaction count as consumed. A task commits only
-offsets that the group does not have yet. The group lacks offsets that have moved, and offsets at which the task began
-to read without a committed offset. Under exactly-once, the work of an aborted transaction is never committed. If the
-log deleted records before the group read them, the task reports the number of these records.
+Rules: reading begins at the committed offset. For a partition without a committed offset, `auto.offset.reset` of the
+source or of the configs decides the position at which reading begins. Reading of a repartition topic always begins at
+the earliest record. A task commits the offset of the next record to process: the offset of the first buffered record.
+If no record is buffered, the task commits the consumer's position, so that gaps left by transactions and compaction
+count as consumed. A task commits only offsets that differ from the offsets that the group has committed. So a task also
+commits the offset at which it began to read a partition that had no committed offset. Under exactly-once, the work of
+an aborted transaction is never committed. If the log deleted records before the group had read these records, the task
+reports their number.
 
 The metadata of a committed offset has the partition time, from which the next owner of the task continues. The metadata
 are in the format of Kafka's version 2, in base64: one byte 2, the time in eight bytes, and processor metadata.
@@ -24,13 +25,14 @@ other format, the partition time is unknown.
 Source: `StreamTask.resetOffsetsIfNeededAndInitializeMetadata`, `findOffsetAndMetadata`, `purgeableOffsets`,
 `TopicPartitionMetadata`, `ProcessorMetadata`.
 Differs from Kafka: in Kafka `auto.offset.reset` applies to repartition topics, too, and an offset is committed only
-after it has moved. So with `latest`, an owner that gets no record commits no offset. The next owner then begins at a
-later end of the log, and skips the records in between (KAFKA-12261).
+after it has moved. So in Kafka with `latest`, an owner that gets no record commits no offset. The next owner then
+begins at the present end of the partition, and skips the records that were written after the first owner began
+(KAFKA-12261).
 
-The right to commit is a claim, which is an epoch in the log for each input partition. A task claims its input before it
-reads the input. A claim fences earlier claims of the same partitions: the owners of earlier claims cannot commit any
-more. A task that gives up its input releases the claim. Without the release, the next owner of the input would fence
-the producer of the thread, which all tasks of the thread use.
+The right to commit is called a claim. A claim consists of one epoch for each input partition. The log stores these
+epochs. A task claims its input before it reads the input. A claim fences earlier claims of the same partitions: the
+owners of earlier claims cannot commit any more. A task that gives up its input releases the claim. Without the release,
+the next owner of the input would fence the producer of the thread, which all tasks of the thread use.
 """
 
 import base64
@@ -60,14 +62,15 @@ _MAX_METADATA_BYTES = 2_500  # brokers take 4,096 bytes of metadata (offset.meta
 class InputOffsets:
     """The input offsets of one active task.
 
-    `committed_offsets`: the offsets that this task found committed, or has committed itself. `changelogs_needed_from`:
-    for each window store, the first changelog offset that the earlier owner of the task needed.
+    `committed_offsets`: the newest committed offset of each partition, which this task has looked up or has committed
+    itself. `changelogs_needed_from`: for each window store, the first changelog offset that the earlier owner of the
+    task needed.
 
     `commit_needed`: True if the task has done work since the last commit. `commit_requested`: True if a commit should
     not wait for the commit interval. A commit is requested if a processor asked for a commit, or if `auto.offset.reset`
-    set a position to `latest`. If the task moved before that position is committed, the next owner of the task would
-    skip records. `commit_pending`: under exactly-once, True from `prepare` until `committed`. `prepared`: the offsets
-    of the commit in progress.
+    set a position to `latest`. If another thread became the owner of the task before the commit of this position, the
+    new owner would skip records. `commit_pending`: under exactly-once, True from `prepare` until `committed`.
+    `prepared`: the offsets of the commit in progress.
     """
 
     def __init__(
@@ -91,7 +94,7 @@ class InputOffsets:
         self._configs = configs
         self._exactly_once = producer.exactly_once
         self._losses = losses
-        self._aborted_before = producer.aborts  # the producer's number of aborts when work began
+        self._aborted_before = producer.aborts  # the value of `producer.aborts` when the present work began
         self.clear()
 
     def clear(self) -> None:
@@ -100,8 +103,8 @@ class InputOffsets:
         self.prepared: Mapping[TopicPartition, OffsetAndMetadata] = {}
         self.committed_offsets: dict[TopicPartition, int] = {}
         self.changelogs_needed_from: dict[str, int] = {}
-        self._known_to_group: dict[TopicPartition, int] = {}  # the known committed offsets of the group
-        # The result of `_read_up_to` from before the buffer was cleared, or None while the task reads.
+        self._known_to_group: dict[TopicPartition, int] = {}  # the newest known committed offset of each partition
+        # None while the task reads. After the buffer was cleared: the earlier result of `_read_up_to`.
         self._remembered: dict[TopicPartition, tuple[int, int]] | None = {}
 
     # --- the start of reading
@@ -109,12 +112,12 @@ class InputOffsets:
     def begin(
         self, partitions: Collection[TopicPartition], found: Mapping[TopicPartition, OffsetAndMetadata] | None = None
     ) -> dict[TopicPartition, int]:
-        """Seek the consumer to the group's committed offsets. Returns the committed partition times. An unknown time is
-        -1.
+        """Seek the consumer to the group's committed offsets or, without a committed offset, to the position that
+        auto.offset.reset selects. Returns the committed partition time of each partition, -1 for an unknown time.
 
-        `found`: the committed offsets of these partitions, and perhaps of others, looked up after the partitions were
-        claimed. If `found` is None, `begin` looks up the offsets. Raises LogTimeout, and StreamsRuntimeError if a
-        partition has no committed offset and auto.offset.reset is `none`.
+        `found`: the committed offsets of at least these partitions. The caller has looked up `found` after the
+        partitions were claimed. If `found` is None, `begin` looks up the offsets. Raises LogTimeout, and
+        StreamsRuntimeError if a partition has no committed offset and auto.offset.reset is `none`.
         """
         if found is None:
             found = self._log.committed_offsets(self._configs.application_id, partitions)
@@ -138,13 +141,14 @@ class InputOffsets:
     def reset(self, out_of_range: Mapping[TopicPartition, int]) -> None:
         """Apply auto.offset.reset to partitions whose positions are out of range. Reports the skipped offsets.
 
-        `out_of_range`: the partitions, with the consumer's positions. Raises the errors of `begin`.
+        `out_of_range`: the position of the consumer in each of these partitions. Raises the errors of `begin`.
         """
         begins = self._log.begin_offsets(out_of_range)
         for partition, resumed_at in self._reset_positions(out_of_range, "has no record at its position").items():
             position, begin = out_of_range[partition], begins[partition]
             self._consumer.seek(partition, resumed_at)
-            self._known_to_group.pop(partition, None)  # the group does not know this offset yet
+            # the group has not committed this offset yet, so that the next commit contains it
+            self._known_to_group.pop(partition, None)
             if position < begin:
                 self._losses.passed_over(partition, position, begin, resumed_at)
             else:
@@ -154,7 +158,7 @@ class InputOffsets:
     # --- uncommitted work
 
     def begin_work(self) -> None:
-        """Note that the task has work to commit from now on."""
+        """Record that the task has work to commit from now on."""
         if not self.commit_needed:
             self.commit_needed = True
             self._aborted_before = self._producer.aborts
@@ -163,9 +167,10 @@ class InputOffsets:
         self.commit_requested = True
 
     def check_for_gaps(self, positions: Iterable[InputPosition]) -> bool:
-        """Begin work if the task has passed gaps in its input. Returns True if the task has work to commit.
+        """If the task has passed gaps in its input, call `begin_work`, so that the new offsets are committed. Returns
+        True if the task has work to commit.
 
-        `positions`: the progress of the task's buffer.
+        `positions`: the task's progress in each partition, from the task's buffer.
         """
         if not self.commit_needed and self._uncommitted(positions):
             self.begin_work()
@@ -184,9 +189,9 @@ class InputOffsets:
     # --- the commit
 
     def prepare(self, positions: Iterable[InputPosition]) -> None:
-        """Set `prepared` to the offsets that the group does not have yet. `prepared` is empty if the task only wrote
-        records. `prepare` looks up the needed offsets of changelogs even after `remember`, because a flush may have
-        written to changelogs since then.
+        """Set `prepared` to the offsets that the group does not have yet. If the task only wrote records and read none,
+        `prepared` is empty. `prepare` looks up the needed offsets of changelogs even after `remember`, because a flush
+        may have written to changelogs since then.
         """
         self.commit_pending = self._exactly_once
         uncommitted = self._uncommitted(positions)
@@ -204,15 +209,15 @@ class InputOffsets:
             self._remembered = self._read_up_to(positions)
 
     def committed(self) -> None:
-        """Note that the prepared offsets are committed."""
+        """Record that the prepared offsets are committed."""
         for partition, one in self.prepared.items():
             self.committed_offsets[partition] = self._known_to_group[partition] = one.offset
         self.commit_needed = self.commit_requested = self.commit_pending = False
         self.prepared = {}
 
     def purgeable(self) -> dict[TopicPartition, int]:
-        """Returns, for each partition of a repartition topic, the offset below which no task needs the records any
-        more.
+        """Returns the committed offset of each partition of a repartition topic. No task needs the records below this
+        offset any more.
         """
         return {
             partition: offset
@@ -255,8 +260,8 @@ class InputOffsets:
 
     def _reset_of(self, partition: TopicPartition) -> OffsetReset:
         if partition.topic in self._repartition_topics:
-            # the application wrote these records, and has committed the input of these records, so a skipped record
-            # would be lost
+            # The application wrote the records of a repartition topic, and has committed the input from which it made
+            # these records. So a skipped record would be lost.
             return OffsetReset.EARLIEST
         return self._sources[partition.topic].settings.auto_offset_reset or self._configs.auto_offset_reset
 
@@ -326,10 +331,9 @@ def _needed_from(data: bytes) -> dict[str, int]:
 
 
 class InputClaim:
-    """The claim of the input partitions of one active task.
-
-    `producer`: the thread's producer, which commits under the claim. `newest`: the newest claim, which may be released,
-    or None before the first claim.
+    """Makes and releases the claims of one active task: the rights to commit offsets of the task's input partitions.
+    `producer`: the thread's producer, which commits with the newest claim. `newest`: the newest claim, even if it was
+    released already; None before the first claim.
     """
 
     def __init__(self, task_id: TaskId, producer: StreamsProducer, group_id: str) -> None:
@@ -341,7 +345,7 @@ class InputClaim:
         self._is_released = False
 
     def accept(self, claim: Claim) -> None:
-        """Use this claim, which the thread may have taken for several tasks at once."""
+        """Use this claim. The thread may have claimed the input of several tasks at once."""
         self.newest = claim
         self._is_released = False
 
@@ -350,16 +354,16 @@ class InputClaim:
         return self.newest is None or self._is_released or self.newest.epochs.keys() != partitions
 
     def take_if_needed(self, partitions: frozenset[TopicPartition]) -> None:
-        """Claim the partitions, unless the task has a claim of exactly these partitions. If an earlier owner died, the
-        log ends the open transaction of the earlier owner. Raises LogTimeout.
+        """Claim the partitions, unless the task has a claim of exactly these partitions. If an earlier owner of the
+        partitions has died with an open transaction, the log aborts this transaction. Raises LogTimeout.
         """
         if self.is_needed(partitions):
             self._producer.initialize()
             self.accept(self._log.claim(self._group_id, partitions, self._producer.transactional_id))
 
     def mark_released(self) -> Claim | None:
-        """Returns the claim, which the caller has to release. Returns None if the task has no claim, or if the claim is
-        already released.
+        """Mark the newest claim as released, and return the claim, so that the caller releases it in the log. Returns
+        None if the task has no claim, or if the claim is marked already.
         """
         if self.newest is None or self._is_released:
             return None
@@ -367,7 +371,7 @@ class InputClaim:
         return self.newest
 
     def release(self) -> None:
-        """Release the claim, if there is one, so that the next owner need not fence this thread."""
+        """If the task has a claim, release the claim, so that the next owner does not have to fence this thread."""
         claim = self.mark_released()
         if claim is not None:
             self._log.release(claim)

@@ -1,20 +1,22 @@
 """Finds the first offset of a window store's changelog that is still needed, and the newest timestamp in the changelog.
 
-    NeededChanges       The needed changes of one changelog.
-    WindowChangelogs    The changelogs of all window stores of a task, with changes that were deleted before a restore.
+    NeededChanges       Tracks the needed changes of one changelog.
+    WindowChangelogs    Has the changelogs of a task's window stores, and finds needed changes that were deleted before
+                        a restore.
 
-A window store drops windows by stream time. Independently of stream time, the log's retention or an operator deletes
-the first records of the store's changelog. The remaining records do not show if a deleted record was still needed. So
-the task tracks the first offset at which the changelog may have a window that has not expired in the store. The task
-commits this offset with its input offsets.
+A window store drops windows by stream time. The first records of the store's changelog are deleted independently of
+stream time, by the log's retention or by an operator. The remaining records do not show if a deleted record was still
+needed. So the task tracks the first offset at which the changelog may have a window that has not expired in the store.
+The task commits this offset with its input offsets.
 
 Rules: a change is needed while its timestamp is above the newest timestamp minus the store's retention. A mark consists
 of a changelog offset and the newest timestamp of the changes below this offset. A mark is set when the newest timestamp
-has advanced by 1/128 of the retention, but at most by 12 hours. So there are at most about 128 marks, or one for each
-12 hours of the retention. The computed offset may be lower than the first needed offset, by at most the number of
-changes between two marks. The time between two marks is shorter than the day by which changelogs are kept longer than
-their stores. The offset of a change that is not acknowledged yet is estimated from the last known offset. The estimate
-assumes as many transaction markers as there were at the last commit.
+has advanced by 1/128 of the retention, but at most by 12 hours. So there are about 128 marks or, for a long retention,
+one mark for each 12 hours of the retention. The computed offset may be lower than the first needed offset. The
+difference is at most the number of changes between two marks. The time between two marks is shorter than the day by
+which changelogs are kept longer than their stores. The offset of a change that is not acknowledged yet is estimated
+from the last known offset. The estimate assumes that the next commit will write as many transaction markers as the last
+commit.
 """
 
 from collections import deque
@@ -28,8 +30,8 @@ _MARKS = 128
 _LONGEST_STEP_MS = 12 * 3_600_000
 _NO_TIME_MS = -1
 _AT_ONCE = 64
-"""The number of changes in one part. Changes are processed one by one only in a part in which a mark has to be set. A
-change takes 0.06 us, or 2 us with a mark.
+"""Changes are processed in parts of this many changes. Only in a part in which a mark has to be set are the changes
+processed one by one. Processing takes 0.06 us for each change, or 2 us in a part with a mark.
 """
 
 
@@ -77,10 +79,11 @@ class NeededChanges:
     def restored(self, batch: RecordBatch) -> None:
         self._see_all(batch.offsets, batch.timestamps_ms)
         self._next_offset = batch.offsets[-1] + 1
-        self._marked_since = 0  # the offsets of a restore are exact, so `acknowledged` need not correct their marks
+        # the offsets of restored changes are exact, so `acknowledged` must not move marks of restored changes
+        self._marked_since = 0
 
     def advance_to(self, position: int) -> None:
-        """Note that every change below this offset was restored."""
+        """Record that every change below this offset was restored."""
         self._next_offset = max(self._next_offset, position)
 
     def sent(self, timestamps_ms: Sequence[int]) -> None:
@@ -90,7 +93,7 @@ class NeededChanges:
         self._sent += count
 
     def acknowledged(self, last_offset: int) -> None:
-        """Note that the log has every sent change. `last_offset`: the offset of the last sent change."""
+        """Record that the log has every sent change. `last_offset`: the offset of the last sent change."""
         if not self._sent:
             return
         moved = last_offset + 1 - self._next_offset
@@ -107,13 +110,15 @@ class NeededChanges:
 
     @property
     def needed_from(self) -> int | None:
-        """The first needed offset; None if no change is known."""
+        """The first offset of the changelog that is still needed; None if no change is known."""
         self._drop_expired()
         return self._marks[0][0] if self._marks else None
 
     @property
     def needed(self) -> int:
-        """The number of needed offsets, which is not lower than the number of the store's windows."""
+        """The number of offsets from `needed_from` to the end of the changelog. The number is an upper limit for the
+        number of windows in the store.
+        """
         first = self.needed_from
         return 0 if first is None else max(0, self._next_offset - first)
 
@@ -192,7 +197,7 @@ class WindowChangelogs:
             self.needed[partition].restored(batch)
 
     def advance_to(self, partition: TopicPartition, position: int) -> None:
-        """Note that every change below this offset was restored."""
+        """Record that every change below this offset was restored."""
         if partition in self.needed:
             self.needed[partition].advance_to(position)
 
@@ -205,8 +210,8 @@ class WindowChangelogs:
         """Continue the work of an earlier owner of the task. The earlier owner has committed its stream time and the
         result of its method `needed_from`.
 
-        Returns the changes that the earlier owner's stores had and that these stores lack, because the log had deleted
-        these changes before the restore. Only the first call after a restore returns the missing changes.
+        Returns the changes that the earlier owner's stores had but that the log had deleted before these stores were
+        restored. Only the first call after a restore returns the missing changes.
         """
         missing: list[MissingChanges] = []
         for partition, changes in self.needed.items():
@@ -217,5 +222,5 @@ class WindowChangelogs:
             if needed is not None and begin is not None and needed < begin:
                 missing.append(MissingChanges(store, partition, needed, begin))
             changes.continue_from(needed, stream_time_ms)
-        self._begin_offsets.clear()  # so a second call of `continue_after` reports no missing changes
+        self._begin_offsets.clear()  # so that a second call of `continue_after` reports no missing changes
         return missing

@@ -1,35 +1,35 @@
 """Buffers the polled records of a task's input, and chooses the next record to process.
 
     PartitionGroup.add         Adds a batch of one partition, as columns.
-    PartitionGroup.next_run    Returns the next run, which has consecutive records of one partition to process.
+    PartitionGroup.next_run    Returns the next run: consecutive records of one partition, which are processed together.
     RecordQueue.deliver        Hands the records of a run to the source's receiver.
 
 The group has a queue for each partition. The next record is taken from the partition whose next record has the lowest
-timestamp. If a partition has more than buffered.records.per.partition records, the consumer pauses the partition until
-the task has processed enough records.
+timestamp. If more than buffered.records.per.partition records of a partition are buffered, the consumer pauses the
+partition until the task has processed enough records.
 
 Rules of a queue: a queue stores polled batches unchanged, as columns of bytes. A queue deserialises a record just
-before the record is processed. With several partitions, a queue deserialises the next record earlier, because its
-timestamp is needed to choose the partition. Partition time is the highest timestamp that a queue has handed out, -1
-before the first record. Timestamp extractors get the partition time. A record that cannot be read goes to the handler
-of deserialization errors. A record with a negative timestamp is dropped. Unreadable records and dropped records count
-as consumed.
+before the record is processed. If the group has several partitions, each queue deserialises its next record in advance,
+because the choice of the partition needs the record's timestamp. Partition time is the highest timestamp of the records
+that a queue has handed out, -1 before the first record. A timestamp extractor gets the partition time as an argument. A
+record that cannot be read goes to the handler of deserialization errors. A record with a negative timestamp is dropped.
+Unreadable records and dropped records count as consumed.
 
 Rules of `max.task.idle.ms`, for a partition that has no buffered record:
-- With -1, the task processes the records of the other partitions.
+- With -1, the task does not wait, and processes the records of the partitions that have buffered records.
 - With 0, the task waits as long as the log has, or may have, more records of the partition (see `InputLags`).
-- With a higher value, the task waits as with 0. Once the log has no more records, the task waits for new records for
-  `max.task.idle.ms`.
+- With a higher value, the task first waits as with 0. Once the log has no more records of the partition, the task waits
+  `max.task.idle.ms` for new records.
 
-Records with equal timestamps are taken in the order of Java's heap. Partitions enter the heap in the order in which
-they got records. So partitions with equal timestamps mostly take turns. Source: `PartitionGroup` (KIP-695),
-`RecordQueue`, `RecordDeserializer`, `StreamTask.addRecords`.
+Records with equal timestamps are taken in the order that Java's `PriorityQueue` would give them. Partitions enter this
+priority queue in the order in which they got records. So partitions with equal timestamps mostly take turns. Source:
+`PartitionGroup` (KIP-695), `RecordQueue`, `RecordDeserializer`, `StreamTask.addRecords`.
 
 Differs from Kafka: a record is deserialised only after the earlier records of its partition were processed. So a broken
-record does not stop earlier records. An error of a timestamp extractor goes to the same handler as an error of a serde.
+record does not stop earlier records. An error of a timestamp extractor goes to the handler of deserialization errors.
 The task waits for several partitions at the same time. A task of Kafka waits for one partition after the other, so that
-n partitions may take n times `max.task.idle.ms`. `clear` resets the time that the task has waited, where Kafka keeps
-that time.
+n partitions may take n times `max.task.idle.ms`. `clear` resets the time that the task has waited. Kafka keeps the
+waited time.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ UNKNOWN_TIME = -1
 """Stream time and partition time before the first record."""
 
 _CENTURY_S = 946_684_800, 4_102_444_800
-"""The begin and the end of the years 2000 to 2099, in seconds since the epoch. If a time of the years 2000 to 2099 in a
-unit of `_UNITS` is read as milliseconds, the result is not in these years.
+"""The begin and the end of the years 2000 to 2099, in seconds since the epoch. A time of these years in a unit of
+`_UNITS`, if it is wrongly read as milliseconds, lies outside of these years.
 """
 
 _UNITS = (("seconds", 1), ("microseconds", 1_000_000), ("nanoseconds", 1_000_000_000))
 
 _MOST_ROWS = 1_000
-"""The largest number of rows that are sliced from a batch at once. The columns are sliced again after each unreadable
-record, so large slices would be copied many times.
+"""The largest number of records that are sliced from a batch at once. After each unreadable record, the columns are
+sliced again from the next record on, so larger slices would be copied many times.
 """
 
 _logger = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class TaskTime(Protocol):
 
 
 _Row = tuple[int, Any, Any, int, Headers]
-"""The index of the next record in the batch, then key, value, timestamp and headers of this record."""
+"""A record of the current batch: the index after the record, then the record's key, value, timestamp and headers."""
 
 _EMPTY: tuple[()] = ()
 _new_tuple = tuple.__new__
@@ -90,13 +90,13 @@ _new_tuple = tuple.__new__
 class RecordQueue:
     """The records of one input partition that the task has not processed yet.
 
-    `on_failure`: called with each record that cannot be read. If `on_failure` returns, the queue drops the record. If
-    `on_failure` raises an error, the record stays in the queue.
+    `on_failure`: a function that is called with each record that cannot be read. If `on_failure` returns, the queue
+    drops the record. If `on_failure` raises an error, the record stays in the queue.
 
-    `losses`: counts records with a negative timestamp. The current batch is the batch from which the queue reads.
-    `place`: the index in the current batch of the next record to hand out. While a record is handed out, `place` is the
-    index after this record. `offsets`: the offsets of the current batch. `handed_out`: the number of records that
-    `deliver` has handed out so far.
+    `losses`: the object that counts records with a negative timestamp. The current batch is the batch from which the
+    queue reads. `place`: the index of the next record to hand out, in the current batch. While a record is handed out,
+    `place` is the index after this record. `offsets`: the offsets of the current batch. `handed_out`: the number of
+    records that `deliver` has handed out so far.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class RecordQueue:
     def clear(self) -> None:
         """Forget all records and the partition time."""
         self._batches.clear()
-        self._backlog = 0  # records in the batches after the current one
+        self._backlog = 0  # the number of records in the batches after the current batch
         self.offsets: Sequence[int] = _EMPTY
         self._timestamps: Sequence[int] = _EMPTY
         self._keys: Sequence[bytes | None] = _EMPTY
@@ -165,13 +165,14 @@ class RecordQueue:
         on_error: Callable[[RecordQueue, Exception], None],
         until_ms: int = JAVA_LONG_MAX,
     ) -> None:
-        """Hand the next run of records, at most `max_records`, to the source's receiver. The run ends at the end of the
-        batch, and before a record that cannot be read or that is dropped. A run also ends after the first record whose
+        """Hand the next run of records, at most `max_records`, to the source's receiver. A run ends at the end of the
+        batch, or before a record that cannot be read or that is dropped. A run also ends after the first record whose
         timestamp is `until_ms` or later.
 
-        `time`: the object whose stream time the records advance. `on_error`: called with an error that the receiver
-        raises for the record at `place`. `on_error` returns if the task may continue without the record. If `on_error`
-        raises an error, the record stays the next record. Raises the errors of `on_failure` and `on_error`.
+        `time`: the object whose stream time the records advance. `on_error`: a function that is called with an error
+        that the receiver raises for the record at `place`. `on_error` returns if the task may continue without the
+        record. If `on_error` raises an error, the record stays in the queue as the next record. Raises the errors of
+        `on_failure` and `on_error`.
         """
         head, self._head = self._read_head(), None
         if head is None:
@@ -212,7 +213,7 @@ class RecordQueue:
             self.handed_out += done - first
 
     def rewind_run(self) -> None:
-        """Put the records of the last run back, so that the next run begins with the first record of the last run."""
+        """Put the records of the last run back, so that the next run begins with the same record as the last run."""
         self.handed_out -= self.place - self._run_start
         self.place = self._run_start
         self._rows = None
@@ -240,13 +241,13 @@ class RecordQueue:
 
     @property
     def polled_place(self) -> int:
-        """The index in the batch of the record that was handed out last. Read `polled_place` before another record is
-        handed out.
+        """The index of the record that was handed out last, in the current batch. Read `polled_place` before the next
+        record is handed out.
         """
         return self.place - 1
 
     def polled_metadata(self) -> RecordMetadata:
-        """Returns the metadata of the record that was handed out last. Call `polled_metadata` before another record is
+        """Returns the metadata of the record that was handed out last. Call `polled_metadata` before the next record is
         handed out or read.
         """
         topic, partition = self.partition
@@ -267,8 +268,8 @@ class RecordQueue:
         return FailedRecord(self._task_id, metadata, node, *self._raw_at(place), error)
 
     def count_before(self, limit_ms: int | None, max_records: int) -> int:
-        """Count the records of the current batch after the next record, up to the first timestamp that is not below
-        `limit_ms`. Counts at most `max_records`. If `limit_ms` is None, timestamps do not matter.
+        """Count the records that follow the next record in the current batch, up to the first record whose timestamp is
+        `limit_ms` or later. Counts at most `max_records`. If `limit_ms` is None, timestamps do not matter.
 
         Returns 0 if the source has a timestamp extractor, because an extractor needs the deserialised records.
         """
@@ -288,8 +289,8 @@ class RecordQueue:
 
     def _read_head(self) -> _Row | None:
         """Returns the next record that can be processed, and leaves it in the queue. Returns None if no record can be
-        processed. Drops earlier records that are unreadable (unless `on_failure` raises an error) or have a negative
-        timestamp.
+        processed. Drops the unreadable records, and the records with negative timestamps, that come before the returned
+        record. Raises the errors of `on_failure` for an unreadable record.
         """
         while self._head is None:
             if self.place == self._length:
@@ -380,8 +381,8 @@ class RecordQueue:
 
 
 RecordRun = tuple[RecordQueue, int]
-"""The next records to process: a queue, and the largest number of its records to process before the next run is
-chosen.
+"""The next records to process: a queue, and the largest number of the queue's records that may be processed before the
+next run is chosen.
 """
 
 
@@ -400,9 +401,9 @@ class PartitionGroup:
     """The record queues of one task. No other task uses this partition group. A group with one partition never waits
     for other partitions, and reads each record just before it is processed.
 
-    `new_queue`: makes the queue of a partition, and raises StreamsRuntimeError for a partition that no source reads.
-    `consumer`: reads the partitions. `paused`: the partitions that are paused because too many of their records are
-    buffered.
+    `new_queue`: a function that makes the queue of a partition, or raises StreamsRuntimeError for a partition that no
+    source reads. `consumer`: the consumer that reads the partitions. `paused`: the partitions that are paused because
+    too many of their records are buffered.
     """
 
     def __init__(
@@ -423,8 +424,8 @@ class PartitionGroup:
         self.set_partitions(partitions)
 
     def set_partitions(self, partitions: Collection[TopicPartition]) -> None:
-        """Buffer these partitions from now on. Partitions that the group had before keep their records. Raises the
-        errors of `new_queue`.
+        """Buffer these partitions from now on. Partitions that were in the group before this call keep their buffered
+        records. Raises the errors of `new_queue`.
         """
         self._queues = {
             partition: self._queues.get(partition) or self._new_queue(partition) for partition in sorted(partitions)
@@ -439,7 +440,7 @@ class PartitionGroup:
         self._deadlines: dict[TopicPartition, int] = {}
 
     def set_partition_times(self, times_ms: Mapping[TopicPartition, int]) -> None:
-        """Continue with the partition times that an earlier owner of the task has committed."""
+        """Set the partition times to the values that an earlier owner of the task has committed."""
         for partition, time_ms in times_ms.items():
             self._queues[partition].partition_time_ms = time_ms
 
@@ -525,10 +526,11 @@ class PartitionGroup:
         return queue, 1 + self._count_before_other_queues(queue, max_records - 1)
 
     def _count_before_other_queues(self, queue: RecordQueue, max_records: int) -> int:
-        """Count the records after the queue's next record that certainly precede the records of all other queues.
+        """Count the records that follow the queue's next record and that certainly precede the records of all other
+        queues.
 
-        Returns 0 if more than two other queues have records. With more queues, taking a record moves its queue through
-        the heap, which can change the order of queues with equal timestamps.
+        Returns 0 if more than two other queues have records. With more queues, each record that is taken moves its
+        queue in the heap. This move can change the order of queues with equal timestamps.
         """
         others = len(self._heap)
         if max_records < 1 or others > _MAX_OTHER_QUEUES:

@@ -1,4 +1,5 @@
-"""Runs records and punctuations of an active task through its processors, and is their `TaskRuntime`.
+"""Runs records and punctuations of an active task through the task's processors. `ProcessorRuntime` is the
+`TaskRuntime` of these processors.
 
     process                Processes records. Consecutive records of one partition's batch form a run.
     punctuate_...          Fires the punctuations that are due by stream time or by wall-clock time.
@@ -8,17 +9,17 @@
 Rules:
 - Stream time is the highest timestamp processed.
 - An error of a node goes to the handler of processing errors, with the input record. If the handler answers CONTINUE,
-  only this node is left out: other branches still get the record.
-- Some errors do not go to a handler. If such an error interrupts the processing of a record, the record is processed
-  again later.
-- A punctuation has no input record. A punctuation gets the time at which it fires, and not the time at which it was
-  due. An error in a punctuation goes to the same handler, with task and node.
+  only the failed node skips the record. The other branches of the graph still get the record.
+- Some errors, `TASK_ERRORS`, do not go to a handler. If one of `TASK_ERRORS` interrupts the processing of a record, the
+  record is processed again later.
+- A punctuation has no input record. The argument of a punctuation is the time at which it fires, and not the time at
+  which it was due. An error in a punctuation also goes to the handler of processing errors, with task and node.
 - A task has to commit after it has processed a record, fired a punctuation, sent a record or changed a store.
-- If the log does not answer in time, the task tries again under at-least-once. Under exactly-once TaskCorrupted is
-  raised: the state may already have some changes of the record, so a second try would apply these changes twice.
+- If the log does not answer in time, the task tries again under at-least-once. Under exactly-once, a time-out raises
+  TaskCorrupted. A second try could apply a change twice, because the state may already have some changes of the record.
 - A flush of a record cache writes each change with the context of the input record that made the change. If a flush
-  forwards a change to a node that fails, the handler gets the input record that made the change, as without a record
-  cache.
+  forwards a change to a node that fails, the handler gets the input record that made the change. The handler gets the
+  same record if the task has no record cache.
 
 Source: `StreamTask.process`, `punctuate`, `initializeTopology`, `flush` and `schedule`, `ProcessorContextImpl`,
 `ProcessorNode.process`.
@@ -57,7 +58,8 @@ class ProcessorRuntime:
 
     `stores`: the open stores, which the task sets; empty while the stores are closed. `cache`: None if the task has no
     record cache. `current_system_time_ms`: the wall-clock time at which `process` was called or the present punctuation
-    began. `keeps_raw`: True if contexts include the bytes of the input record, because an error handler may need them.
+    began. `keeps_raw`: True if contexts include the bytes of the input record, because an error handler may need these
+    bytes.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class ProcessorRuntime:
         self._current = graph.current
         self._stream_time_punctuations = PunctuationQueue()
         self._system_time_punctuations = PunctuationQueue()
-        self.queue: RecordQueue | None = None  # has the current input record; None while no run is processed
+        self.queue: RecordQueue | None = None  # the queue of the current input record; None while no run is processed
         self._flush_context: ContextTuple | None = None  # the context of the change that a flush is writing
         self._in_batch = False  # True while a node processes several records of the run at once
         self.init_time_ms = UNKNOWN_TIME  # the wall-clock time while processors are initialised, else UNKNOWN_TIME
@@ -103,7 +105,7 @@ class ProcessorRuntime:
     # --- processors
 
     def init_processors(self) -> None:
-        """Call `init` of every processor. After an error in an `init`, closes all processors again and raises
+        """Call `init` of every processor. If an `init` raises an error, closes all processors again and raises
         StreamsRuntimeError. If the cause of this error is one of `TASK_ERRORS`, raises the cause instead.
         """
         self.init_time_ms = self.current_system_time_ms = self._clock.now_ms()
@@ -111,7 +113,7 @@ class ProcessorRuntime:
             with self._noting_work():
                 self.graph.init(self)
         except Exception as error:
-            # the next try initialises all processors again
+            # close all processors, because the next try initialises all of them again
             with contextlib.suppress(StreamsRuntimeError):
                 self.close_processors()
             self.clear_punctuations()
@@ -141,8 +143,8 @@ class ProcessorRuntime:
     # --- records
 
     def is_ready(self, now_ms: int) -> bool:
-        """True if `process` has a record to process, or rows that an earlier call could not send. Raises the errors of
-        `process`.
+        """True if `process` has a record to process, or collected output records that an earlier call could not send.
+        Raises the errors of `process`.
         """
         try:
             return bool(self.collector.pending) or self._buffer.ready(now_ms)
@@ -157,14 +159,14 @@ class ProcessorRuntime:
 
         Raises ProcessingFailed, TaskMigrated, StreamsRuntimeError. If the log does not answer in time, raises
         TaskCorrupted under exactly-once. Under at-least-once, raises LogTimeout if no record was processed, and
-        otherwise returns. The next call tries again.
+        otherwise returns. The next call of `process` sends the remaining output again.
         """
         buffer, collector = self._buffer, self.collector
         self.current_system_time_ms = now_ms
         self._must_punctuate = False
         processed = 0
         try:
-            if collector.pending:  # rows that an earlier call could not send
+            if collector.pending:  # output records that an earlier call could not send
                 collector.send_rows()
             while processed < max_records and not self._must_punctuate:
                 run = buffer.next_run(now_ms, max_records - processed)
@@ -193,14 +195,14 @@ class ProcessorRuntime:
         return processed
 
     def _process_run(self, queue: RecordQueue, max_records: int) -> None:
-        # tested first to save a call per run, because a run may have only one record
+        # `commit_needed` is tested here, to save the call of `begin_work` in most runs: a run may have only one record
         if not self._offsets.commit_needed:
             self._offsets.begin_work()
         self.queue = queue
         if not self.graph.collecting:
             queue.deliver(max_records, self, self._record_failed)
             return
-        # No punctuation may fire inside a batch, so the run ends with the record that makes a punctuation due.
+        # No punctuation may fire inside a batch, so the run ends after the record that makes a punctuation due.
         due_ms = self._next_punctuation_ms()
         self._stream_time_before_ms = self.stream_time_ms
         queue.deliver(max_records, self, self._record_failed, until_ms=due_ms)
@@ -227,8 +229,8 @@ class ProcessorRuntime:
             raise
 
     def _record_failed(self, queue: RecordQueue, error: Exception) -> None:
-        """Let the handler decide about the next record of the queue. Raises if the task must not continue without the
-        record.
+        """Let the handler decide about the next record of the queue. Raises an error if the task must not continue
+        without the record.
         """
         self._run_collected(queue)  # process the earlier records of the run before the failed record
         if isinstance(error, TASK_ERRORS):
@@ -290,8 +292,8 @@ class ProcessorRuntime:
     # --- flush
 
     def flush(self) -> None:
-        """Flush the record cache and give the producer all rows. Raises the errors of `process`. After an error, the
-        next call flushes the remaining changes.
+        """Flush the record cache, and give the producer all collected output records. Raises the errors of `process`.
+        If a call of `flush` fails, the next call flushes the remaining changes.
         """
         try:
             if self.cache is not None:
@@ -301,7 +303,9 @@ class ProcessorRuntime:
             raise self._timed_out(error) from error
 
     def _send_rows_if_possible(self) -> None:
-        """Send the rows of earlier records. Ignores errors, because the caller raises another error."""
+        """Send the collected output of earlier records. Ignores errors, because the caller raises the error of the
+        failed record.
+        """
         with contextlib.suppress(StreamsRuntimeError, LogTimeout):
             self.collector.send_rows()
 

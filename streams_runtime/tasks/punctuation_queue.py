@@ -2,11 +2,12 @@
 
 Rules: the intervals of a STREAM_TIME schedule are counted from stream time 0. So the schedule fires with the first
 record, then at every interval. A WALL_CLOCK_TIME schedule first fires after one interval. If several intervals have
-passed, a schedule fires only once. For example, a schedule with the interval 5 is due at 5, and the queue is checked at
+passed since the last check, a schedule fires only once. For example, a schedule with the interval 5 is due at 5, and
+the queue is checked at
 21. The schedule fires once, with the time 21, and is next due at 25. A schedule with a start time fires only at start +
     n * interval (KIP-1146). If the start has passed already, the schedule first fires at the next time start + n *
-    interval. If a callback cancels its own schedule, the schedule does not fire again. Schedules due at the same time
-    fire in the order of Java's heap.
+    interval. If a callback cancels its own schedule, the schedule does not fire again. Schedules that are due at the
+    same time fire in the order that Java's `PriorityQueue` would give them.
 Source: `PunctuationQueue`, `PunctuationSchedule`, `StreamTask.schedule`.
 
 Differs from Kafka: a punctuation that raised an error stays due. So the punctuation is not lost when the thread tries
@@ -22,9 +23,7 @@ from streams_runtime.processors.api import PunctuationType, Punctuator
 
 
 class PunctuationSchedule:
-    """One schedule, with which the user can cancel its punctuations. `time_ms`: the next time at which the schedule is
-    due.
-    """
+    """A schedule of punctuations, which the user can cancel. `time_ms`: the next time at which the schedule is due."""
 
     __slots__ = ("callback", "cancelled", "interval_ms", "node", "time_ms")
 
@@ -39,7 +38,9 @@ class PunctuationSchedule:
         self.cancelled = True
 
     def advance(self, now_ms: int) -> None:
-        """Set `time_ms` to the first time of the schedule after `now_ms`, at least one interval later than before."""
+        """Set `time_ms` to the schedule's first time after `now_ms`. The new time is at least one interval after the
+        old time.
+        """
         missed = max(0, now_ms - self.time_ms) // self.interval_ms
         self.time_ms += (missed + 1) * self.interval_ms
 

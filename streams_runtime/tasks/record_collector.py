@@ -1,20 +1,22 @@
-"""Sends the records that tasks write to output topics, the changes of their stores, and dead letters.
+"""Sends the records that tasks write: records for output topics, changes of the tasks' stores, and dead letters.
 
-    RecordCollector    Serializes records of one task, chooses their partitions, and collects the records as rows.
+    RecordCollector    Serializes records of one task, chooses their partitions, and collects the records in columns.
     StreamsProducer    Sends the records of one stream thread. All tasks of the thread share the producer, so a commit
                        covers all tasks.
 
 Rules of the collector: without a partitioner, Kafka's murmur2 hash of the key's bytes chooses the partition. Records
-without a key go to the partitions in turn. A store's change goes to the task's partition of the changelog. The offset
-of a change is known once the log has acknowledged the change (under exactly-once, committed it). A checkpoint has only
-known offsets.
+without a key go to the partitions in turn. A store's change goes to the task's partition of the changelog. The log
+assigns an offset to a change when the log writes the change. The collector gets the offset with the log's
+acknowledgement or, under exactly-once, with the commit. A checkpoint contains only the offsets of acknowledged or
+committed changes.
 
 Rules of the producer: under at-least-once, records are written without waiting for the commit. Under exactly-once,
-every record is sent in a transaction, which begins with the first record (or offset) after the last commit. Before a
-task reads its input, the task claims the input partitions in the log. A claim fences all earlier claims of the same
-partitions. The producer is fenced when another producer with the same id is opened. The producer is also fenced when a
-newer claim of a task's input partitions is made. The methods of a fenced producer raise `TaskMigrated`. The methods of
-any producer may raise the log's `LogTimeout`, which counts against `task.timeout.ms`.
+every record is sent in a transaction. A transaction begins when the first record or offset after the last commit is
+sent. Before a task reads its input, the task claims the input partitions in the log. A claim fences all earlier claims
+of the same partitions. The producer is fenced when a second producer with the same id is opened. The producer is also
+fenced when another owner claims the input partitions of one of the thread's tasks. The methods of a fenced producer
+raise `TaskMigrated`. The methods of any producer may raise the log's `LogTimeout`, which counts against
+`task.timeout.ms`.
 Source: `RecordCollectorImpl`, `StreamsProducer`.
 """
 
@@ -38,9 +40,9 @@ from streams_runtime.serdes import BYTES, NestedSerde, Serde, serde_for_topic, s
 from streams_runtime.tasks.needed_changes import NeededChanges
 
 MOST_ROWS = 10_000
-"""The largest number of rows that one partition may have before the producer gets the rows. Usually the producer gets
-rows at the end of `ProcessorRuntime.process`. The limit is needed because one punctuator or one call of a processor may
-write any number of rows.
+"""The largest number of records that are collected for one partition before the producer gets the records. Usually the
+producer gets the collected records at the end of `ProcessorRuntime.process`. The limit is needed because one punctuator
+or one call of a processor may write any number of records.
 """
 
 _HOT_KEYS = 100_000
@@ -74,8 +76,8 @@ class RecordCollector:
     """Collects and sends the output of one task. The collector is also the `ChangeLogger` of the task's stores.
 
     `changelogs`: the partition for the changes of each logged store. `needed`: for each changelog of a window store,
-    the `NeededChanges` that gets the timestamps of sent changes. `pending`: the partitions with rows that `send_rows`
-    has to send, in the order in which they got their first row.
+    the `NeededChanges` that gets the timestamps of sent changes. `pending`: the partitions with collected records that
+    `send_rows` has to send, in the order in which the partitions got their first record.
     """
 
     def __init__(
@@ -92,11 +94,12 @@ class RecordCollector:
         self._needed = dict(needed or {})
         self._targets: dict[str, tuple[TopicPartition, ...]] = {}
         self._written: set[TopicPartition] = set()
-        self._has_sent = False  # True if records were sent since `call_if_sent` began
+        self._has_sent = False  # True if records were sent since the last call of `call_if_sent`
         self._rows: dict[TopicPartition, _PartitionRows] = {}
         self.pending: list[_PartitionRows] = []
         self._change_rows: dict[str, _PartitionRows] = {}
-        # the start value depends on the task, so that tasks start at different partitions
+        # each task starts with its own value, so that tasks send their first records without a key to different
+        # partitions
         self._keyless = task_id.partition
 
     # --- to topics
@@ -124,7 +127,8 @@ class RecordCollector:
         elif partitioner is not None:
             choose = self._partition_chooser(partitioner, node, topic)
         targets: tuple[TopicPartition, ...] = ()
-        only: _PartitionRows | None = None  # the rows of the only partition, if the topic has one partition
+        # the collected records of the only partition, if the topic has one partition
+        only: _PartitionRows | None = None
         rows_of_keys: dict[bytes | None, _PartitionRows] = {}
 
         def sink(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -145,7 +149,9 @@ class RecordCollector:
                 self._send_alone(rows, key_bytes, value_bytes, timestamp_ms, headers)
                 return
             if len(rows.keys) >= MOST_ROWS:
-                self.send_rows()  # sent before `_add`, because the record is processed again after an error
+                # first sends, then adds: after an error the input record is processed again, so its output must not be
+                # pending already
+                self.send_rows()
             self._add(rows, key_bytes, value_bytes, timestamp_ms)
 
         def find_rows(key: bytes | None, partition: int | None) -> _PartitionRows:
@@ -158,7 +164,8 @@ class RecordCollector:
             if partition is not None:
                 return self._rows_of(targets[partition])
             if key is None:
-                self._keyless += 1  # all topics with several partitions share one counter
+                # all topics share one counter, which chooses the partitions of records without a key
+                self._keyless += 1
                 return self._rows_of(targets[self._keyless % len(targets)])
             if len(rows_of_keys) >= _HOT_KEYS:
                 rows_of_keys.clear()
@@ -220,28 +227,32 @@ class RecordCollector:
             timestamp_ms = 0
         self._add(rows, key, value, timestamp_ms)
         if len(rows.keys) >= MOST_ROWS:
-            self.send_rows()  # sent after `_add`, because the store has the change already
+            # first adds, then sends: the store has the change already, so the change must be pending even after an
+            # error
+            self.send_rows()
 
     def _changes_of(self, store: str) -> _PartitionRows:
         rows = self._change_rows[store] = self._rows_of(self._changelogs[store])
         return rows
 
     def keep_window_changelogs(self) -> None:
-        """Configure the log to keep the changes of window stores for as long as they are needed.
+        """Configure the log to keep the changes of window stores for as long as these changes are needed.
 
-        A window is readable until the store has another window that starts later by the retention or more. The newest
-        change of a window is at most the window's size later than the window's start. The size is at most the
+        A window is readable until the store has a second window that starts later by the retention or more. The newest
+        change of a window is at most the window's size later than the window's start. A window's size is at most the
         retention. So a change is needed for twice the retention at most.
         """
         for partition, needed in self._needed.items():
-            with suppress(UnknownTopicOrPartition):  # the changelog reader waits for the topic
+            # the topic does not exist yet; the changelog reader waits for the topic
+            with suppress(UnknownTopicOrPartition):
                 self._producer.log.keep_windows(partition.topic, min(2 * needed.retention_ms, JAVA_LONG_MAX))
 
     def windows_at_risk(self, now_ms: int) -> list[WindowsAtRisk]:
         """Returns the window stores whose changelogs may lose needed records, because the log deletes records by its
-        clock. Raises LogError. The store needs the changes from stream time minus the store's retention on. The log
-        keeps the records from the clock's time minus the topic's retention on. So stream time may be behind the clock
-        by at most the difference of the two retentions.
+        clock. Raises LogError. The store needs the changes whose timestamps are above stream time minus the store's
+        retention. The log keeps the records whose timestamps are above the clock's time minus the topic's retention. So
+        no needed record is lost as long as stream time is behind the clock by at most the difference of the two
+        retentions.
         """
         found: list[WindowsAtRisk] = []
         for store, partition in self._changelogs.items():
@@ -257,8 +268,8 @@ class RecordCollector:
     # --- rows
 
     def send_rows(self) -> None:
-        """Give the producer all rows. Raises the errors of a sink. After an error, the next call sends the rows that
-        are left.
+        """Give the producer all collected records. Raises the errors of a sink. After an error, the next call sends the
+        records that the failed call has not given to the producer.
         """
         pending = self.pending
         while pending:
@@ -280,8 +291,8 @@ class RecordCollector:
     def _send_alone(
         self, rows: _PartitionRows, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers
     ) -> None:
-        """Send a record that cannot be a row, because the record has headers or the producer has to check its
-        limits.
+        """Send a record alone and not in columns, because the record has headers or because the producer has to check
+        the record against the topic's limits.
         """
         self.send_rows()  # send earlier records first, to keep the order
         self._has_sent = True
@@ -305,7 +316,9 @@ class RecordCollector:
 
     @contextmanager
     def call_if_sent(self, on_sent: Callable[[], None]) -> Iterator[None]:
-        """Call `on_sent` at the end of the block if the block sent records, or if rows are pending at the end."""
+        """Call `on_sent` at the end of the block if the block sent records, or if collected records are pending at the
+        end.
+        """
         self._has_sent = False
         try:
             yield
@@ -321,7 +334,7 @@ class RecordCollector:
         if not self._written:
             return {}
         last = self._producer.last_offsets()
-        # ignores the producer's offsets from an earlier task with this id
+        # `last` may also have an offset from an earlier task with this id, which does not count for this task
         written = self._written & last.keys()
         for changelog, needed in self._needed.items():
             if changelog in written:
@@ -341,9 +354,9 @@ class StreamsProducer:
     """The producer of one stream thread. Only this thread may use the producer. `transactional_id`: None under
     at-least-once.
 
-    `initialize` or the first use opens the log's producer. After `reset`, the next use opens another producer.
-    `aborts`: the number of aborted transactions. A task remembers this number when its work begins. If the number has
-    grown when the task commits, the work was in an aborted transaction.
+    `initialize` or the first use opens the log's producer. After `reset`, the next use opens a new producer. `aborts`:
+    the number of aborted transactions. A task remembers this number when its work begins. If the number has grown when
+    the task commits, the work was in an aborted transaction.
     """
 
     def __init__(self, log: Log, transactional_id: str | None = None) -> None:
@@ -373,8 +386,8 @@ class StreamsProducer:
         """Under at-least-once, let the task write as long as no newer claim exists. If `claim` is None, the task must
         not write any more.
 
-        The write claim stops a thread that was expelled from its group. Without the claim, the thread could write old
-        values of a store to the changelog after the newer values of the next owner.
+        The write claim stops a thread that was expelled from its group. Without the write claim, such a thread could
+        write old values of a store to the changelog after the next owner has written newer values.
         """
         if self.exactly_once:
             return
@@ -430,7 +443,7 @@ class StreamsProducer:
                 self.producer.send_now()
 
     def flush(self) -> None:
-        """Wait until all sent records are written. Raises the errors of `send`."""
+        """Wait until the log has written all sent records. Raises the errors of `send`."""
         if self.producer is not None:
             with _translating("flushing"):
                 self.producer.flush()
@@ -439,10 +452,10 @@ class StreamsProducer:
         """Under exactly-once, end the transaction with these offsets in it. Under at-least-once, write the pending
         records together with the offsets.
 
-        `offsets`: pairs of a claim and the moved offsets of the claim's partitions. A pair may have no offsets. The log
-        also checks a claim without moved offsets, because a punctuation may have sent records, and only the owner of
-        the claim may write records. Does nothing without offsets and records. Raises the errors of `send`. After an
-        error nothing is committed.
+        `offsets`: pairs of a claim and the offsets of the claim's partitions that have moved since the last commit. A
+        pair may have no offsets. The log also checks a claim without moved offsets, because a punctuation may have sent
+        records, and only the owner of the claim may write records. Does nothing if there are no offsets to commit and
+        no records to write. Raises the errors of `send`. After an error nothing is committed.
         """
         if self.exactly_once:
             self._commit_transaction(offsets)
@@ -460,7 +473,8 @@ class StreamsProducer:
         """Abort the transaction in flight, if there is one. Never raises, because dirty closes call it.
 
         A fenced producer stays open until its thread has rejoined the group and calls `reset`. After any other error of
-        the log, the producer is closed. The log aborts the transaction when a producer with the same id is opened.
+        the log, `abort` closes the producer. The log then aborts the transaction when the next producer with the same
+        id is opened.
         """
         if not self.transaction_in_flight or self.producer is None:
             return
@@ -476,8 +490,8 @@ class StreamsProducer:
         """Close the log's producer. The next use opens a new producer. Source: `StreamsProducer.resetProducer`.
 
         Discards records that the producer has not written yet. The input offsets of these records are not committed, so
-        the next owner of the tasks processes the input again. If the discarded records were written late, they could
-        follow the records of the next owner in a changelog, and so replace newer values.
+        the next owner of the tasks processes the input again. If the discarded records were written later, they could
+        follow the next owner's records in a changelog, and so replace newer values.
         """
         producer, self.producer = self.producer, None
         self._mark_aborted()
@@ -492,8 +506,8 @@ class StreamsProducer:
             return
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
-        """Returns the offset of the last acknowledged record (under exactly-once, committed record) of each written
-        partition.
+        """Returns the offset of the last acknowledged record of each partition to which the producer has written. Under
+        exactly-once, only committed records count.
         """
         return {} if self.producer is None else self.producer.last_offsets()
 
@@ -535,10 +549,11 @@ def _translating(doing: str) -> Iterator[None]:
 
 
 def _translated(error: LogError, doing: str) -> Exception:
-    """Returns the runtime's error for this error of the log. `doing`: the action that failed.
+    """Converts an error of the log to an error of the runtime. `doing`: the failed action, as a gerund, for the
+    message.
 
-    `StreamsProducer.send` and `send_columns` call `_translated` directly, because `_translating` would take a sixth of
-    the time of a record with headers.
+    `StreamsProducer.send` and `send_columns` call `_translated` directly, because the context manager `_translating`
+    would take a sixth of the time in which a record with headers is sent.
     """
     if isinstance(error, _FENCED):
         return TaskMigrated(f"the producer was fenced while {doing}: {error}")

@@ -1,12 +1,12 @@
 """Restores a table from its source topic. A restore applies only the records that the table applied.
 
 The source topic may have records that the table left out. A table leaves out records that the serdes cannot read and
-that the handler dropped, records that the timestamp extractor drops, and records whose key is read as None. A record
-whose value is read as None deletes the key. A restore ends at the group's committed offset, so all restored records
-were processed before. If the restore cannot read a record, the table has left out the record, too. So the restore calls
-no handler, counts no record, and sends no record to the dead-letter topic.
+that the handler drops, records that the timestamp extractor drops, and records whose key is deserialized to None. A
+record whose value is deserialized to None deletes the key. A restore ends at the group's committed offset, so all
+restored records were processed before. If the restore cannot read a record, the table has left out the record, too. So
+the restore calls no handler, counts no record, and sends no record to the dead-letter topic.
 
-A restore deserializes the records, and serializes them again with the serdes of the store. The reason is that the bytes
+A restore deserializes the records, and serializes keys and values again with the serdes of the store, because the bytes
 of a key may differ between topic and store. A timestamp extractor gets the partition time of the restored records, -1
 before the first restored record. Source: `KTableSource`, `RecordQueue`. Differs from Kafka: in Kafka a restore copies
 the bytes of the topic (KAFKA-8037), so bad records replace good records. As in Kafka, a restore begins at the beginning
@@ -29,9 +29,10 @@ from streams_runtime.tasks.exception_handling import described
 from streams_runtime.tasks.partition_group import RecordQueue
 
 RecordConverter = Callable[[RecordBatch], RecordBatch | None]
-"""Converts a batch of a table's source topic to the records that the table put into its store. Keys and values are the
-bytes that the store has. Returns None if the table put no record of the batch into its store. Call a converter with the
-batches in order. Raises SchemaRegistryUnavailable. Source: `RecordConverter`.
+"""Converts a batch of a table's source topic to the records that the table put into its store. The keys and values of
+the result are bytes in the form in which the store keeps them. Returns None if the table put no record of the batch
+into its store. Call a converter with the batches of a partition in order of offsets. Raises SchemaRegistryUnavailable.
+Source: `RecordConverter`.
 """
 
 _logger = logging.getLogger(__name__)
@@ -42,8 +43,8 @@ class SourceChangelog:
 
     def __init__(self, task_id: TaskId, partition: TopicPartition, source: SourceRunner, store: StateStore) -> None:
         self._queue = RecordQueue(task_id, partition, source, self._left_out, counted_before(task_id))
-        # A store of any other kind is filled by a processor of the user. Such a store is assumed to have the bytes of
-        # the topic.
+        # A store that is not a `SerdesTimestampedKeyValueStore` is filled by a processor of the user. The content of
+        # such a store is assumed to be the bytes of the topic.
         self._store = store if isinstance(store, SerdesTimestampedKeyValueStore) else None
         self._next_offset = 0
 

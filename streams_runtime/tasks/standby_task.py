@@ -1,17 +1,17 @@
 """A standby keeps copies of a task's stores up to date by reading their changelogs. A standby has no processors.
 
 Rules:
-- A standby is RUNNING as soon as its stores are open. The changelog reader applies the records and advances the
-  offsets.
-- A commit writes a checkpoint, under at-least-once and under exactly-once. A standby needs a commit if its
+- A standby is RUNNING as soon as its stores are open. The changelog reader applies the records of the changelogs to the
+  stores, and advances the stores' offsets.
+- A commit of a standby writes a checkpoint, under at-least-once and under exactly-once. A standby needs a commit if its
   `StateManager` reports that a checkpoint is due. A standby commits at most once in five seconds, because the thread
   waits while the stores are flushed to disk.
-- When the task is recycled, its stores stay open, and the active task continues with them. A dirty close under
+- When a standby is recycled, its stores stay open, and the new active task uses these open stores. A dirty close under
   exactly-once leaves nothing on disk.
 
 Source: `StandbyTask`, `AbstractTask`. Differs from Kafka: in Kafka `commit_needed` is always true, and there is no
-minimum of five seconds between checkpoints. If this task never had the lock of the directory, a dirty close deletes
-nothing on disk.
+minimum of five seconds between checkpoints. A standby that never had the lock of its directory deletes nothing on disk
+at a dirty close.
 """
 
 from collections.abc import Mapping

@@ -8,23 +8,25 @@
             rocksdb/<store>/                         a RocksDB with its format file, see `store_format`
 
 Rules: only a thread that has locked a task's directory writes or deletes files in the directory. When another thread of
-the same process holds the lock, `lock` returns False, and the caller tries again later. When another process holds the
-lock, the deployment is wrong, and `lock` raises LockError. A thread may hold the lock only to report the directory's
-offsets to the leader. A thread that only reports loses the lock when another thread is assigned the task.
+the same process holds the lock, `lock` returns False, and the caller tries again later. If another process holds the
+lock, two processes use the same directory by mistake, and `lock` raises LockError. A thread may also lock the directory
+of a task that it does not run, in order to report the directory's offsets to the leader. This thread loses the lock
+when another thread is assigned the task.
 
 State is deleted in this order: the checkpoint is deleted, then the stores are renamed, then the renamed stores are
-deleted. If the process dies during a deletion, the rest cannot be mistaken for state. State that was restored from
-another log is deleted, because its changelog offsets mean nothing in this log. The files of the cluster id and of the
-process id are synced when they are written. Without the sync, a power failure could leave half a cluster id. A half
-cluster id would be taken for the id of another log, and all state would be deleted. The file of the process id has
-`{"processId": "<uuid>"}`. If the file with the process id cannot be read, a new id is generated. Source:
+deleted. If the process dies during a deletion, the remaining files cannot be mistaken for state. State that was
+restored from another log is deleted, because its changelog offsets mean nothing in this log. The files of the cluster
+id and of the process id are synced when they are written. Without the sync, a power failure could leave half a cluster
+id in the file. The next process would take this half for the id of another log, and delete all state. The file of the
+process id has `{"processId": "<uuid>"}`. If the file with the process id cannot be read, a new id is generated. Source:
 `StateDirectory`; KIP-441.
 
-Differs from Kafka: the lock of a task's directory also excludes other processes (Kafka no longer does this). If a
-person deletes the lock file of the application's directory, a second process can start. The second process cannot
-damage the state of the tasks that the first process runs. Directories of named topologies are not nested. New
-directories are private to their owner (0700). The age of a task's directory is the time since the last change of
-anything in the directory. Kafka uses state that was restored from another cluster if the offsets are in range.
+Differs from Kafka: the lock of a task's directory also excludes other processes. In Kafka, this lock only excludes
+threads of the same process. If a person deletes the lock file of the application's directory, a second process can
+start. The second process cannot damage the state of the tasks that the first process runs. In Kafka, each named
+topology has its own directory. Here, the tasks of all topologies have their directories side by side. New directories
+are private to their owner (0700). The age of a task's directory is the time since the last change of anything in the
+directory. Kafka uses state that was restored from another cluster if the offsets are in range.
 """
 
 import itertools
@@ -68,8 +70,9 @@ class StateDirectory:
     Any thread may call the methods of `StateDirectory`. Every method raises ProcessorStateError with the path when an
     operation on the disk fails. In a forked process, the methods raise ProcessorStateError, too. The constructor waits
     at most `lock_wait_ms` for an earlier process that is ending, and raises LockError if that process does not end.
-    `files`: the file system of the directories; a simulation passes its own file system. `calling_thread`: returns the
-    calling thread. `process_id`: an id that stays the same each time an instance opens this directory.
+    `files`: the file system of the directories; a simulation passes its own file system. `calling_thread`: a function
+    that returns the `LockOwner` of the calling thread. `process_id`: an id that stays the same each time an instance
+    opens this directory.
     """
 
     def __init__(
@@ -107,10 +110,8 @@ class StateDirectory:
             ) from error
 
     def belong_to(self, cluster_id: str) -> None:
-        """Delete state that was restored from another log, and log a warning. Call `belong_to` before any thread has a
-        task.
-
-        Keeps the state if no file has the id of the state's log. Raises LockError.
+        """Delete state that was restored from another log, and log a warning. Keeps the state if the file with the
+        log's id does not exist. Call `belong_to` before any thread has a task. Raises LockError.
         """
         file = self.application_directory / CLUSTER_FILE_NAME
         try:
@@ -153,8 +154,8 @@ class StateDirectory:
             owner = self._owners.get(task)
             me = self._calling_thread()
             if owner is not None:
-                # another owner keeps the lock, unless that owner only reports and the calling thread was assigned the
-                # task
+                # Another owner keeps the lock, with one exception: the owner locked the directory with `to_report`, and
+                # the calling thread did not.
                 if owner is not me and (to_report or task not in self._locked_to_report):
                     return False
                 if not to_report:
@@ -320,7 +321,8 @@ class StateDirectory:
             if task in self._owners or self._unchanged_ms(task) <= cleanup_delay_ms or not self.lock(task):
                 return False
             try:
-                unchanged_ms = self._unchanged_ms(task)  # check again: another thread may have written before this lock
+                # check again: another thread may have written state before this thread got the lock
+                unchanged_ms = self._unchanged_ms(task)
                 if unchanged_ms <= cleanup_delay_ms:
                     return False
                 _logger.info("deleting obsolete state directory %s: unchanged for %d ms", directory, unchanged_ms)

@@ -9,29 +9,30 @@ Rules:
   offsets to `update_changelog_offsets` before each checkpoint and when the task is suspended.
 - The stores are flushed before a checkpoint is written, so the offsets in the file are never ahead of the stores on
   disk. The checkpoint file has an entry for each persistent logged store. The entry of a store whose offset is not
-  known is OFFSET_UNKNOWN. A task that is marked as corrupted has no checkpoint file. After a power loss, the file may
-  be ahead of the log, if the log lost its latest commits (`logs/embedded/connections.py`).
+  known is OFFSET_UNKNOWN. When a task is marked as corrupted, its checkpoint file is deleted. After a power loss, the
+  file may have offsets beyond the end of the log, if the log has lost its latest commits
+  (`logs/embedded/connections.py`).
 - At-least-once: an active task writes a checkpoint at the end of restoring and when it closes. While the task runs, a
   commit writes a checkpoint if the sum of the offsets has grown by more than 10,000.
 - Exactly-once: the checkpoint file is deleted as soon as it has been read. An active task writes the file only at a
-  clean close, and not while it runs. So the state of an active task without a checkpoint may have records that were
-  never committed, and `load_checkpoint` raises TaskCorrupted.
-- A standby writes a checkpoint at its first commit and when it closes. Any other commit of a standby writes a
-  checkpoint if the sum of the offsets has grown by more than 10,000. A standby does not write a checkpoint at every
-  commit, because under exactly-once its stores would be flushed to disk ten times a second.
-- When a task is recycled, a task of the other type gets its open stores, and its offsets in memory.
-- The files of a store may be from another kind of store. A logged store with such files is deleted, with a warning, and
-  restored from the beginning. An error is raised if a store with such files is not logged.
-- A store may lack entries that its changelog still has, for example because the store's retention was raised. The
-  changelog of such a store is read from the beginning, and applied over the content of the store.
-- Before a store's format file gets a new kind or retention, OFFSET_UNKNOWN is written to the checkpoint. So if the
-  process crashes after the change of the format file, the next process restores the store from the beginning as well.
+  clean close, and not while it runs. So if an active task has state on disk but no checkpoint, the state may contain
+  records that were never committed. `load_checkpoint` then raises TaskCorrupted.
+- A standby writes a checkpoint at its first commit and when it closes. A later commit of a standby writes a checkpoint
+  if the sum of the offsets has grown by more than 10,000. A standby does not write a checkpoint at every commit,
+  because under exactly-once its stores would be flushed to disk ten times a second.
+- When a task is recycled, the new task of the other type (active or standby) gets the open stores and their offsets.
+- The files in a store's directory may be from another kind of store. If the store is logged, its files are deleted with
+  a warning, and the store is restored from the beginning. If the store is not logged, an error is raised.
+- A store may lack entries that its changelog still has, for example because the store's retention was raised. If a
+  store may lack entries, its changelog is read from the beginning and applied over the content of the store.
+- Before a store's format file gets a new kind or retention, OFFSET_UNKNOWN is written to the checkpoint. So even if the
+  process crashes after it has changed the format file, the next process restores the store from the beginning.
 
 Source: `ProcessorStateManager`, `StateManagerUtil`, `LegacyCheckpointingStateStore`.
 
 Differs from Kafka: before a store is restored from the beginning, the store is deleted. A store is restored from the
-beginning if the checkpoint is broken, has no entry for the store, or has OFFSET_UNKNOWN. So the store loses keys that
-are not in the compacted changelog any more.
+beginning if the checkpoint is broken, has no entry for the store, or has OFFSET_UNKNOWN. So the restored store does not
+have old keys that compaction has removed from the changelog.
 """
 
 import logging
@@ -89,11 +90,11 @@ class StateManager:
 
     `changelogs`: the changelog partition of each store. A store with None or without an entry is not logged.
     `source_changelogs`: the changelogs that are also inputs of the task, each with its `RecordConverter`. A restore
-    passes each batch of such a changelog to the converter, and applies the records that the converter returns.
+    passes each batch of a source changelog to the converter, and applies the records that the converter returns.
     `compacted_changelogs`: the changelogs of stores without windows, which are created with compaction alone.
     `window_retentions_ms`: the retention of each window store that has a changelog of its own.
     `checkpoint_delta`: if the sum of the offsets has grown by more than `checkpoint_delta`, a commit writes a
-    checkpoint. A simulation lowers `checkpoint_delta`.
+    checkpoint. Simulations set `checkpoint_delta` to a lower number.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class StateManager:
             metadata.changelog: metadata for metadata in self._metadata.values() if metadata.changelog is not None
         }
         self._checkpointed = {p: metadata for p, metadata in self._by_changelog.items() if metadata.store.persistent}
-        for name in self._metadata:  # a store that the user wrote may have another name than its builder
+        for name in self._metadata:  # a store that the user wrote may have a different name than its builder
             if not is_legal_name(name):
                 raise ProcessorStateError(f"{shown_name(name)} cannot be the name of a store", task_id)
         if len(self._metadata) != len(stores):
@@ -146,7 +147,8 @@ class StateManager:
         self._was_empty = True
         # the sum of `changelog_offsets` when a checkpoint was last due or loaded; None before `load_checkpoint`
         self._sum_at_checkpoint: int | None = None
-        # the content of the checkpoint file; None if this object has not written the file, or has deleted the file
+        # the content that this object last wrote to the checkpoint file; None if it has not written the file or has
+        # deleted it
         self._on_disk: dict[TopicPartition, int] | None = None
 
     # --- the directory
@@ -319,7 +321,7 @@ class StateManager:
             self._on_disk = None
 
     def flush(self) -> None:
-        """Flush all stores even if one fails, then raise the first error. Any error other than AssignorFault becomes
+        """Flush all stores even if one fails, then raise the first error. An error that is not an AssignorFault becomes
         the cause of a ProcessorStateError.
         """
         self._for_each("flush", lambda metadata: metadata.store.flush())
@@ -353,7 +355,8 @@ class StateManager:
         self.close()
 
     def transition_to(self, task_type: TaskType, context: StoreContext) -> None:
-        """Become the state of a task of the other type. The stores stay open, and the offsets stay in memory.
+        """Turn the state of an active task into the state of a standby, or the reverse, for a recycled task. The stores
+        stay open, and the offsets stay in memory.
 
         Under exactly-once, an active task starts without a checkpoint. Raises ProcessorStateError.
         """
@@ -416,7 +419,8 @@ class StateManager:
         In the checkpoint, the offset of a stale store is OFFSET_UNKNOWN or missing. Under exactly-once, a store with a
         missing offset is not stale, because `load_checkpoint` handles it.
         """
-        # the offset of a store without an entry in the checkpoint; 0 stands for any offset that is not OFFSET_UNKNOWN
+        # the assumed offset of a store without an entry in the checkpoint; 0 stands for any offset that is not
+        # OFFSET_UNKNOWN
         unnamed = 0 if self.exactly_once else OFFSET_UNKNOWN
         return [
             STORES_DIRECTORY / metadata.store.name

@@ -7,7 +7,8 @@
     prepare_commit, (the thread commits), post_commit                                        RUNNING, SUSPENDED
     suspend, close_clean | close_dirty | recycle_state | resume                              -> SUSPENDED -> CLOSED
 
-Only `StreamTask` changes the state of the task. These parts of the task do not know the task's state:
+Only `StreamTask` changes the state of the task. `StreamTask` consists of the following parts, which do not know the
+state of the task:
 
     buffer          `PartitionGroup`     Has the polled records that are not processed yet, and chooses the next record.
     runtime         `ProcessorRuntime`   Runs records and punctuations through the graph. Processors and stores use the
@@ -16,10 +17,10 @@ Only `StreamTask` changes the state of the task. These parts of the task do not 
     claim           `InputClaim`         Has the claim of the input partitions, which is the right to commit offsets.
     state_manager   `StateManager`       Has the stores, the checkpoint and the directory's lock.
 
-Rules: a commit begins with a flush of the record cache, so that the outputs and changes of a record are sent before its
-offset is committed. Under at-least-once, outputs are written before or with the offsets. Under exactly-once, the task
-processes nothing between `prepare_commit` and `post_commit`, and has no checkpoint on disk while it runs. Work of an
-aborted transaction is never committed. Source: `StreamTask`, `AbstractTask`.
+Rules: a commit begins with a flush of the record cache. So the outputs and changes of a record are sent before the
+offset of the record is committed. Under at-least-once, outputs are written before or with the offsets. Under
+exactly-once, the task processes nothing between `prepare_commit` and `post_commit`, and has no checkpoint on disk while
+it runs. Work of an aborted transaction is never committed. Source: `StreamTask`, `AbstractTask`.
 """
 
 from collections.abc import Mapping
@@ -103,7 +104,8 @@ class StreamTask(Task):
     def lock(self) -> None:
         """Lock the directory of a CREATED task. Idempotent. Raises LockError.
 
-        Call `lock` before the task's input is claimed, because a claim fences a thread that still runs the task.
+        Call `lock` before the task's input is claimed. Otherwise the claim would fence a thread that still runs the
+        task.
         """
         self._expect("lock its directory", TaskState.CREATED)
         self._lock_state()
@@ -114,7 +116,8 @@ class StreamTask(Task):
         return self._claim.is_needed(self.input_partitions)
 
     def take_claim(self, claim: Claim) -> None:
-        """Use this claim of the input, which the thread took for several tasks at once. Call `take_claim` after
+        """Use this claim of the input. The thread has claimed the input of several tasks at once. Call `take_claim`
+        after
         `lock`.
         """
         self._claim.accept(claim)
@@ -255,8 +258,8 @@ class StreamTask(Task):
         """True if the task has nothing to do until it gets records or its next wall-clock punctuation is due.
 
         Call `may_sleep` after the task has processed and punctuated. While a task sleeps, the consumer may pass gaps in
-        the input (aborted or compacted records), which have to be committed. The thread need not wake the task for
-        these gaps, because each commit calls `commit_needed` of every task anyway.
+        the input (aborted or compacted records), so that a new offset has to be committed. The thread does not wake the
+        task for these gaps, because each commit calls `commit_needed` of every task, even of a sleeping task.
         """
         return (
             self._buffer.waits_for_records
@@ -272,15 +275,15 @@ class StreamTask(Task):
     # --- commits
 
     def commit_needed(self) -> bool:
-        """True if since the last commit the task has processed records, fired punctuations or passed gaps in the
-        input.
+        """True if the task has processed records, fired punctuations or passed gaps in its input since the last
+        commit.
         """
         return self._offsets.commit_needed or self._offsets.check_for_gaps(self._buffer.positions())
 
     def commit_requested(self) -> bool:
         """True if a commit should not wait for the commit interval, because a processor asked for a commit or because
-        the task began reading at `latest`. If the position of `latest` were not committed, the task's next owner would
-        begin at a later end of the log and skip records.
+        the task began reading at `latest`. If this position were not committed, the task's next owner would begin at a
+        newer end of the log and skip records.
         """
         return self._offsets.commit_requested
 
@@ -322,8 +325,8 @@ class StreamTask(Task):
         self._offsets.committed()
 
     def _checkpoint_while_running(self, moved: Mapping[TopicPartition, int], *, enforce: bool) -> None:
-        """Note the changelog offsets that have moved, and write a checkpoint if a checkpoint is due. The state manager
-        is not called at each commit, because most commits of a running task write no checkpoint.
+        """Add the changelog offsets that have moved to `_changelog_offsets`, and write a checkpoint if a checkpoint is
+        due. The state manager is not called at each commit, because most commits of a running task write no checkpoint.
         """
         offsets = self._changelog_offsets
         offsets.update(moved)
@@ -333,8 +336,8 @@ class StreamTask(Task):
             self._checkpoint_limit = self.state_manager.checkpoint_limit()
 
     def purgeable_offsets(self) -> Mapping[TopicPartition, int]:
-        """Returns, for each partition of a repartition topic, the offset below which no task needs the records any
-        more.
+        """Returns the committed offset of each partition of a repartition topic. No task needs the records below this
+        offset any more.
         """
         return self._offsets.purgeable()
 
@@ -350,8 +353,8 @@ class StreamTask(Task):
         return found
 
     def update_input_partitions(self, partitions: frozenset[TopicPartition]) -> None:
-        """Read these partitions after the next `complete_restoration`. Raises StreamsRuntimeError for other partitions
-        in RUNNING.
+        """Read these partitions after the next `complete_restoration`. A RUNNING task raises StreamsRuntimeError if
+        these partitions differ from its present partitions.
         """
         if self.state is TaskState.RUNNING and partitions != self.input_partitions:
             raise self._illegal("get other input partitions")
@@ -360,8 +363,8 @@ class StreamTask(Task):
 
     def reset_offsets(self, out_of_range: Mapping[TopicPartition, int]) -> None:
         """After OffsetOutOfRange, continue at the offsets that auto.offset.reset selects, and report the skipped
-        offsets. `out_of_range`: for each partition, the position at which the log has no record. Partitions of other
-        tasks are ignored. Raises LogTimeout, and StreamsRuntimeError if auto.offset.reset is `none`.
+        offsets. `out_of_range`: for each partition, the position that is outside of the log's offsets. Partitions of
+        other tasks are ignored. Raises LogTimeout, and StreamsRuntimeError if auto.offset.reset is `none`.
         """
         own = {p: position for p, position in out_of_range.items() if p in self.input_partitions}
         if own:

@@ -6,8 +6,9 @@ From each state except CLOSED a task may go to SUSPENDED. From SUSPENDED a task 
 suspended before it was initialised goes back to CREATED, because its stores are not open. A corrupt task is revived
 after its close: the task is CREATED again. The error for an illegal transition names the last twenty states.
 
-A task that never had the lock of its directory does not touch the directory's files. A task that is made from a
-recycled task has the lock and open stores from the beginning. Source: `Task`, `AbstractTask`, `StateManagerUtil`.
+A task that never had the lock of its directory does not touch the directory's files. A task that replaces a recycled
+task has the lock of the directory and open stores from the beginning. Source: `Task`, `AbstractTask`,
+`StateManagerUtil`.
 """
 
 import logging
@@ -38,7 +39,7 @@ _logger = logging.getLogger(__name__)
 class Task(ABC):
     """An active task or a standby. Only the task's own stream thread may call the task. Times are in milliseconds.
 
-    The public methods of a task are the steps from one state to the next, and the steps of a commit.
+    The public methods move the task from one state to the next, or carry out a step of a commit.
 
     `state_manager`: a new state manager for a task of this type, or the result of `recycle_state` of a task of the
     other type, with open stores. The changelog reader passes the records of a restore to the state manager.
@@ -75,10 +76,11 @@ class Task(ABC):
 
     @abstractmethod
     def initialize_if_needed(self) -> None:
-        """Lock the directory, open the stores and read the checkpoint of a CREATED task. After `initialize_if_needed`,
+        """Lock the directory of a CREATED task, open its stores and read its checkpoint. After `initialize_if_needed`,
         the thread registers the changelogs of the task with the changelog reader.
 
-        Raises LockError (try again in a later pass), LogTimeout, TaskCorrupted, ProcessorStateError.
+        Raises LockError, LogTimeout, TaskCorrupted, ProcessorStateError. After LockError, the thread tries again in a
+        later pass.
         """
 
     @abstractmethod
@@ -152,7 +154,8 @@ class Task(ABC):
 
     def changelog_offsets(self) -> Mapping[TopicPartition, int]:
         """Returns the changelog offsets to report to the leader. For a running active task, each offset is
-        LATEST_OFFSET. For other tasks, each offset is the next offset to apply.
+        LATEST_OFFSET. For a standby, and for an active task that is not running, each offset is the next offset to
+        apply.
         """
         return self.state_manager.changelog_offsets()
 
@@ -162,8 +165,8 @@ class Task(ABC):
         self.input_partitions = partitions
 
     def maybe_init_task_timeout_or_throw(self, now_ms: int, cause: Exception | None = None) -> None:
-        """Note that the task made no progress. The first call starts the period of task.timeout.ms. Raises TaskTimeout
-        once this period is over.
+        """Record that the task made no progress. The first call starts the period of task.timeout.ms. A call after the
+        end of this period raises TaskTimeout.
         """
         self._deadline.failed(now_ms, cause)
 
@@ -181,15 +184,15 @@ class Task(ABC):
         return
 
     def _become(self, state: TaskState) -> None:
-        """Go to another state. Raises StreamsRuntimeError for an illegal transition."""
+        """Go to the given state. Raises StreamsRuntimeError for an illegal transition."""
         if state not in _STEPS[self.state]:
             raise self._illegal(f"become {state.value}")
         self.state = state
         self._history.append(state)
 
     def _expect(self, doing: str, *states: TaskState) -> None:
-        """Raises StreamsRuntimeError unless the state is one of `states`. `doing`: the step in messages, such as "be
-        closed".
+        """Raises StreamsRuntimeError unless the state is one of `states`. `doing`: the refused step, such as "be
+        closed", for the message.
         """
         if self.state not in states:
             raise self._illegal(doing)
@@ -212,9 +215,9 @@ class Task(ABC):
         expired: Callable[[str], None] = ignore_expired,
         cache: TaskCache | None = None,
     ) -> None:
-        """Open the stores and read the checkpoint. `changes`: sends the changes of logged stores; None in a standby.
-        `clock`: has the time of the current record. `expired`: called for each change that a store drops because the
-        change is too old. `cache`: None for no record cache.
+        """Open the stores and read the checkpoint. `changes`: the object that sends the changes of logged stores; None
+        in a standby. `clock`: the object that has the time of the current record. `expired`: a function that is called
+        for each change that a store drops because the change is too old. `cache`: the record cache, or None.
 
         Raises TaskCorrupted, ProcessorStateError.
         """
@@ -261,7 +264,7 @@ class TaskDeadline:
         self._deadline_ms: int | None = None
 
     def failed(self, now_ms: int, cause: Exception | None) -> None:
-        """Note that the operation failed at `now_ms` (monotonic). Raises TaskTimeout once task.timeout.ms is over."""
+        """Record that the operation failed at `now_ms` (monotonic). Raises TaskTimeout once task.timeout.ms is over."""
         if self._deadline_ms is None:
             self._deadline_ms = now_ms + self._timeout_ms
         elif now_ms > self._deadline_ms:
@@ -279,8 +282,8 @@ class TaskDeadline:
 class TaskDeadlines:
     """Deadlines of several tasks.
 
-    Each operation of a task has its own deadline. For example, success in reading one changelog does not end the period
-    for the missing topic of another changelog.
+    Each operation of a task has its own deadline. For example, a successful read of one changelog does not end the
+    period for a second changelog whose topic is missing.
     """
 
     def __init__(self, timeout_ms: int, clock: Clock) -> None:
@@ -289,7 +292,7 @@ class TaskDeadlines:
         self._deadlines: dict[tuple[TaskId, str], TaskDeadline] = {}
 
     def failed(self, task_id: TaskId, operation: str, cause: Exception) -> None:
-        """Note that the operation of the task failed. Raises the errors of `TaskDeadline.failed`."""
+        """Record that the operation of the task failed. Raises the errors of `TaskDeadline.failed`."""
         deadline = self._deadlines.get((task_id, operation))
         if deadline is None:
             deadline = self._deadlines[task_id, operation] = TaskDeadline(task_id, self._timeout_ms, operation)
@@ -308,7 +311,8 @@ def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
     """Raise the most severe error of tasks that failed in the same step. Does nothing if there are no errors.
 
     An error other than TaskMigrated and TaskCorrupted is most severe, because it ends the thread. TaskMigrated is more
-    severe than TaskCorrupted, because the thread loses all active tasks. Several TaskCorrupted are raised as one error.
+    severe than TaskCorrupted, because after TaskMigrated the thread loses all active tasks. Several TaskCorrupted are
+    raised as one error.
     Source: `TaskManager.maybeThrowTaskExceptions`.
     """
     corrupted: set[TaskId] = set()
@@ -333,7 +337,7 @@ def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
 
 def with_task(error: Exception, task: TaskId) -> Exception:
     """Returns an error with the id of the task. Adds the task's id to an error of the runtime, and returns this error.
-    Any other error becomes the cause of a new StreamsRuntimeError.
+    An error that is not one of the runtime's errors becomes the cause of a new StreamsRuntimeError.
     """
     if isinstance(error, StreamsRuntimeError):
         if error.task_id is None:

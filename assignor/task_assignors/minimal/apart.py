@@ -39,9 +39,9 @@ class ApartPlacement:
         self._named = Counter(rule for of_task in rules for rule in of_task)
 
     def placed(self, most: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Returns the client of each task, and the tasks whose pins were set aside, because no client without a
-        conflict was found. `most[client]`: the number of tasks up to which a client without a conflict is preferred. A
-        client may get more than `most[client]` tasks, for example by an exchange of tasks.
+        """Returns the client of each task, and the tasks whose pins were ignored because no client without a conflict
+        was found. `most[client]`: the number of tasks up to which a client without a conflict is preferred. A client
+        may get more than `most[client]` tasks, for example by an exchange of tasks.
         """
         order = sorted(
             range(len(self._tasks)),

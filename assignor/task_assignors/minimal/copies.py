@@ -113,8 +113,8 @@ def _previous_owners(state: WorkingState, lags: LagRanking) -> list[int]:
 
 
 def _with_unknown_as_whole(lags: LagRanking, whole: list[int]) -> LagRanking:
-    """Replaces each unknown reported lag by the length of the whole changelog, and each unknown unreported lag by the
-    greatest long. Kafka sorts unknown lags before all other lags, because UNKNOWN_OFFSET_SUM is negative.
+    """Replaces each unknown reported lag by the length of the whole changelog, and each unknown unreported lag by
+    Java's Long.MAX_VALUE. Kafka sorts unknown lags before all other lags, because UNKNOWN_OFFSET_SUM is negative.
 
     `whole[task]`: the number of records that a client without state of the task has to restore, as far as known.
     """

@@ -5,10 +5,10 @@ there is a path of usable arcs from the source to the sink. Every arc has a reve
 capacity of the reverse arc is the flow on the arc itself, so a later path can undo an earlier choice. The method always
 fills a path that is cheapest at that time.
 
-The flow is then always the cheapest flow of its size. A flow is the cheapest of its size if no cycle of usable arcs has
-a negative cost, because two flows of one size differ only by such cycles. Filling a cheapest path makes no cycle of
-negative cost. A new cycle has to use a reverse arc of the path. If its cost were negative, a detour around that arc
-would have been cheaper than the path.
+So the flow is always the cheapest flow of its size. A flow is the cheapest of its size if no cycle of usable arcs has a
+negative cost, because two flows of one size differ only by such cycles. Filling a cheapest path makes no cycle of
+negative cost. A new cycle has to use a reverse arc of the path. If the cost of the new cycle were negative, a detour
+around the reversed arc would have been cheaper than the path.
 
 Dijkstra's algorithm finds the cheapest paths. Dijkstra's algorithm does not allow negative costs, but reverse arcs have
 negative costs. So every node has a number, its potential, and the search uses the price of an arc in place of its cost:
@@ -16,11 +16,11 @@ negative costs. So every node has a number, its potential, and the search uses t
 only by the potentials of the two end nodes. So the cheapest paths by price are the cheapest paths by cost. At the
 beginning all potentials are 0 and no cost is negative.
 
-After each search, the distance `d` of each node is added to the node's potential. This keeps all prices at 0 or more.
-For a usable arc from u to v, `d(v) <= d(u) + price`, because `d(v)` is the length of the shortest path to v. The new
-price is `price + d(u) - d(v)`, so it is not negative. For an arc on a cheapest path, `d(v) = d(u) + price`. So the new
-price of the arc is 0, and so is the price of its reverse arc, which becomes usable when the path is filled. The search
-stops at the sink; `_reprice` says which number the nodes beyond the sink get.
+After each search, the distance `d` of each node is added to the node's potential. Adding the distances keeps all prices
+at 0 or more. For a usable arc from u to v, `d(v) <= d(u) + price`, because `d(v)` is the length of the shortest path to
+v. The new price is `price + d(u) - d(v)`, so it is not negative. For an arc on a cheapest path, `d(v) = d(u) + price`.
+So the new price of the arc is 0, and so is the price of its reverse arc, which becomes usable when the path is filled.
+The search stops at the sink. A comment in `_reprice` explains which potential the nodes beyond the sink get.
 
 All cheapest paths of the same cost are filled together, as in Dinic's algorithm. `_levels` computes the level of each
 node: its number of steps from the source over usable arcs of price 0. `_fill_levels` fills all paths on which each arc
@@ -30,7 +30,7 @@ and `_fill_levels` is limited. When no path of price 0 is left, the next Dijkstr
 There is one Dijkstra search for each different path cost, and a last search that finds no path. The number of different
 path costs is small if tasks have equal weights.
 
-Of several flows of equal cost, the result is decided by the order in which nodes and arcs were added.
+If several flows have equal cost, the order in which nodes and arcs were added decides which flow is the result.
 """
 
 from heapq import heappop, heappush
@@ -39,8 +39,8 @@ _FAR = -1
 
 
 class FlowNetwork:
-    """A network and its flow. `node` and `arc` return the numbers of nodes and arcs. Capacities and costs are whole
-    numbers, not negative.
+    """A network and its flow. `node` and `arc` return the numbers of nodes and arcs. Capacities and costs are
+    non-negative whole numbers.
     """
 
     __slots__ = ("_arcs_of", "_capacity", "_cost", "_potential", "_target")

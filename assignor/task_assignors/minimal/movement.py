@@ -4,8 +4,8 @@ Kafka has no counterpart of this assignor. A user has to choose MinimalMovementT
 MinimalMovementTaskAssignor keeps Kafka's protocol: warm-ups, max.warmup.replicas, standbys, tags and probing
 rebalances. A task never moves from a caught-up client to a client that is not caught up. The placement is as balanced
 as that of Kafka's assignor; only the targets of tasks differ. In each rebalance, Kafka's HighAvailabilityTaskAssignor
-distributes all tasks anew over the sorted process ids. So a new client changes the targets of nearly all tasks. With
-MinimalMovementTaskAssignor, only as many tasks move as the new client has to get.
+distributes all tasks anew over the sorted process ids. So in Kafka, a new client changes the targets of nearly all
+tasks. With MinimalMovementTaskAssignor, only as many tasks move as the new client has to get.
 
 If min_traffic or balance_subtopology is configured and all racks are known, cross-rack traffic decides between
 placements that move equally many tasks of equal total weight. No task moves only to save traffic, so the configured

@@ -51,7 +51,7 @@ class ApartRule:
 
 
 class PinnedTasks:
-    """The clients that each task may go to. Tasks are looked up by id. Clients are numbers."""
+    """The clients that each task may go to. Tasks are given by id, and clients by number."""
 
     def __init__(self, pins: Sequence[Pin], clients: Sequence[PlacementClient]) -> None:
         self._everybody = AllowedClients.of(range(len(clients)))

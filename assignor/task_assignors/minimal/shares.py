@@ -2,10 +2,10 @@
 
 A client's share is a fraction. The client gets its share rounded down or rounded up. The share rounded down and the
 share rounded up are the client's bounds. If no pin restricts a task and no client already has more than its share, the
-bounds are computed in whole numbers, without rounding errors. If a pin restricts a task or a client already has more
-than its share, tasks with the same allowed clients form a group. The groups whose clients have the fewest threads are
-distributed first. A group of tasks goes to those of its allowed clients that have the fewest tasks per thread, until
-these clients have equally many tasks per thread.
+bounds are computed in whole numbers, without rounding errors. If a pin restricts a task, or if a client already has
+more than its share, tasks with the same allowed clients form a group. The groups whose clients have the fewest threads
+are distributed first. A group of tasks goes to those of its allowed clients that have the fewest tasks per thread,
+until these clients have equally many tasks per thread.
 """
 
 import math

@@ -1,4 +1,5 @@
-"""Finds the clients that may get a task's standbys: clients without a copy, spread over tags, as the task's pins allow.
+"""Finds the clients that may get a task's standbys: clients that have no copy and that the pins allow, spread over
+tags.
 
 Tags follow Kafka's rule in `task_assignors/client_tags.py`. If every client without a copy has a used tag, a standby
 may go to any client without a copy. Source: KIP-708.
@@ -67,8 +68,8 @@ class StandbySpread:
     def spread_first(self, task: int, there: Sequence[int]) -> list[int]:
         """Returns the clients that keep their copy of the task. `there`: the clients that have a copy.
 
-        The tag rule chooses clients of `there`, one after the other. The tag rule chooses no more clients when all
-        remaining clients of `there` have used tags and a client outside `there` has no used tags.
+        The tag rule chooses clients of `there`, one after the other. The tag rule stops when all remaining clients of
+        `there` have used tags and a client outside `there` has no used tags.
         """
         copies, left = [self._state.owner[task]], list(there)
         while left:

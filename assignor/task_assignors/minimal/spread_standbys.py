@@ -98,7 +98,7 @@ class SpreadStandbys:
 
     def _place_missing(self, wanted: int) -> None:
         """Places the missing standbys of all tasks, first on clients with unused tags. As in Kafka, a standby for which
-        no client has unused tags is placed on any client that may hold it.
+        no client has unused tags is placed on any client that may hold the standby.
         """
         state = self._state
         missing = [task for task, standbys in self._of_task.items() if len(standbys) < wanted]
@@ -115,8 +115,8 @@ class SpreadStandbys:
                     heappush(queue, (state.load(client), client))
 
     def _draw(self, queue: list[tuple[float, int]], task: int, on_unused_tags: bool) -> int | None:
-        """Removes the least loaded client that may hold a standby of the task from the queue, and returns it. Of
-        several least loaded clients that may hold the standby, removes the client with the fewest cross-rack reads.
+        """Removes from the queue the least loaded client that may hold a standby of the task, and returns this client.
+        Of several least loaded clients that may hold the standby, removes the client with the fewest cross-rack reads.
         """
         spread = self._spread
         used: frozenset[Tag] = frozenset()
@@ -148,8 +148,8 @@ class SpreadStandbys:
 
     def _quotas(self) -> list[int]:
         """Returns the number of copies that each client should have: its share, rounded down or up. If only some shares
-        can be rounded up, clients that already have more copies than their share rounded down come first, so that fewer
-        copies move.
+        can be rounded up, clients that already have more copies than their rounded-down share have priority, so that
+        fewer copies move.
         """
         state = self._state
         active = [len(tasks) for tasks in state.active]

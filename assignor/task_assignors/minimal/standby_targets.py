@@ -82,7 +82,7 @@ MAX_ARCS = 5_000
 
 _TOO_MANY = 4
 """The number of copies above a client's share for which each copy costs more than the previous copy. All further copies
-have one price. Only pins can force copies above a share.
+have the same price. Only pins can force more copies on a client than the client's share.
 """
 
 
@@ -160,8 +160,8 @@ def _add_clients(network: FlowNetwork, sink: int, state: WorkingState, units: in
 class _StandbyPrices:
     """The prices of placing standbys. `level`: the price of each unit of weight, for each level away from caught up.
     `foreign`: the price of each partition that is read across racks. With a rack-aware strategy, `level` is more than
-    the sum of all other terms, and `foreign` is more than the sum of the terms after it. So a comparison of two sums
-    compares criterion by criterion.
+    the sum of all other terms, and `foreign` is more than the sum of the terms after `foreign`. So a comparison of two
+    sums of prices compares criterion by criterion.
     """
 
     level: int

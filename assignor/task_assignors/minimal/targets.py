@@ -7,12 +7,12 @@ by the following criteria, the most important criterion first:
 1. the fewest tasks away from home (`copies.py`); a task without a home is at home on each client where it is caught up
 2. the least weight away from home
 3. with a rack-aware strategy, the fewest partitions read across racks
-4. the clients nearest to caught up, for the tasks that move
+4. for the tasks that move, the clients with the least missing state
 
 The best placement is the cheapest flow of tasks to clients (`flow.py`). A later rebalance finds the same optimum as the
 earlier rebalance that began the moves. The optimum stays the same because the racks do not change, and because each
-finished move or warm-up only reduces the cost of the earlier optimum. So no later rebalance abandons a warm-up that has
-begun in favour of another target.
+finished move or warm-up only reduces the cost of the earlier optimum. So after a task's warm-up has begun, no later
+rebalance gives the task another target.
 
 Most tasks are placed without the flow. If a client is home to at most its rounded-down share of a subtopology's tasks,
 the client keeps all of these tasks. If a client is home to more than its rounded-down share of a subtopology's tasks,
@@ -138,8 +138,8 @@ def _within(bounds: ShareBounds, count: int) -> bool:
 
 @dataclass(slots=True)
 class _TaskGroup:
-    """A group of equivalent tasks. `arcs`: the arc in the network to each client that is a home or has some of the
-    tasks' state, with this client. `elsewhere`: the arcs to the hubs of all other clients, each with its hub.
+    """A group of equivalent tasks. `arcs`: the arcs to the clients that are a home or have some of the tasks' state,
+    each with its client. `elsewhere`: the arcs to the hubs of all other clients, each with its hub.
     """
 
     members: list[int] = field(default_factory=list)
@@ -151,7 +151,7 @@ class _TaskGroup:
 class _Cell:
     """The bounds of one class of tasks on one client. `low` and `high` do not count the tasks that stay on the client
     in any case. `hub`: the number of the client's hub. `takes_others`: True if the client may get tasks whose home is
-    another client. `node`, `from_hub`: the node of the cell, and the arc from the hub to it.
+    another client. `node`, `from_hub`: the node of the cell, and the arc from the hub to this node.
     """
 
     client: int
@@ -254,7 +254,7 @@ class _EvenPlacement:
         return cells
 
     def _caught_up(self, number: int) -> list[int]:
-        """Returns the clients where a task without a home is at home, smallest lag first. Returns no client if all
+        """Returns the clients where a task without a home is at home, smallest lag first. Returns an empty list if all
         clients count as caught up, because the choice of the client then makes no difference.
         """
         each = self._tasks[number]
@@ -267,8 +267,8 @@ class _EvenPlacement:
         together have more than `low` tasks. If `own` and `also` together have `low` tasks or fewer, all tasks of `own`
         stay.
 
-        The `low` heaviest tasks of `own` and `also` stay. Of the `low` heaviest tasks, the lightest tasks are not
-        returned, because another task of equal weight may stay in place of one of them.
+        The `low` heaviest tasks of `own` and `also` stay. The lightest of the `low` heaviest tasks are not returned,
+        because a task of equal weight may stay in place of such a task.
         """
         if low == 0:
             return []
@@ -368,8 +368,8 @@ class _EvenPlacement:
         capacity: Sequence[int],
         carried: list[int],
     ) -> None:
-        """Places the tasks of one hub, so that each client gets the number of tasks that the flow sends to it. The
-        heaviest task is placed first; each task goes to the client with the lowest weight per thread.
+        """Places the tasks of one hub, so that each client gets the number of tasks that the flow sends to the client.
+        The heaviest task is placed first; each task goes to the client with the lowest weight per thread.
         """
         room = {cell.client: network.flow(cell.from_hub) for cell in cells if cell.from_hub != NOBODY}
         queue = [(carried[client] / capacity[client], client) for client, units in room.items() if units]

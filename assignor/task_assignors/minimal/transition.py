@@ -115,7 +115,7 @@ class MovementTransition:
 
         `substitute` should hold the standby if `client` is behind another client and has a greater lag than
         `substitute`. If the lags are equal, `substitute` should hold the standby if `substitute` is the target of the
-        waiting active task. The active task can then move to its target sooner.
+        waiting active task. A standby on the target of the active task lets the active task move to the target sooner.
         """
         lags = self.copies.lags
         ahead = lags.lag(task, client) - lags.lag(task, substitute)

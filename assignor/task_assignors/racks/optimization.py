@@ -214,8 +214,8 @@ def _by_subtopology(tasks: Sequence[TaskId]) -> list[range]:
 
 
 def _rows(foreign: Sequence[Foreign], owner: Sequence[int], costs: Costs) -> list[Row]:
-    """Returns, for each task, the cost of the task on each client. Tasks with the same `foreign` object and the same
-    owner share one row object, because `TaskGraph` groups tasks by the identity of their rows.
+    """Returns one row for each task: the cost of the task on each client. Tasks with the same `foreign` object and the
+    same owner share one row object, because `TaskGraph` groups tasks by the identity of their rows.
     """
     rows: dict[tuple[int, int], Row] = {}
     found: list[Row] = []

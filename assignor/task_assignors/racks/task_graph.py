@@ -22,9 +22,9 @@ the same number of passes.
 
 The search in this file leaves out three kinds of steps of Kafka's search that change nothing:
 
-- Tasks of one subtopology on one client whose costs are equal (`_Alike`) always have the same distance. When the first
-  of several equal tasks has shortened a distance, the other equal tasks cannot shorten this distance further. So only
-  the first of several equal tasks is checked.
+- Tasks of one subtopology that are on one client and have equal costs (`_Alike`) always have the same distance. When
+  the first of several equal tasks has shortened a distance, the other equal tasks cannot shorten this distance further.
+  So only the first of several equal tasks is checked.
 - If the distance of a node has not changed since its arcs were last checked, the arcs cannot shorten a distance.
 - If there is a negative cycle, distances fall for ever. When distances fall for ever, the passes repeat at some point:
   they shorten the same distances in the same order, with lower values. `_period` finds the period: the number of passes
@@ -139,7 +139,7 @@ class _PathSearch:
                     if self.taken[other][client] > 0 and (other, client) not in reached_by:
                         reached_by[other, client] = None
                         queue.append(("share", other, client))
-            elif kind == "task":  # in an element of this kind, `client` is a task
+            elif kind == "task":  # in an element of the kind "task", the variable `client` is a task
                 self._reach_all(group, client, reached_by, queue)
             else:
                 if not expanded[group]:
@@ -185,8 +185,9 @@ Row = tuple[int, ...]
 class _Alike:
     """Tasks of one subtopology on one client that have the same cost on every client. `tasks` is a heap.
 
-    `moves`: the nodes of the other clients, each with the cost of a task on it. `cheapest_moves`: the elements of
-    `moves`, sorted by cost. `back`: the negative of a task's cost on its present client, as a Java int.
+    `moves`: the nodes of the other clients, each with the cost that one of the tasks has on that client.
+    `cheapest_moves`: the elements of `moves`, sorted by cost. `back`: the negative of a task's cost on its present
+    client, as a Java int.
     """
 
     group: int
@@ -214,7 +215,7 @@ class TaskGraph:
     clients: int
     capacity: Sequence[Sequence[int]] | None = None
     alike: dict[tuple[int, int], _Alike] = field(init=False, default_factory=dict)
-    room: list[int] | None = field(init=False, default=None)  # `capacity` by node; None if `capacity` is None
+    room: list[int] | None = field(init=False, default=None)  # the elements of `capacity` in one list, by node
     held: list[int] = field(init=False)  # the number of tasks of each node
 
     def __post_init__(self) -> None:
@@ -236,7 +237,7 @@ class TaskGraph:
     def solve(self) -> None:
         """Changes `owner` until no cycle of moves lowers the cost.
 
-        Raises InputError if the search would never end, as the search of Kafka's leader would not end. The search can
+        Raises InputError if the search would never end, as in Kafka, whose leader would search for ever. The search can
         be endless only with a cost of -2147483648, because the negative of this cost overflows to the same number. With
         a cost of -2147483648, a move and its reversal can both seem to lower the total cost.
         """
@@ -301,10 +302,11 @@ class _Pass(NamedTuple):
 class _CycleSearch:
     """One search for a negative cycle.
 
-    The search numbers its nodes as places: first the nodes of the graph, then one place for each client, then the first
-    task of each `_Alike` in task order, and last the source. The place of a client joins the client's nodes, and exists
-    only if there is a capacity. `distance` and `parent` are indexed by place. The sink and the node from which the
-    search starts have no place, because no edge of these two nodes can shorten a distance when all distances are 0.
+    The search numbers its nodes; the number of a node is called its place. The order of places: the nodes of the graph,
+    one place for each client, the first task of each `_Alike` in task order, the source. The place of a client connects
+    the client's nodes of all groups, and exists only if `capacity` is given. `distance` and `parent` are indexed by
+    place. The sink and the node from which the search starts have no place, because no edge of these two nodes can
+    shorten a distance when all distances are 0.
     Source: `Graph.detectNegativeCycles`.
     """
 
@@ -344,8 +346,8 @@ class _CycleSearch:
         return [] if found is None else self._cycle(found)
 
     def _pass(self, shortened: list[Edge], stops: bool) -> int | None:
-        """Checks all edges once, and adds those that shorten a distance to `shortened`. `stops`: True if the pass
-        should end at the first edge that shortens a distance, and return the end of this edge.
+        """Checks all edges once, and appends to `shortened` the edges that shorten a distance. `stops`: True if the
+        pass should end at the first edge that shortens a distance, and return the end of this edge.
         """
         end = self._shorten_from_tasks(shortened, stops)
         if end is None:
@@ -434,7 +436,7 @@ class _CycleSearch:
         that has shortened a distance shortens it again in the next period. The second condition: at the start of each
         edge, the distance has not fallen by more than at the end of the edge. If the second condition holds, an edge
         that has shortened no distance shortens none in the next period. If both conditions hold, each comparison of
-        distances in the next passes gives the same result as one period before.
+        distances in the next passes gives the same result as one period earlier.
         """
         now = self.distance
         for period, oldest in enumerate(history, 1):

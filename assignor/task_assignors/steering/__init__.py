@@ -1,4 +1,4 @@
-"""Instructions of operators to a rebalance, in addition to Kafka's rules: instances to drain, and tasks to keep.
+"""The operators' instructions for a rebalance, in addition to Kafka's rules: instances to drain, and tasks to keep.
 
 `steered_assignor` wraps the task assignor of the group. Without instructions, no assignor is wrapped, and the rebalance
 has the same result as in Kafka. Kafka has no counterpart of instructions by operators.
@@ -37,8 +37,8 @@ def steered_assignor(assignor: TaskAssignor, steering: Steering) -> TaskAssignor
     """Returns an assignor that follows the instructions of `steering`. If `steering` has no instructions, returns
     `assignor` itself. `keeps_owned` keeps tasks on drained instances, too.
 
-    The draining assignor has to wrap the away assignor. If the away assignor wrapped the draining assignor, it would
-    move the tasks of a drained instance that is away back to this instance.
+    The draining assignor has to wrap the away assignor. If the away assignor wrapped the draining assignor, the away
+    assignor would move tasks back to a drained instance that is away.
     """
     processes, members, away = steering.drained_processes, steering.drained_members, steering.away_processes
     if away:

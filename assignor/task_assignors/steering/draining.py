@@ -1,11 +1,11 @@
 """Drains instances without a pause in processing: a task moves when its new owner has caught up.
 
 The wrapped assignor places all tasks on the clients that are not drained. If the new owner of a stateful task has not
-caught up, the task stays on the drained client that runs it, and the new owner restores it as a warm-up. When the new
-owner has caught up, a probing rebalance moves the task. Tasks whose new owner has caught up, and stateless tasks, move
-at once. At most max.warmup.replicas warm-ups restore at a time, including the warm-ups of the wrapped assignor.
-Warm-ups that have begun come first, then new warm-ups of tasks of drained clients, because an operator waits until
-these clients are drained.
+caught up, the task stays on the drained client that runs it, and the new owner restores the task's state as a warm-up.
+When the new owner has caught up, a probing rebalance moves the task. Tasks whose new owner has caught up, and stateless
+tasks, move at once. At most max.warmup.replicas warm-ups restore at a time, including the warm-ups of the wrapped
+assignor. Warm-ups that have begun come first, then new warm-ups of tasks of drained clients, because an operator waits
+until these clients are drained.
 """
 
 from collections.abc import Iterable, Mapping
@@ -72,7 +72,7 @@ class DrainingAssignor:
         return _Draining(problem, left, frozenset(present), placed, inner_log).placement(log)
 
     def _clients_left(self, problem: PlacementProblem) -> dict[ProcessId, PlacementClient]:
-        """Returns the clients that are not drained, each with those of its threads that are not drained."""
+        """Returns the clients that are not drained. A returned client has only its threads that are not drained."""
         left: dict[ProcessId, PlacementClient] = {}
         for process, client in problem.clients.items():
             consumers = tuple(each for each in client.consumers if each not in self._members)
@@ -197,7 +197,7 @@ class _Draining:
         self.decided.append(Decision(kind, task, Role.ACTIVE, process, other))
 
     def _decisions(self, copies: ChangingPlacement) -> DecisionLog:
-        """Returns the decisions of the wrapped assignor that are still true."""
+        """Returns the wrapped assignor's decisions that are still true."""
         kept = DecisionLog()
         for step in self.log:
             if step.task in self.redecided and step.role is Role.ACTIVE and step.kind not in _WHERE_IT_BELONGS:

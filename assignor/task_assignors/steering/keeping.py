@@ -1,4 +1,4 @@
-"""Keeps all tasks on their clients, as long as an operator has not approved another placement.
+"""Keeps all tasks on their clients until an operator approves a new placement.
 
 Every task and standby stays on the client that reports it, whatever the client's load. A task that no client runs goes
 to the client that the wrapped assignor chooses. The keeping assignor neither adds nor removes warm-ups. A subscription
@@ -59,8 +59,8 @@ def _owners(problem: PlacementProblem) -> dict[TaskId, ProcessId]:
 
 
 def _of_placed(log: Iterable[Decision], ownerless: frozenset[TaskId]) -> Iterable[Decision]:
-    """Yields the wrapped assignor's decisions about the active copies of tasks that no client runs. The wrapped
-    assignor's decisions about other copies are ignored.
+    """Yields the wrapped assignor's decisions about the active copies of tasks that no client runs. Leaves out the
+    wrapped assignor's decisions about standbys and warm-ups.
     """
     for step in log:
         if step.task not in ownerless or step.role is not Role.ACTIVE or step.kind in _NO_COPY_COMES_OF_IT:

@@ -29,7 +29,7 @@ class StreamsGroupStickyTaskAssignor:
     name = "StreamsGroupStickyTaskAssignor"
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
-        """Returns the placement. Raises InputError if there are no clients, or for a client without threads."""
+        """Returns the placement. Raises InputError if there are no clients, or if a client has no threads."""
         if not problem.clients:
             raise InputError("a placement needs at least one client", "clients")
         specs = {member: spec for client in problem.clients.values() for member, spec in _members(client)}

@@ -40,8 +40,8 @@ class ProcessState:
     member. `members`: the ids of the members, at least one, in the order of the group.
 
     `add_to_least_loaded` takes the first member of a heap that is sorted by number of tasks. `add` discards the heap,
-    so that the next call of `add_to_least_loaded` builds it again. The order of equal members in the heap depends on
-    its history, so the heap is rebuilt exactly when Kafka rebuilds it. Source: `ProcessState`.
+    so that the next call of `add_to_least_loaded` builds it again. The order of equal members depends on the heap's
+    history, so `ProcessState` rebuilds the heap exactly when Kafka does. Source: `ProcessState`.
     """
 
     def __init__(self, process_id: str, members: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
 """The models of bodies and answers. Each model decodes, validates and documents one body or answer.
 
-Examples stand at the fields. Swagger UI and other tools compose the example of a body or an answer from its fields. For
-each field, these tools take the first example, else the default, else some value of the type.
+Each field has its own example. Swagger UI and similar tools build the example of a body or an answer from its fields:
+from the first example of each field, else from its default, else from any value of its type.
 """
 
 from typing import Annotated

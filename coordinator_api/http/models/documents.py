@@ -1,5 +1,5 @@
-"""The models of documents that are a whole body or answer, and the group that all examples describe. The group of the
-examples has one member.
+"""The models of bodies and answers that are one whole document, and the data of the examples. All examples describe the
+same group, which has one member.
 
 `assignor.recording` reads the documents and checks their fields.
 """

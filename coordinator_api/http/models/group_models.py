@@ -1,4 +1,4 @@
-"""The answers about groups, their rebalances and their stored logs, and the results of computations for a caller.
+"""The answers about groups, rebalances and stored logs, and the answers with the results of computations.
 
 Later releases may add fields to these answers.
 """
@@ -17,7 +17,9 @@ from coordinator_api.http.models.lever_models import Forecast, HeldAnswer, Lever
 
 
 class DeclareAnswer(BaseModel):
-    """The answer to a declaration. `revision`: the number of definitions that the group has had."""
+    """The answer to a declaration. `revision`: the number of definitions that the group has had, including the present
+    one.
+    """
 
     group_id: GroupId
     revision: int = Field(examples=[1])
@@ -164,9 +166,9 @@ class GroupMemberAnswer(BaseModel):
 
 
 class TaskCopyAnswer(BaseModel):
-    """One copy of a task. `lag`: the copy's lag in records; -2 for a running active task, -3 if the lag is not known,
-    null for a stateless task. `end_offset_sum`: the sum of the end offsets of the task's changelogs, null when not
-    known.
+    """One copy of a task. `lag`: the copy's lag in records; -2 for a running active task, -3 if the lag is unknown,
+    null for a stateless task. `end_offset_sum`: the sum of the end offsets of the task's changelogs; null if it is
+    unknown.
     """
 
     task: TaskId
@@ -229,7 +231,7 @@ class StoredLogAnswer(BaseModel):
 
 class KeptOfLog(BaseModel):
     """The records that a repair keeps. `last_record`: the number of the last kept record. `generation_id`, `revision`:
-    the group's values after this record.
+    the group's generation and definition revision after this record.
     """
 
     # FastAPI makes this answer from the attributes of a planned repair
@@ -254,8 +256,8 @@ class DroppedOfLog(BaseModel):
 
 
 class RepairAnswer(BaseModel):
-    """The plan of a repair. `executed`: true if the repair was carried out, false if the answer only shows the changes.
-    `generation_id`: the generation from which the group continues.
+    """The plan of a repair. `executed`: true if the repair was carried out, false if the answer only shows the planned
+    changes. `generation_id`: the generation from which the group continues.
     """
 
     group_id: GroupId
@@ -268,9 +270,9 @@ class RepairAnswer(BaseModel):
 
 
 class HoldOfRebalance(BaseModel):
-    """A rebalance's wait for approval: its start and its end, with the caller and the reason. `ended`: `approved`,
-    `discarded`, `time-limit`, `hold-ended`, or `replaced` if another rebalance replaced this one; null while the
-    rebalance waits.
+    """The wait of a rebalance for approval: the start and the end of the wait, with the caller that ended it and the
+    reason. `ended`: `approved`, `discarded`, `time-limit`, `hold-ended`, or `replaced` if a new rebalance began; null
+    while the rebalance waits.
     """
 
     since_ms: TimeMs
@@ -281,9 +283,9 @@ class HoldOfRebalance(BaseModel):
 
 
 class RebalanceLine(BaseModel):
-    """One recorded rebalance. `outcome`: the outcome of the rebalance; `held` while the rebalance waits for approval,
-    and also if another rebalance replaced the waiting rebalance. `hold`: only present if the rebalance waited.
-    `led_by`: only present if another leader reported the rebalance.
+    """One recorded rebalance. `outcome`: the outcome of the rebalance; `held` while the rebalance waits for approval.
+    The outcome stays `held` if a new rebalance began during the wait. `hold`: only present if the rebalance waited.
+    `led_by`: the leader outside this service; only present if such a leader reported the rebalance.
     """
 
     generation_id: Generation
@@ -311,8 +313,8 @@ class RebalanceList(BaseModel):
 
 class RebalanceExplanation(BaseModel):
     """The explanation of a rebalance. `same_result`: true if the rebalance has the same result when it is computed
-    again. `explanations`: for each task, the reason why its copies are where they are, in words (`text`) and as data,
-    as in `output.explanations` of rebalance/1.
+    again. `explanations`: for each task, the reason for the places of its copies, in words (`text`) and as data, as in
+    `output.explanations` of rebalance/1.
     """
 
     group_id: GroupId
@@ -331,8 +333,8 @@ class AssignAnswer(BaseModel):
 
 class SimulateAnswer(BaseModel):
     """A forecast of the next rebalances. `forecast`: the reason why the forecast ends (`end`), totals over all
-    rebalances, the measures of each rebalance (`rounds`), the final place of every task, and the `model`. Times in
-    milliseconds.
+    rebalances, the measures of each rebalance (`rounds`), the final place of every task, and the `model`. All times are
+    in milliseconds.
     """
 
     id: str = Field(examples=[A_REBALANCE["id"]])

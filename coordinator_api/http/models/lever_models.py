@@ -1,4 +1,4 @@
-"""The bodies that set the levers of a group, and the answers that show them."""
+"""The bodies that set the levers of a group, and the answers that show the levers."""
 
 from typing import Annotated, Any
 
@@ -8,12 +8,12 @@ from coordinator_api.http.models import Caller, Generation, MemberId, ProcessId,
 
 LONGEST_GRACE_MS = 3_600_000
 LONGEST_HOLD_MS = 604_800_000
-"""The longest hold: a week. While a rebalance waits, members keep processing, but the tasks of a slow member do not
-move.
+"""The longest hold: a week. Members keep processing while a rebalance waits for approval, but meanwhile the tasks of a
+slow member do not move.
 """
 
 Forecast = Annotated[dict[str, Any], Field(examples=[{"end": "stable", "stable_after_ms": 500, "active_moves": 1}])]
-"""A forecast. The example of a document in this field is shorter than a real document."""
+"""A forecast. The example shows only some fields of a forecast."""
 
 
 class RejoinGraceBody(StrictBody):
@@ -34,7 +34,9 @@ class HoldBody(StrictBody):
 
 
 class GenerationAnswer(BaseModel):
-    """`generation_id`: the generation of the rebalance that waited, or that was reported."""
+    """The answer to the decision on a held rebalance, or to the report of a rebalance. `generation_id`: the generation
+    of that rebalance.
+    """
 
     generation_id: Generation
 
@@ -56,7 +58,8 @@ class HoldLever(LeverAnswer):
 
 class HeldAnswer(BaseModel):
     """A rebalance that waits for approval. `outcome`: the outcome of the rebalance if it is approved. `tasks_to_move`:
-    the tasks of which the rebalance removes a copy from a process; warm-up copies do not count.
+    the tasks of which the rebalance takes the active copy or a standby copy from a process. Tasks of which it takes
+    only warm-up copies are left out.
     """
 
     model_config = ConfigDict(from_attributes=True)
@@ -69,9 +72,10 @@ class HeldAnswer(BaseModel):
 
 
 class LookedAtHeld(HeldAnswer):
-    """A held rebalance with its effects. `difference`: the changes by an approval, as in a what-if. In `before`, every
-    task stays; `after` is the state after the approval. `forecast`: as in the answer of `POST /v1/simulate`.
-    `difference` and `forecast` are null when they cannot be computed.
+    """A held rebalance with its effects. `difference`: the effects of an approval, as in the answer of a what-if:
+    `before` is the placement that keeps every task in place, and `after` is the placement after the approval.
+    `forecast`: as in the answer of `POST /v1/simulate`. `difference` and `forecast` are null when they cannot be
+    computed.
     """
 
     difference: dict[str, Any] | None = Field(examples=[{"active_elsewhere": 1, "standbys_new": 0, "tasks": []}])
@@ -79,8 +83,8 @@ class LookedAtHeld(HeldAnswer):
 
 
 class HoldAnswer(BaseModel):
-    """The hold of a group. `hold`: null if computed rebalances do not wait for approval. `held`: null if no rebalance
-    waits now.
+    """The hold of a group. `hold`: the lever; null if computed rebalances do not wait for approval. `held`: the
+    rebalance that waits now; null if no rebalance waits.
     """
 
     hold: HoldLever | None
@@ -92,8 +96,8 @@ class RejoinGraceLever(LeverAnswer):
 
 
 class MissingForDrain(BaseModel):
-    """A condition that a drain waits for. `task`: the active task that has to move; null if the condition concerns all
-    tasks.
+    """A condition that a drain waits for. `task`: the active task that has to move; null if the condition concerns the
+    whole group.
     """
 
     task: TaskId | None

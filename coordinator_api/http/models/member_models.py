@@ -1,7 +1,7 @@
 """The bodies that members send, and the answers to these bodies.
 
 A member may be upgraded before its coordinator, so each body may have a few unknown fields, which are ignored. The
-number and size of unknown fields are limited, because these fields cost time and memory, too.
+number and size of unknown fields are limited, because unknown fields also cost time and memory.
 """
 
 import base64
@@ -43,11 +43,13 @@ MAX_NOTICE_LENGTH = 500
 
 MAX_UNKNOWN_FIELDS = 16
 MAX_UNKNOWN_BYTES = 4_096
-"""The largest size of all unknown fields of one body, names and values, as ASCII JSON without spaces."""
+"""The largest total size of all unknown fields of one body. The size is the length of the names and values as ASCII
+JSON without spaces.
+"""
 
 TASK_PATTERN = r"^([\s\S]+__)?[0-9]{1,9}_[0-9]{1,9}$"
-"""A task id has the form `subtopology_partition`. In a named topology, the topology's name comes first. A number in a
-task id has at most nine digits, which is enough for any group.
+"""A task id has the form `subtopology_partition`. In a named topology, the topology's name and two underscores come
+first. A number in a task id has at most nine digits, which is enough for any group.
 """
 
 _BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
@@ -93,7 +95,7 @@ OffsetSums = Annotated[
 
 
 def _describe_unknown_fields(schema: dict[str, Any]) -> None:
-    # the schema does not say that unknown fields are allowed: tools would invent a field for the example
+    # the schema does not state that unknown fields are allowed, because tools would then invent a field for the example
     del schema["additionalProperties"]
     schema["maxProperties"] = len(schema["properties"]) + MAX_UNKNOWN_FIELDS
 
@@ -110,7 +112,7 @@ class _SentByMember(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, json_schema_extra=_describe_unknown_fields)
 
     nesting: ClassVar[int] = 0
-    """The nesting depth of an object in the body of its call."""
+    """The nesting depth at which objects of this class stand in the body of a call."""
 
     @model_validator(mode="after")
     def _bound_unknown_fields(self) -> Self:
@@ -125,12 +127,12 @@ class _SentByMember(BaseModel):
         return self
 
     def _counted_together(self) -> list[tuple[BaseModel, int]]:
-        """The objects of the body whose unknown fields are counted together, each with its nesting depth."""
+        """Returns the objects of the body whose unknown fields are counted together, each with its nesting depth."""
         return [(self, self.nesting)]
 
 
 Paused = Annotated[bool, Field(exclude_if=operator.not_)]
-"""True if the group is paused. An answer has no field `paused` if the value is false, because most groups are never
+"""True if the group is paused. If the value is false, the answer has no field `paused`, because most groups are never
 paused.
 """
 
@@ -175,7 +177,7 @@ class SubscriptionBody(_SentByMember):
         return join_id
 
     def to_join(self, new_member_id: str) -> Join:
-        """Converts the body to an event. `new_member_id`: the id of the member if the join makes a new one."""
+        """Converts the body to an event. `new_member_id`: the id of the new member if the join makes a new member."""
         sent = {name: getattr(self, name) for name in type(self).model_fields}
         return Join(new_member_id=new_member_id, **sent)
 
@@ -196,8 +198,8 @@ class HeartbeatBody(_SentByMember):
 
 
 class NoticeBody(_SentByMember):
-    """A notice for operators. `count`: the number of records, or of logged lines, since the process started. `at_ms`:
-    the time of the last record or logged line, in milliseconds since the epoch.
+    """A notice for operators. `count`: the number of reported records or logged lines since the process started.
+    `at_ms`: the time of the last such record or line, in milliseconds since the epoch.
     """
 
     nesting: ClassVar[int] = 2
@@ -209,9 +211,9 @@ class NoticeBody(_SentByMember):
 
 
 class ProcessHeartbeatBody(_SentByMember):
-    """One heartbeat for all members of a process. `known`: the `news` of the last answer. While there is no newer news,
-    the answer is held for up to `wait_ms`. Up to 16 unknown fields of together 4 KB are ignored in the body and its
-    `members`. Each of the `notices` may have 16 unknown fields of together 4 KB, too.
+    """One heartbeat for all members of a process. `known`: the `news` of the last answer. While the `news` of the
+    answer would equal `known`, the service holds the answer for up to `wait_ms`. Up to 16 unknown fields of together 4
+    KB are ignored in the body and its `members`. The same limit applies to each of the `notices` separately.
     """
 
     # fail_fast, because reporting one error takes far longer than decoding a member
@@ -233,7 +235,7 @@ class ProcessHeartbeatBody(_SentByMember):
         return [(self, 0), *((member, 2) for member in self.members.values())]
 
     def heartbeats(self) -> dict[str, Heartbeat]:
-        """The heartbeats as events, by member id."""
+        """Returns the heartbeats as events, by member id."""
         return {member_id: heartbeat.to_heartbeat(member_id) for member_id, heartbeat in self.members.items()}
 
     def process_notices(self) -> tuple[ProcessNotice, ...]:
@@ -245,8 +247,8 @@ class LeaveBody(_SentByMember):
 
 
 class DefinitionAnswer(_Answer):
-    """The group's present definition. `declared_by`, `declared_at_ms`: null when an earlier release stored the
-    definition.
+    """The group's present definition. `declared_by`, `declared_at_ms`: the caller that sent the definition, and the
+    time; null if an earlier release stored the definition.
     """
 
     revision: int = Field(examples=[1])
@@ -255,8 +257,9 @@ class DefinitionAnswer(_Answer):
 
 
 class SubscriptionAnswer(_Answer):
-    """The answer to a join. `generation_id`: the generation to wait for, as `min_generation` of the assignment's GET.
-    `definition`: the definition that the member has to run. `paused`: as in `HeartbeatAnswer`.
+    """The answer to a join. `generation_id`: the generation to wait for. The member sends it as `min_generation` when
+    it fetches its assignment. `definition`: the definition that the member has to run. `paused`: as in
+    `HeartbeatAnswer`.
     """
 
     member_id: MemberId
@@ -267,9 +270,9 @@ class SubscriptionAnswer(_Answer):
 
 
 class AssignmentAnswer(_Answer):
-    """The assignment of a member. `assignment`: base64 of ConsumerProtocolAssignment. `followup`: true if another
-    rebalance follows without a further call. It follows when all members have their assignments. If source topics are
-    missing, it follows when the topics exist.
+    """The assignment of a member. `assignment`: base64 of ConsumerProtocolAssignment. `followup`: true if the
+    coordinator will start a further rebalance by itself. The further rebalance starts when all members have their
+    assignments or, if source topics are missing, when these topics exist.
     """
 
     generation_id: Generation
@@ -280,7 +283,7 @@ class AssignmentAnswer(_Answer):
 class HeartbeatAnswer(_Answer):
     """The answer to a heartbeat. `rejoin`: true if the member has to send its subscription. `stop`: true if the member
     has to leave and end. `generation_id`: the group's generation. `paused`: true if an operator has paused the group,
-    so that the member must not process records. An answer has no field `paused` if the value is false.
+    so that the member must not process records. If `paused` is false, the answer does not have this field.
     """
 
     state: State
@@ -291,8 +294,9 @@ class HeartbeatAnswer(_Answer):
 
 
 class MemberNewsAnswer(_Answer):
-    """The news for one member. `rejoin`, `stop`: as in `HeartbeatAnswer`. `assignment_generation`: the generation of
-    the assignment that the member can fetch now; 0 if the member has no assignment to fetch.
+    """The part of a process heartbeat's answer for one member. `rejoin`, `stop`: as in `HeartbeatAnswer`.
+    `assignment_generation`: the generation of the assignment that the member can fetch now; 0 if the member has no
+    assignment to fetch.
     """
 
     rejoin: bool = Field(examples=[False])
@@ -301,7 +305,7 @@ class MemberNewsAnswer(_Answer):
 
 
 class MemberRefusal(_Answer):
-    """The error of one member's heartbeat. `code`: Kafka's name of the error, as in a problem document."""
+    """The refusal of one member's heartbeat. `code`: Kafka's name of the error, as in a problem document."""
 
     code: str = Field(examples=["UNKNOWN_MEMBER_ID"])
     detail: str

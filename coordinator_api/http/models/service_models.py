@@ -16,7 +16,9 @@ class TokenBody(StrictBody):
     name: str = Field(
         pattern=TOKEN_NAME_PATTERN, description="Name of the owner, which is logged and listed.", examples=["ada"]
     )
-    right: Literal["reader", "member", "operator", "admin"] = Field(description="Each right includes those before it.")
+    right: Literal["reader", "member", "operator", "admin"] = Field(
+        description="Each right includes all rights that stand before it in this list."
+    )
     groups: str = Field("*", pattern=GROUPS_PATTERN, description="A prefix of group ids and `*`; `*` for all groups.")
     expires: str | None = Field(
         None,
@@ -34,8 +36,8 @@ class _TokenAnswer(BaseModel):
 
 
 class CreatedTokenAnswer(_TokenAnswer):
-    """A new token. `token`: the new token, which only this answer shows. `note`: a further effect of the call that
-    created the token; null if it had no further effect.
+    """A new token. `token`: the secret value of the token, which only this answer shows. `note`: a further effect of
+    the new token; null if it has none.
     """
 
     token: str = Field(examples=["asg_" + "x" * 43])
@@ -44,7 +46,7 @@ class CreatedTokenAnswer(_TokenAnswer):
 
 class TokenLine(_TokenAnswer):
     """One token of the list. `source`: `database`, or the setting that contains the token. `created_ms`, `created_by`:
-    null for a token of a setting.
+    the time of the creation, and the name of the caller that created the token; null for a token of a setting.
     """
 
     source: str = Field(examples=["database"])
@@ -57,7 +59,7 @@ class TokenList(BaseModel):
 
 
 class ServiceAnswer(BaseModel):
-    """The description of the service. `links`: the main addresses of the service. The name of each field says what its
+    """The description of the service. `links`: the main addresses of the service. The name of each link says what its
     address shows.
     """
 
@@ -83,7 +85,9 @@ class Health(BaseModel):
 
 
 class Readiness(Health):
-    """The readiness of the service. `parts`: `store` and `groups`, each with "ok" or a problem."""
+    """The readiness of the service. `parts`: for each part of the service, such as `store` and `groups`, "ok" or a
+    problem.
+    """
 
     parts: dict[str, str] = Field(examples=[{"store": "ok", "groups": "ok"}])
 

@@ -1,1 +1,3 @@
-"""The calls of the service, one file for each noun. `http/dependencies.py` has the code that they share."""
+"""The routes of the service, one file for each kind of resource. `http/dependencies.py` has the code that the routes
+share.
+"""

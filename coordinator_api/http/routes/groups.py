@@ -51,14 +51,15 @@ async def declare_group(
     coordinator: TheCoordinator,
     replace: Annotated[bool, Query(description="True to replace the topology even if the group has members.")] = False,
 ) -> DeclareAnswer:
-    """Declare a group (201) or give it another definition (200), which its next rebalance uses.
+    """Declare a new group (201), or replace the definition of a group (200). The next rebalance uses the new
+    definition.
 
-    While the group has members, another topology or another cluster is refused (409 `INCONSISTENT_GROUP_PROTOCOL`)
-    unless `replace=true`. The problem names the differences of the two definitions. Its fields `revision`,
-    `declared_by` and `declared_at_ms` describe the present definition.
+    While the group has members, a definition with a different topology or cluster is refused (409
+    `INCONSISTENT_GROUP_PROTOCOL`) unless `replace=true`. The problem document names the differences of the two
+    definitions. Its fields `revision`, `declared_by` and `declared_at_ms` describe the present definition.
 
-    The config `kafka.version` (4.3 or 4.4) names the Kafka version whose rules the group follows. Without it, a group
-    keeps its version, and a new group has the newest.
+    The config `kafka.version` (4.3 or 4.4) names the Kafka version whose rules the group follows. If the definition has
+    no `kafka.version`, an existing group keeps its version, and a new group gets 4.4.
     """
 
     if replace:
@@ -88,16 +89,17 @@ async def declare_group(
 
 @router.get("", responses={200: {"model": GroupList}})
 async def list_groups(request: Request, coordinator: TheCoordinator) -> Response:
-    """Every group that the caller may see, on all coordinators.
+    """Lists the groups of all coordinators, as far as the caller may see them.
 
     Each group has its id, state, generation, number of members, next probing rebalance, error, and the leader outside
     this service if there is one (`led_by`).
 
-    `condition`: the reason why a Stable group does no work; null for a group that works. `notices`: the number of
-    notices of the group's processes in the last day. `unreadable`: groups whose log cannot be read. The service does
-    not lead these groups. The state of a group whose coordinator does not answer within a second is `Unknown`. A call
-    with the header `Assignor-Asked-By: coordinator`, which coordinators send to each other, gets only the groups of
-    this coordinator. `quotas`: the use and the limits of the caller's prefix; null for a caller that sees all groups.
+    `condition`: the reason why a Stable group processes no records; null if no reason is known. `notices`: the number
+    of notices of the group's processes in the last day. `unreadable`: groups whose log cannot be read. The service does
+    not lead these groups. The state of a group whose coordinator does not answer within a second is `Unknown`.
+    Coordinators send each other the header `Assignor-Asked-By: coordinator`. The answer to a call with this header has
+    only the groups of this coordinator. `quotas`: the use and the limits of the caller's prefix; null for a caller that
+    sees all groups.
     """
     principal = principal_of(request)
     others: OtherCoordinators = request.app.state.other_coordinators
@@ -109,11 +111,12 @@ async def list_groups(request: Request, coordinator: TheCoordinator) -> Response
 
 @router.get("/{group}", responses={200: {"model": GroupAnswer}})
 async def describe_group(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
-    """State, generation, members, every copy of every task with role and lag, next probing rebalance, and advice.
+    """Describes a group: state, generation, members, every copy of every task with role and lag, next probing
+    rebalance, and advice.
 
-    `cluster`: the cluster that the definition names, and whether it answers. `led_by`, `last_reported_ms`: set for a
-    group that is led elsewhere. `condition`: the reason why a Stable group does no work. `notices`: the notices of the
-    group's processes, such as dropped records.
+    `cluster`: the cluster that the definition names, and whether it answers. `led_by`, `last_reported_ms`: the leader
+    and the time of its last report, for a group whose leader is outside this service. `condition`: the reason why a
+    Stable group processes no records. `notices`: the notices of the group's processes, such as dropped records.
     """
     coordinator.overload.admit("describe")
     return await unless_hung_up(request, _description(group_id, coordinator))
@@ -139,7 +142,9 @@ async def delete_group(
         Query(description="Also delete a group whose log cannot be read, although it may have members."),
     ] = False,
 ) -> None:
-    """Delete a group and its recorded rebalances. The group must have no members, or be led elsewhere."""
+    """Delete a group and its recorded rebalances. If the group has members, the call is refused. A group whose leader
+    is outside this service may be deleted with its members.
+    """
     accepted(await coordinator.delete(group_id, force=force), Accepted)
     if force:
         note_effect(request, forced=True)
@@ -155,9 +160,9 @@ async def drain_group(
 ) -> None:
     """Order every member to stop, in the answer to its next heartbeat. A PUT of the group ends this drain.
 
-    With `instance` or `member`, the call stops no member. The tasks of this instance or member move to other instances,
-    each as soon as another instance has caught up on the task. `GET` shows whether the instance or member can be
-    stopped. The drain ends when the instance or member is gone, or by `DELETE`.
+    With `instance` or `member`, the call does not order any member to stop. The tasks of this instance or member move
+    to other instances, each as soon as another instance has caught up on the task. `GET` shows whether the instance or
+    member can be stopped. The drain ends when the instance or member is gone, or when `DELETE` is called.
     """
     event: events.Drain | events.SetInstanceDrain = events.Drain()
     if instance is not None or member is not None:

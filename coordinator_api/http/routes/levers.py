@@ -1,7 +1,7 @@
 """The levers of `/v1/groups/{group}`: operator commands that Kafka does not have.
 
 A call of a lever may have a `?reason=`, which `RequestGuard` has checked. The audit log has the call's caller, time and
-reason. While a lever is set, the group's document has the lever's caller, time and reason, too.
+reason. While a lever is set, the description of the group also shows the lever's caller, time and reason.
 """
 
 import asyncio
@@ -50,7 +50,11 @@ _HOLD = JsonBody(HoldBody)
 
 HeldGeneration = Annotated[
     int | None,
-    Query(ge=0, le=JAVA_INT_MAX, description="Generation of the examined rebalance; by default the one that waits."),
+    Query(
+        ge=0,
+        le=JAVA_INT_MAX,
+        description="Generation of the examined rebalance. Default: the rebalance that waits for approval.",
+    ),
     DIGITS,
 ]
 
@@ -91,8 +95,7 @@ async def set_rejoin_grace(
     and no rebalance runs. A process that crashes without leaving gets no grace.
     """
     event = events.SetLever(LeverName.REJOIN_GRACE, True, caller(request), reason_of(request), body.grace_ms)
-    # `note_lever` is called before the search for the group, so that the audit line of a refused call has the value,
-    # too
+    # Call `note_lever` before the search for the group, so that the audit line of a refused call also has the value.
     note_lever(request, event)
     await _apply(coordinator.group(group_id), event)
 
@@ -107,8 +110,9 @@ async def end_rejoin_grace(request: Request, group: RequestedGroup) -> None:
 async def show_drain(
     group: RequestedGroup, coordinator: TheCoordinator, instance: DrainedInstance = None, member: DrainedMember = None
 ) -> Response:
-    """Show whether the drained instance or member can be stopped. If the instance or member cannot be stopped yet, the
-    answer has each task that still has to move, the instance that gets the task, and the lag.
+    """Show whether the drained instance or member can be stopped. If it cannot be stopped yet, the answer lists the
+    tasks that still have to move. For each task, the answer has the instance that gets the task, and the lag of this
+    instance.
     """
     process_id, member_id = one_drained(instance, member)
     coordinator.overload.admit("describe")
@@ -131,8 +135,8 @@ async def end_instance_drain(
     instance: DrainedInstance = None,
     member: DrainedMember = None,
 ) -> None:
-    """End the drain of an instance or of a member, so that it may have tasks again. A PUT of the group ends the drain
-    of a whole group.
+    """End the drain of an instance or a member, so that it may have tasks again. This call does not end the drain of a
+    whole group: a PUT of the group does.
     """
     event = events.SetInstanceDrain(False, *one_drained(instance, member))
     note_lever(request, event)
@@ -141,26 +145,26 @@ async def end_instance_drain(
 
 @router.put("/{group}/promotion", status_code=204)
 async def set_promotion(request: Request, group: RequestedGroup) -> None:
-    """Start the next rebalance as soon as all warm-ups have caught up, not at the probing deadline.
+    """Set promotion: each probing rebalance starts as soon as all warm-ups have caught up, before the probing deadline.
 
-    The promotion of warm-ups is also in force while an instance is drained.
+    Promotion is also in force while an instance or a member is drained.
     """
     await _apply(group, events.SetLever(LeverName.PROMOTION, True, caller(request), reason_of(request)))
 
 
 @router.delete("/{group}/promotion", status_code=204)
 async def end_promotion(request: Request, group: RequestedGroup) -> None:
-    """Start the next rebalance at the probing deadline again, as in Kafka."""
+    """End promotion: each probing rebalance starts at the probing deadline again, as in Kafka."""
     await _apply(group, events.SetLever(LeverName.PROMOTION, False, caller(request), reason_of(request)))
 
 
 @router.get("/{group}/hold", responses={200: {"model": HoldAnswer}})
 async def show_hold(request: Request, group: RequestedGroup, coordinator: TheCoordinator) -> Response:
-    """Show whether computed rebalances wait for approval, and the rebalance that waits now, with its time limit and its
-    effects.
+    """Show whether computed rebalances wait for approval. If a rebalance is waiting now, also show its time limit and
+    its effects.
 
-    `difference`: the changes after an approval, compared with a discard. `forecast`: the rebalances from the approval
-    until the group is stable.
+    `difference`: the difference between the placements after an approval and after a discard. `forecast`: the
+    rebalances from the approval until the group is stable.
     """
     image = group.image
     hold = image.levers.hold
@@ -182,8 +186,8 @@ async def hold_rebalances(
     """Hold each computed rebalance that takes a task from a running owner, until an operator approves it.
 
     Members keep processing meanwhile. After the time limit, the rebalance is carried out without approval. Tasks
-    without a running owner are placed at once. A second call replaces the time limit. The new time limit also holds for
-    a rebalance that already waits.
+    without a running owner are placed at once. A second call replaces the time limit, also for a rebalance that already
+    waits.
     """
     event = events.SetLever(LeverName.HOLD, True, caller(request), reason_of(request), body.time_limit_ms)
     note_lever(request, event)
@@ -192,7 +196,9 @@ async def hold_rebalances(
 
 @router.delete("/{group}/hold", status_code=204)
 async def end_hold(request: Request, group: RequestedGroup) -> None:
-    """End the hold: computed rebalances no longer wait. A rebalance that waits is carried out."""
+    """End the hold: later rebalances do not wait for approval. If a rebalance is waiting now, it is carried out at
+    once.
+    """
     await _apply(group, events.SetLever(LeverName.HOLD, False, caller(request), reason_of(request)))
 
 

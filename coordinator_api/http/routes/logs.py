@@ -22,14 +22,14 @@ router = named_router(prefix="/v1/groups/{group}", tags=["logs"], responses=prob
 
 FORMAT: Literal["group-log/1"] = "group-log/1"
 PIECE_RECORDS = 64
-"""The number of records in one piece of the answer. Most records have some hundred bytes. The record of a large
-rebalance has some hundred kilobytes.
+"""The number of records in one piece of the answer. Most records have a few hundred bytes, and the record of a large
+rebalance has a few hundred kilobytes.
 """
 
 
 @router.get("/log", responses={200: {"model": StoredLogAnswer}})
 async def export_log(group_id: GroupId, coordinator: TheCoordinator) -> Response:
-    """The log of a group as it is stored, even if it cannot be read.
+    """Returns the log of a group as it is stored, even a log that this service cannot read.
 
     `problem`: the reason why the log cannot be read; null when it can be read. Save the log before you repair it.
     """
@@ -47,10 +47,10 @@ async def repair_log(
     `execute=true`, carry out the repair.
 
     A repair keeps the complete commits before the damage. The repaired group has no members, and its generation is
-    above every generation that members may have got. The repaired group is led again at once: its members get
-    `UNKNOWN_MEMBER_ID` and join again by themselves. If the service still leads the group, nothing is lost, because the
-    service writes the log again from memory. 409 `INCONSISTENT_GROUP_PROTOCOL`: the log can be read. 409
-    `CORRUPT_MESSAGE`: no record can be kept.
+    higher than any generation that members may have got. The service leads the repaired group at once. The former
+    members get `UNKNOWN_MEMBER_ID` and join again by themselves. If the service still leads the group before the
+    repair, it writes the log from memory, and nothing is lost. The status is 409 `INCONSISTENT_GROUP_PROTOCOL` if the
+    log can be read, and 409 `CORRUPT_MESSAGE` if no record can be kept.
     """
     return _answer(await coordinator.repair(group_id, execute=execute))
 

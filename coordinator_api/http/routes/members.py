@@ -136,11 +136,11 @@ async def fetch_assignment(
     wait_ms: WaitMs = 0,
     instance_id: InstanceId = None,
 ) -> Response:
-    """Fetch the assignment of `min_generation` or later. The call waits up to `wait_ms` for the assignment. The answer
-    is 204 if there is no such assignment after this time.
+    """Fetch the assignment of `min_generation` or later. The call waits up to `wait_ms` for the assignment. If there is
+    still no such assignment after this time, the status is 204.
 
-    With `Accept: application/octet-stream` the body has only the bytes of the assignment, and headers have the other
-    fields.
+    With `Accept: application/octet-stream`, the body of the answer is the bytes of the assignment, and headers contain
+    the other fields.
     """
     fetch = events.FetchAssignment(member_id, min_generation, instance_id)
     wait_s = min(wait_ms, coordinator.settings.longpoll_max_wait_ms) / 1000
@@ -180,14 +180,15 @@ async def process_heartbeat(
     body: Annotated[ProcessHeartbeatBody, Depends(_PROCESS_HEARTBEAT)],
     wait_ms: WaitMs = 0,
 ) -> Response:
-    """Keep the sessions of all members of a process alive. The call is held until there is news since `known`, but at
-    most for half of the members' shortest session timeout. The reason is that a held call does not extend sessions.
+    """Keep the sessions of all members of a process alive. The service holds the call until the `news` differs from
+    `known`, but at most for half of the members' shortest session timeout, because a held call does not extend
+    sessions.
 
     The process is bound to the connection of this call: when the connection breaks, the members that joined with
     `leave_on_disconnect` are removed soon.
     """
     wait_s = min(wait_ms, coordinator.settings.longpoll_max_wait_ms) / 1000
-    # a heartbeat is never refused: above longpoll.max.count, it is answered at once
+    # A heartbeat is never refused. If longpoll.max.count requests are held already, a heartbeat is answered at once.
     waits = wait_s > 0 and body.known is not None and not coordinator.long_polls.is_full
     connection = connection_of(request)
 
@@ -212,12 +213,14 @@ async def leave(
     _body: Annotated[LeaveBody, Depends(_LEAVE)],
     instance_id: InstanceId = None,
 ) -> None:
-    """Leave the group. A rebalance gives the member's tasks to others at once."""
+    """Leave the group. A rebalance starts at once and gives the member's tasks to other members. With a rejoin grace,
+    the tasks are first reserved for the member.
+    """
     accepted(await runtime.handle(events.Leave(member_id, instance_id)), Left)
 
 
 class RawAssignment(Response):
-    """A response that sends the pieces of an assignment one by one. So the pieces that all members share are not
+    """A response that sends the parts of an assignment one by one, so that the part that all members share is not
     copied.
     """
 
@@ -239,8 +242,8 @@ class RawAssignment(Response):
 
 
 async def _check_subscription(subscription: bytes) -> None:
-    """Refuses a subscription that the leader cannot read, before the subscription reaches the group. Kafka's leader
-    would crash.
+    """Raises UnreadableBytes for a subscription that cannot be decoded, before the subscription reaches the group. In
+    Kafka, such a subscription would crash the leader.
     """
     try:
         if len(subscription) > OFF_LOOP_BYTES:

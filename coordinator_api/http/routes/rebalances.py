@@ -45,7 +45,9 @@ async def list_rebalances(
     ] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE), DIGITS] = 100,
 ) -> Response:
-    """The recorded rebalances, newest first. `next_before`: the `before` of the next page, null on the last page."""
+    """Lists the recorded rebalances, newest first. `next_before`: the `before` of the next page; null on the last
+    page.
+    """
     coordinator.group(group_id)
     page = await coordinator.repository.list_rebalances(group_id, before, limit)
     next_before = page[-1]["generation_id"] if len(page) == limit else None
@@ -65,11 +67,11 @@ async def list_rebalances(
 async def report_rebalance(
     request: Request, response: Response, group_id: GroupId, coordinator: TheCoordinator
 ) -> GenerationAnswer:
-    """Report a rebalance of another leader: 201 if the rebalance is new, 200 if it is known already, 409 if it is too
-    old.
+    """Report a rebalance of a leader outside this service. The status is 201 for a new rebalance, 200 for a rebalance
+    that was reported before, and 409 for a rebalance that is too old.
 
-    The first report creates the group, which is shown like any other group. Members of a group that is led elsewhere
-    cannot join at this service.
+    The first report creates the group, which is shown like any other group. Members of such a group cannot join at this
+    service.
     """
 
     read = await run_on_document(request, coordinator, "body", read_report, group_id, coordinator.document_bounds)
@@ -82,7 +84,7 @@ async def report_rebalance(
 
 @router.get("/{generation}", responses={200: {"model": RebalanceDocument}})
 async def show_rebalance(group_id: GroupId, generation: Generation, coordinator: TheCoordinator) -> Response:
-    """One recorded rebalance (rebalance/1), complete enough to run it again."""
+    """Returns one recorded rebalance as a rebalance/1 document, which is complete enough to run the rebalance again."""
     stored = await _recorded(coordinator, group_id, generation)
     return StreamingResponse(coordinator.recordings.pieces(stored), media_type="application/json")
 
@@ -95,8 +97,8 @@ async def explain_rebalance(
     coordinator: TheCoordinator,
     task: Annotated[str | None, Query(pattern=TASK_PATTERN, max_length=300)] = None,
 ) -> Response:
-    """The reason for the place of every task, or of one task (`task=0_3`)."""
-    # the read counts as part of the computation, so an overloaded service refuses the call before it reads
+    """Explains the place of every task, or of one task (`task=0_3`)."""
+    # The read from the store is inside this block, so an overloaded service refuses the call before the read.
     with refusing_input(), computing(request, coordinator):
         chosen = None if task is None else TaskId.parse(task)
         stored = await _recorded(coordinator, group_id, generation)

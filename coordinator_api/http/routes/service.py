@@ -47,25 +47,26 @@ async def service(request: Request) -> Response:
 
 @router.get("/version", tags=["service"])
 async def show_version() -> VersionAnswer:
-    """The release of this service, the API versions that it supports, and the equivalent Kafka Streams version."""
+    """Shows the release of this service, its API versions, and the Kafka Streams releases that compute the same
+    assignments.
+    """
     return VersionAnswer(version=version("assignor"), api_versions=list(API_VERSIONS), kafka_version=EQUAL_RELEASES)
 
 
 @router.get("/livez", tags=["health"])
 async def livez() -> Health:
-    """200 while the process answers."""
+    """Answers 200 while the process can answer calls."""
     return Health(status="ok")
 
 
 @router.get("/readyz", tags=["health"])
 async def readyz(coordinator: TheCoordinator) -> Readiness:
-    """Show whether the service can answer calls: 503 while the service is stopping, or if a test write to the store
-    cannot be read back within 2 s.
+    """Show whether the service can answer calls. The status is 503 while the service is stopping, or if a test write to
+    the store fails or takes longer than 2 s.
 
-    `parts`: the status of each part of the service. The part `groups` shows whether the logs of some groups cannot be
-    read. A group with an unreadable log does not make the service unready, because the service leads the other groups.
-    On PostgreSQL, `lease` says whether the coordinator's lease is valid. The status is 503 while the lease is not
-    valid.
+    `parts`: the status of each part of the service. The part `groups` shows whether some groups have unreadable logs.
+    Such a group does not make the service unready, because the service still leads all other groups. On PostgreSQL, the
+    part `lease` shows whether the coordinator's lease is valid. The status is 503 while the lease is not valid.
     """
     # health checks need no token, so they reveal neither ids nor numbers of groups
     groups = "some cannot be read" if coordinator.unreadable else "ok"

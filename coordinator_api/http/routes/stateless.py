@@ -75,8 +75,8 @@ async def forecast_once(
 async def _computed(
     request: Request, coordinator: Coordinator, compute: Callable[..., bytes], *asked: object
 ) -> Response:
-    """Answers with the result of `compute` for the document. Raises Problem if the body, or bytes within the body,
-    cannot be used.
+    """Runs `compute` on the document in the body, and returns its result as the answer. Raises Problem if the body, or
+    a subscription in the body, cannot be used.
     """
     with computing(request, coordinator):
         answer = await run_on_document(

@@ -29,10 +29,11 @@ TheTokens = Annotated[CreatedTokens, Depends(_created_tokens)]
 
 @router.get("", responses={200: {"model": TokenList}})
 async def list_tokens(request: Request, tokens: TheTokens) -> Response:
-    """Lists the tokens that the caller may see, without their secret values: the service stores only hashes.
+    """Lists the tokens that the caller may see. The list has no secret values, because the service stores only their
+    hashes.
 
-    `source`: `database` for a token that was created over HTTP, and that may be revoked. For any other token, the name
-    of the setting that contains the token.
+    `source`: `database` for a token that was created over HTTP. Only such a token may be revoked. For any other token,
+    `source` is the name of the setting that the token comes from.
     """
     return answer(TokenList(tokens=await tokens.visible_to(principal_of(request))))
 
@@ -58,7 +59,8 @@ async def create_token(request: Request, tokens: TheTokens, body: Annotated[Toke
 async def revoke_token(
     request: Request, name: Annotated[str, Path(json_schema_extra={"pattern": TOKEN_NAME_PATTERN})], tokens: TheTokens
 ) -> None:
-    """Revoke a token: the next call with this token is refused. A call that is held at this time still gets its answer.
+    """Revoke a token: the next call with this token is refused. A call that the service is already holding still gets
+    its answer.
 
     The last admin token for all groups cannot be revoked (409 `UNACCEPTABLE_CREDENTIAL`).
     """

@@ -1,1 +1,1 @@
-"""Rebalances of real Kafka Streams groups for `assignor demo`, recorded from the wire (rebalance/1, gzip)."""
+"""Rebalances of real Kafka Streams groups for `assignor demo`, recorded from network traffic (rebalance/1, gzip)."""

@@ -1,4 +1,4 @@
-"""Tracks the progress of each changelog of a changelog reader, and looks up its offsets in the log.
+"""Tracks how far each changelog of a changelog reader was read, and looks up the changelog's offsets in the log.
 
 Source: `StoreChangelogReader.ChangelogMetadata`, `endOffsetForChangelogs`, `committedOffsetForChangelogs`.
 """
@@ -23,12 +23,12 @@ class ChangelogMetadata:
     standby whose changelog is a source topic, `end` is the limit. For other standbys, `end` is None. `log_end`: the end
     offset of the log at the last lookup; None before the first lookup.
 
-    `may_be_window_changelog`: True if the next records have to be checked for windows, because a key-value store is
-    restored from the beginning.
+    `may_be_window_changelog`: True if a key-value store is restored from the beginning of the changelog, so that the
+    reader has to check whether the next records are those of a window store.
 
     `buffered`: the records from offset `end` on, in order, which were read but not applied. `restored`: the number of
-    records applied since the changelog was registered. `retry_at_ms`: the time (monotonic) before which the offsets are
-    not looked up.
+    records applied since the changelog was registered. `retry_at_ms`: the time on the monotonic clock from which the
+    offsets may be looked up again.
     """
 
     def __init__(self, partition: TopicPartition, state_manager: StateManager) -> None:
@@ -79,7 +79,7 @@ class ChangelogMetadata:
         self.end = committed if self.end is None else max(self.end, committed)
 
     def split(self, batch: RecordBatch) -> tuple[RecordBatch | None, RecordBatch | None]:
-        """Split the batch into the records before offset `end` and the other records."""
+        """Split the batch into two: the records before offset `end`, and the records from `end` on."""
         end = self.end
         if end is None or batch.offsets[-1] < end:
             return batch, None
@@ -90,7 +90,7 @@ class ChangelogMetadata:
 
 
 def records_with_keys(batch: RecordBatch) -> RecordBatch | None:
-    """Returns the batch without records that have no key. Returns None if no record is left. Stores ignore records
+    """Returns only the records that have a key. Returns None if no record of the batch has a key. Stores ignore records
     without a key. Only a source topic that is used as changelog can have records without a key.
     Source: `StoreChangelogReader.bufferChangelogRecords`.
     """
@@ -102,8 +102,8 @@ def records_with_keys(batch: RecordBatch) -> RecordBatch | None:
 class ChangelogOffsets(NamedTuple):
     """The offsets of one changelog in the log.
 
-    `begin`: the first offset of the log; None if this offset is not needed. `committed`: the group's committed offset
-    of a source topic, 0 without a commit; None for other changelogs.
+    `begin`: the first offset of the log; None if this offset is not needed. `committed`: if the changelog is a source
+    topic, the group's committed offset, or 0 if nothing is committed; None for other changelogs.
     """
 
     begin: int | None
@@ -114,16 +114,18 @@ class ChangelogOffsets(NamedTuple):
 class ChangelogOffsetLookup:
     """Looks up the offsets of changelogs in the log.
 
-    - One call of the log looks up all changelogs. If a topic is missing, a separate call looks up the changelogs of
-      each task, so that one task does not hold up the other tasks.
-    - The result for a task has the offsets of all its changelogs, or an error after which the reader may try again.
+    - One call of the log looks up all changelogs. If a topic is missing, one call for each task looks up the task's
+      changelogs, so that a task with a missing topic does not delay the other tasks.
+    - For each task, the result is either the offsets of all changelogs of the task, or an error after which the reader
+      may try again.
     - End offsets are high watermarks, under exactly-once as well (KAFKA-10167). A transaction may reach the changelog a
       moment after its commit was acknowledged. A restore that ended at the last stable offset would miss the records of
       this transaction.
-      A restore up to the high watermark does not wait for long. The reason is that the task's claim ends open
-      transactions of the previous owner soon.
+      A restore up to the high watermark has to wait until open transactions have ended. The wait is short, because the
+      claim of the task's input makes the log end open transactions of the previous owner.
 
-    Differs from Kafka: the end offsets of standbys are looked up too, to compute their lags and to find missing topics.
+    Differs from Kafka: the end offsets of standbys' changelogs are looked up too, to compute the lags of standbys and
+    to find missing topics.
     """
 
     def __init__(self, log: Log, group_id: str) -> None:
@@ -133,7 +135,7 @@ class ChangelogOffsetLookup:
     def look_up(
         self, changelogs: Sequence[ChangelogMetadata]
     ) -> tuple[dict[TopicPartition, ChangelogOffsets], dict[TaskId, LogError]]:
-        """Returns the offsets that were found, and the error of each task that lacks an offset."""
+        """Returns the offsets that were found, and, for each task with a missing offset, the error."""
         try:
             return self._offsets(changelogs), {}
         except LogTimeout as error:

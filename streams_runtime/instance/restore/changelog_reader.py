@@ -1,32 +1,35 @@
 """Reads changelogs into stores, to restore the active tasks of a thread and to keep its standbys up to date.
 
 Rules:
-- The changelog of an active task is registered, then restoring, then completed. The changelog of a standby stays
-  restoring.
+- The changelog of an active task passes through the states registered, restoring and completed. The changelog of a
+  standby stays in the state restoring.
 - The restore of an active task ends at the high watermark that each changelog has when the restore starts. Under
   exactly-once, the restore also ends at the high watermark, although only committed records are applied. If the
   changelog is a source topic and the group's committed offset is lower than the high watermark, the restore ends at the
   committed offset.
 - Reading starts after the last applied record, or at the beginning. The reader passes batches of columns to the store.
-  The reader leaves out records from the end of the restore on.
-- The progress of a store is the consumer's position and not the last applied record. The last record is not enough,
-  because a log may be empty, or may end in a gap that retention, compaction or a transaction marker left. So a
-  changelog is complete when the position has reached the end of the restore. The state manager gets the positions, and
-  the thread reports their sum as the task's offset sum (KAFKA-14302).
-- The reader reads standbys only while no active task of the thread restores. A standby whose changelog is a source
-  topic stops at its limit, the committed offset. Until the limit moves, the reader keeps the records that it has read
-  beyond the limit, and pauses the partition.
-- A key-value store is not restored from a topic that was the changelog of a window store. The reader takes a topic for
+  The reader does not apply records at or after the end of the restore.
+- The progress of a store is the consumer's position in the changelog, not the offset of the last applied record. The
+  offset of the last record is not enough, because a changelog may be empty, or may end in a gap that retention,
+  compaction or a transaction marker left. So a changelog is complete when the position has reached the end of the
+  restore. The reader passes the positions to the task's state manager, and the thread reports the sum of the positions
+  as the task's offset sum (KAFKA-14302).
+- The reader reads standbys only while no active task of the thread restores. If the changelog of a standby is a source
+  topic, the standby applies records only up to its limit, which is the group's committed offset. Until the limit moves,
+  the reader keeps the records that it has read beyond the limit, and pauses the partition.
+- A key-value store is not restored from a topic that was the changelog of a window store. The reader regards a topic as
   the changelog of a window store if its cleanup.policy contains `delete` and its keys end with the start of a window.
-  The keys alone are not enough, because the keys of a key-value store may also end with the bytes of a time.
-- If the position of a changelog is out of range, the changelog's task is corrupt. Other tasks are not affected. After
-  time-outs and for missing topics, the reader tries again until the task's task.timeout.ms has passed.
-- While other tasks of the thread process records, a pass has a limit of records and of time, and never waits. If no
-  other task processes records, a pass may wait poll.ms for data.
+  The reader does not decide by the keys alone, because the keys of a key-value store may also end with the bytes of a
+  time.
+- If the position in a changelog is out of the log's range, only the task of this changelog is corrupt. After time-outs
+  and for missing topics, the reader tries again until the task's task.timeout.ms has passed.
+- While other tasks of the thread process records, one pass of the reader has limits of records and time, and never
+  waits. If no other task processes records, a pass may wait poll.ms for data.
 
 Source: `StoreChangelogReader`. Differs from Kafka: the reader runs on the stream thread and not on a thread of its own,
-so passes are limited. If state is ahead of the end of the log, the task is corrupt, where Kafka would regard the
-restore as complete. A committed offset below the present limit is ignored, where Kafka would end the thread.
+so passes are limited. If a store's offset is beyond the end of its changelog, the task is corrupt. Kafka would regard
+the restore of such a store as complete. The reader ignores a committed offset below the present limit of a standby.
+Kafka would end the thread if the committed offset were below the limit.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -100,7 +103,9 @@ class ChangelogReader:
     # --- registered changelogs
 
     def register(self, partition: TopicPartition, state: StateManager) -> None:
-        """Read this changelog of an initialised task from now on. Raises IllegalStateError, KeyError."""
+        """Read this changelog from now on. The changelog's task must be initialised. Raises IllegalStateError,
+        KeyError.
+        """
         if partition in self._changelogs:
             raise IllegalStateError(f"changelog {partition} is registered already, by {self._changelogs[partition]}")
         changelog = ChangelogMetadata(partition, state)
@@ -109,8 +114,8 @@ class ChangelogReader:
             self.enforce_restore_active()
 
     def unregister(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop reading these changelogs. Ignores unknown partitions. Raises RestoreListenerFailed after all listeners
-        were called.
+        """Stop reading these changelogs. Ignores unknown partitions. If a callback of the listener fails, calls the
+        other callbacks, and then raises RestoreListenerFailed.
         """
         removed = [self._changelogs.pop(each) for each in frozenset(partitions) if each in self._changelogs]
         suspended: list[ChangelogMetadata] = []
@@ -141,11 +146,11 @@ class ChangelogReader:
     def is_empty(self) -> bool:
         return not self._changelogs
 
-    # --- active tasks first, then standbys
+    # --- switching between active tasks and standbys
 
     def enforce_restore_active(self) -> None:
-        """Pause the standbys, because active tasks are restored first. Idempotent. `register` of an active task calls
-        this method.
+        """Read the changelogs of active tasks, and pause the changelogs of standbys. Idempotent. `register` of an
+        active task calls this method.
         """
         if self.updates_standbys:
             self.updates_standbys = False
@@ -186,9 +191,9 @@ class ChangelogReader:
     # --- a pass
 
     def restore(self, tasks: Mapping[TaskId, Task], *, others_run: bool) -> int:
-        """Read and apply records of the changelogs of `tasks`. Returns the number of applied records. `others_run`:
-        True if other tasks of this thread process records, so that the pass has to be short and must not wait. Raises
-        TaskCorrupted, TaskTimeout, RestoreListenerFailed, ProcessorStateError, LogError.
+        """Run one pass: read the changelogs of `tasks`, and apply the records. Returns the number of applied records.
+        `others_run`: True if other tasks of this thread process records, so that the pass has to be short and must not
+        wait. Raises TaskCorrupted, TaskTimeout, RestoreListenerFailed, ProcessorStateError, LogError.
         """
         unfinished = len(self._registered) + len(self._restoring)
         if not unfinished:
@@ -278,7 +283,9 @@ class ChangelogReader:
         changelog.may_be_window_changelog = False
 
     def _complete_restored(self) -> bool:
-        """Complete the changelogs that have reached their end. Returns True if any changelog was completed."""
+        """Complete each changelog whose position has reached the end of the restore. Returns True if any changelog was
+        completed.
+        """
         self._report_positions()
         done = [
             each
@@ -309,7 +316,9 @@ class ChangelogReader:
             self._deadlines.failed(task_id, _LOOK_UP, error)
 
     def _start(self, changelogs: list[tuple[ChangelogMetadata, ChangelogOffsets]]) -> None:
-        """Start the changelogs of tasks that are not corrupt, then raise TaskCorrupted for the corrupt tasks."""
+        """Start to read the changelogs of those tasks that are not corrupt. After this, raise TaskCorrupted for the
+        corrupt tasks.
+        """
         corrupt = {
             each.task_id
             for each, offsets in changelogs
@@ -336,7 +345,7 @@ class ChangelogReader:
 
     def _move_limits(self, tasks: Mapping[TaskId, Task]) -> int:
         """Look up the limits of standbys that have buffered records, and apply the records below the limits. Does
-        nothing until the commit interval has passed since the last lookup. Returns the number of records applied.
+        nothing if the last lookup was less than a commit interval ago. Returns the number of records applied.
         """
         now_ms = self._clock.monotonic_ms()
         if not self.updates_standbys or now_ms - self._limits_moved_at_ms < self._limit_interval_ms:
@@ -380,7 +389,7 @@ class ChangelogReader:
         try:
             ends = self._lookup.end_offsets([each.partition for each in standbys])
         except LogError:
-            return  # the old ends of the log are good enough for lags until the next lookup succeeds
+            return  # until the next lookup succeeds, the lags are computed with the old ends of the log
         for changelog in standbys:
             if changelog.partition in ends:
                 changelog.log_end = ends[changelog.partition]
@@ -414,7 +423,7 @@ class ChangelogReader:
                 yield changelog, max(0, end - self._position(changelog))
 
     def _notify(self, callback: Callable[..., None], changelog: ChangelogMetadata, *numbers: int) -> None:
-        """Call one of the listener's callbacks. Raises RestoreListenerFailed."""
+        """Call `callback`, which is one of the listener's. Raises RestoreListenerFailed."""
         partition, store = changelog.partition, changelog.store
         try:
             callback(partition, store, *numbers)

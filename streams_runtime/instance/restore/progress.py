@@ -1,8 +1,8 @@
 """Shows the progress of restores, on a terminal as bars, and elsewhere as lines every few seconds.
 
-Rule: the remaining work is counted in offsets, because the number of records between two offsets is not known.
-`records` counts the applied records. All threads of an instance share one progress display. Kafka has no such display,
-but logs a line every ten seconds.
+Rule: `total` and `remaining` are numbers of offsets, because the number of records between two offsets is not known.
+`records` is the number of applied records. All threads of an instance share one progress display. Kafka has no such
+display, but logs a line every ten seconds.
 """
 
 import threading
@@ -25,8 +25,8 @@ _BARS_MS = 100
 class ProgressRow(NamedTuple):
     """One row of the display, for one task or for one changelog.
 
-    `total`, `remaining`: numbers of offsets. `records`: the number of records applied so far. `per_s`: the applied
-    records per second, over the last seconds.
+    `total`, `remaining`: numbers of offsets. `records`: the number of records applied so far. `per_s`: the number of
+    records applied per second, averaged over the last seconds.
     """
 
     label: str
@@ -101,7 +101,7 @@ class BarsView:
             console=self._console,
             refresh_per_second=4,
         )
-        # another live display may use this terminal, and a restore must not fail because of the display
+        # ignored: another live display may use this terminal, and an error of the display must not end the restore
         with suppress(LiveError):
             progress.start()
         return progress
@@ -148,7 +148,9 @@ class LinesView:
 
 
 def tasks_of_changelogs(topology: GroupTopology) -> Callable[[TopicPartition], TaskId | None]:
-    """Returns a function that returns the task of a changelog partition, or None for a partition of another topic."""
+    """Returns a function that takes a partition. The function returns the task if the partition is one of the task's
+    changelogs, otherwise None.
+    """
     subtopologies = {
         topic: subtopology.id
         for subtopology in topology.subtopologies

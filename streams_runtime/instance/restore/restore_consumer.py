@@ -1,12 +1,13 @@
-"""Reads changelogs with a consumer, and adapts the number of records that a poll asks for.
+"""Reads changelogs with a consumer, and adapts the number of records that each poll requests.
 
 Rules:
-- Every changelog whose restore has started is assigned. Changelogs that are not read now are paused.
-- Records that could not be applied are read again.
-- Under exactly-once, the consumer returns only committed records. A restore ends at the high watermark, so the
-  consumer's position has to move past transaction markers and past aborted records.
-- A poll asks for as many records as can be polled and applied in a part of a pass. So a pass ends in time even if
-  records are large, and only a few records are in memory at once.
+- Every changelog whose restore has started is assigned to the consumer. The consumer pauses the changelogs that are not
+  read now.
+- If the caller could not apply a batch, the next poll returns the batch again.
+- Under exactly-once, the consumer returns only committed records. A restore ends at the high watermark, so the consumer
+  has to move its position past transaction markers and aborted records.
+- A poll requests as many records as the thread can read and apply in a fraction of a pass. So a pass ends in time even
+  if records are large, and only a few records are in memory at once.
 
 Source: the `restoreConsumer` of `StoreChangelogReader`, `StreamsConfig.getRestoreConsumerConfigs`. Differs from Kafka:
 Kafka limits fetches in bytes, and restores on separate threads.
@@ -82,7 +83,7 @@ class RestoreConsumer:
 
 
 class PollSize:
-    """Adapts `records`, the number of records that one poll asks for. `largest`: the upper limit of `records`.
+    """Adapts `records`, the number of records that the next poll requests. `largest`: the upper limit of `records`.
     `pass_ms`: the time limit of a pass.
     """
 
@@ -94,8 +95,8 @@ class PollSize:
         self.records = min(_FIRST_POLL, largest)
 
     def adapt(self, asked: int, given: int, took_ms: int) -> None:
-        """Adapt `records` to the last poll. `asked`: the number of records that the poll asked for. `given`: the number
-        of records that the poll returned.
+        """Set `records` by the result of the last poll. `asked`: the number of records that this poll requested.
+        `given`: the number of records that the poll returned.
 
         `took_ms`: the time that it took to poll and apply the records.
         """

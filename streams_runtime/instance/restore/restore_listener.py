@@ -1,5 +1,5 @@
-"""The callbacks about the restores of active tasks. Each callback is about one changelog. The changelogs of standbys
-cause no callbacks.
+"""The callbacks that report the restores of active tasks. Each callback is about one changelog. The changelogs of
+standbys cause no callbacks.
 
 Rule: each restore of a changelog begins with `on_restore_start`, continues with any number of `on_batch_restored`, and
 ends with `on_restore_end` or `on_restore_suspended`. An error of a listener is raised as RestoreListenerFailed. Source:

@@ -46,7 +46,8 @@ class RestoreMeter:
 
 
 class RestoreRate:
-    """Records per second over about the last ten seconds, for people who watch a restore.
+    """Measures the number of restored records per second, over about the last ten seconds, for people who watch a
+    restore.
 
     Stores one count for each quarter of a second, so that memory does not grow with the number of batches.
     """
@@ -57,7 +58,7 @@ class RestoreRate:
         self._steps: deque[tuple[int, int]] = deque()
 
     def start(self) -> None:
-        """Start to measure the time, unless it was started already."""
+        """Start to measure the time. Does nothing after the first call."""
         if self._started_ms is None:
             self._started_ms = self._clock.monotonic_ms()
 
@@ -69,9 +70,7 @@ class RestoreRate:
         self._steps.append((step, records))
 
     def per_second(self) -> float:
-        """Returns the rate. The rate is 0 before the first record, and if there was no record in the last ten
-        seconds.
-        """
+        """Returns the number of records per second, which is 0 if there was no record in the last ten seconds."""
         now_ms = self._clock.monotonic_ms()
         while self._steps and (self._steps[0][0] + 1) * _STEP_MS <= now_ms - _WINDOW_MS:
             self._steps.popleft()

@@ -1,4 +1,4 @@
-"""Connections to the SQLite file, and the lock that admits one writer at a time.
+"""Provides connections to the SQLite file, and the lock that admits one writer at a time.
 
 Rules of connections: a connection is opened at first use and never used across a fork. SQLite's errors are raised as
 errors of a log. The file is in WAL mode, with `synchronous=NORMAL` unless the address of the log has
@@ -7,11 +7,11 @@ SIGKILL of any process. With NORMAL, a power loss may lose the commits since SQL
 copies the write-ahead log into the file.) A power loss loses whole commits only, and never an earlier commit without
 the later commits. With FULL, the data of a commit are on the disk when the commit returns.
 
-Rules of the lock: one writer at a time, over all threads and processes of the machine. The kernel wakes a waiting
-writer when the lock is released. (SQLite's own busy handler would sleep for longer and longer times. So a writer that
-comes later could get the lock first.) No writer waits longer than the time-out. The lock of a process that dies, even
-by SIGKILL, is released at once. `flock` has no time-out, so a separate thread calls it, and the writer waits for this
-thread.
+Rules of the lock: only one writer at a time holds the lock, among all threads and processes of the machine. The kernel
+wakes a waiting writer when the lock is released. (With SQLite's own busy handler, a waiting writer would sleep for
+longer and longer times, and a writer that comes later could get the lock first.) No writer waits longer than the
+time-out. The lock of a process that dies, even by SIGKILL, is released at once. `flock` has no time-out, so a separate
+thread calls it, and the writer waits for this thread.
 """
 
 import ctypes
@@ -32,8 +32,8 @@ from streams_runtime.logs.log_errors import LogError, LogTimeout
 
 
 class Synchronous(StrEnum):
-    """SQLite's setting `synchronous`, which decides the failures that a finished commit survives. With NORMAL, a commit
-    survives the end of any process. With FULL, a commit also survives a power loss.
+    """SQLite's setting `synchronous`, on which it depends whether a finished commit survives a power loss. With NORMAL,
+    a commit survives the end of any process. With FULL, a commit also survives a power loss.
     """
 
     NORMAL = "NORMAL"
@@ -62,8 +62,8 @@ def as_log_errors(file: Path) -> Iterator[None]:
 
 
 def _text(error: sqlite3.Error, code: int) -> str:
-    """Returns SQLite's message, with advice about the file, because SQLite does not pass on the operating system's
-    error.
+    """Returns SQLite's message with advice about the file. The advice is needed because SQLite does not pass on the
+    operating system's error.
     """
     if code == sqlite3.SQLITE_FULL:
         return f"{error}; {advice_of(OSError(errno.ENOSPC, ''))}"
@@ -86,7 +86,7 @@ def connect(file: Path, timeout_ms: int, synchronous: Synchronous) -> sqlite3.Co
         uri=True,
         timeout=timeout_ms / 1_000,
         isolation_level=None,
-        # only one thread at a time uses the connection, but any thread may close the connection
+        # False, because one thread after the other may use the connection, and any thread may close it
         check_same_thread=False,
     )
     connection.execute(f"PRAGMA synchronous={synchronous}")
@@ -158,7 +158,7 @@ class WriteLock:
     def __init__(self, file: Path, timeout_ms: int) -> None:
         self._file = file
         self._timeout_ms = timeout_ms
-        # this lock is taken first, so that one thread of the process at a time calls flock
+        # this lock is taken before `flock`, so that only one thread of the process at a time calls `flock`
         self._threads = threading.Lock()
         self._open_files: set[int] = set()
         reset_in_children(self)
@@ -200,7 +200,7 @@ class WriteLock:
 
     def _give_back(self, file: int) -> None:
         self._open_files.discard(file)
-        # closing the file is not enough: a child that was forked meanwhile may have it open
+        # closing the file is not enough, because a child that was forked meanwhile may have the file open
         fcntl.flock(file, fcntl.LOCK_UN)
         os.close(file)
 
@@ -230,7 +230,7 @@ class _KernelWait:
         return not self._give_up()
 
     def _give_up(self) -> bool:
-        """Stop waiting for the lock. Returns False if the thread has got the lock already."""
+        """Stop waiting for the lock. Returns False if the separate thread has acquired the lock already."""
         with self._lock:
             self._given_up = not self._locked.is_set()
             return self._given_up

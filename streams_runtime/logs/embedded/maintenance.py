@@ -1,23 +1,24 @@
 """Compaction, retention and the deletion of topics, in short steps, while other threads and processes read and write.
 
 Compaction: a pass over a partition first reads the batches that were never compacted. The pass collects the latest
-offset of each key in these batches, for a limited number of keys. When the pass has collected the offsets, it reads all
-batches from the first on, and rewrites the batches that have superseded records. Each step of a pass reads a few
-batches without a lock. If the batches that a step has read have not changed, the step replaces these batches in one
-short transaction. So a pass may end at any step, even by SIGKILL, and the completed steps stay valid. Only a complete
-compaction pass moves `cleaned_to`. Only one process at a time compacts a partition. The process that compacts a
-partition holds a lease, which expires if the process dies.
+offset of each key in these batches, for a limited number of keys. Then the pass reads all batches of the partition from
+the first on, and rewrites each batch with superseded records. Each step of a pass reads a few batches without a lock.
+If the batches that a step has read have not changed, the step replaces these batches in one short transaction. So a
+pass may end at any step, even by SIGKILL, and the completed steps stay valid. Only a complete compaction pass moves
+`cleaned_to`. Only one process at a time compacts a partition. The process that compacts a partition holds a lease,
+which expires if the process dies.
 
 Retention: moving the begin offset hides all expired records at once. The rows of hidden records are then deleted in
 bounded steps, so that no writer waits long. The file does not shrink, but SQLite reuses the free pages.
 
 Topics: a topic is deleted at once, and its rows are deleted soon after the topic. The deletion of a topic is one
-transaction, which removes the topic's name, also from its partitions (`topic` becomes '', and `number` becomes the
-partition's id). The deletion also hides all records of the topic, and deletes the offsets that groups have of the
-topic. The deletion also fences the claims of the topic's partitions, so the claims' owners commit nothing to a later
-topic of the same name. If the process that deletes the rows dies, the next `maintain` of any process continues the
-deletion. Ids of partitions must not be reused, because other processes may have cached them. SQLite assigns the highest
-id plus one, so the row with the highest id is kept.
+transaction. The transaction removes the topic's name from the table of topics and from the topic's partitions (`topic`
+becomes '', and `number` becomes the partition's id). The deletion also hides all records of the topic, and deletes the
+offsets that groups have of the topic. The deletion also fences the claims of the topic's partitions, so the claims'
+owners commit nothing to a later topic of the same name. If the process that deletes the rows dies, the next `maintain`
+of any process continues the deletion. Ids of partitions must not be reused, because other processes may have cached
+them. SQLite assigns a new partition the highest present id plus one, so the row with the highest id is kept until a
+higher id exists.
 """
 
 import sqlite3
@@ -88,15 +89,16 @@ class Maintenance:
         try:
             deadline = time.monotonic() + MAINTENANCE_S
             partitions = self._catalog.all()
-            delete_rows_of_deleted(self._writer, self._reads)  # delete rows of topics whose deleting process has died
+            # delete the rows of deleted topics, in case the process that deleted a topic has died
+            delete_rows_of_deleted(self._writer, self._reads)
             self._expire_until(deadline, list(partitions.values()))
             self._clean_until(deadline, partitions)
         finally:
             self.lock.release()
 
     def _expire_until(self, deadline: float, partitions: list[KnownPartition]) -> None:
-        """Does one step for each partition. The first step is for the partition after the last partition of the
-        previous call.
+        """Deletes a bounded number of expired records of each partition, one partition after the other, until
+        `deadline`. Begins with the partition after the last partition of the previous call.
         """
         for _ in partitions:
             self._expired_last = (self._expired_last + 1) % len(partitions)
@@ -106,7 +108,7 @@ class Maintenance:
                 return
 
     def _clean_until(self, deadline: float, partitions: Mapping[TopicPartition, KnownPartition]) -> None:
-        """Does steps of compaction until `deadline`, but at least one step."""
+        """Does steps of compaction passes until `deadline`, but at least one step."""
         while True:
             if self._steps is None:
                 self._steps = self._dirtiest_pass(partitions)
@@ -131,8 +133,9 @@ class Maintenance:
 
 
 class Dirt(NamedTuple):
-    """The bytes of a partition below its head. The head of a partition has the newest records, which are not compacted.
-    `dirty`: bytes that were never compacted. `until`: the first offset of the partition's head.
+    """The bytes of the records that a compaction pass over a partition can compact. `dirty`: the bytes that were never
+    compacted. `clean`: the bytes that were compacted before. `until`: the first offset of the partition's head, whose
+    records are too new to be compacted.
     """
 
     until: int
@@ -176,10 +179,10 @@ class PartitionCleaner:
         return not taken and is_dirty_enough(dirty, size - dirty, known.configs, MINIMUM_DIRTY_BYTES)
 
     def steps(self, partition: TopicPartition, known: KnownPartition, until: int) -> Iterator[None]:
-        """Runs one pass. Each `next` does a short step of the pass. The pass ends early if another process has got the
-        lease.
+        """Returns an iterator that runs one pass. Each `next` does a short step of the pass. The pass ends early if
+        another process has taken the lease.
         """
-        # the whole pass has one time, so that adjacent batches get the same delete horizon
+        # the present time is read once for the whole pass, so that adjacent batches get the same delete horizon
         now_ms = self._clock.now_ms()
         self._take_lease(known)
         latest = LatestOffsets()
@@ -304,7 +307,9 @@ def _has_hidden_rows(connection: sqlite3.Connection, partition_id: int) -> bool:
 
 
 def _expire(writer: EmbeddedWriter, read: sqlite3.Connection, known: KnownPartition, now_ms: int) -> None:
-    """Does one step of retention for one partition."""
+    """Deletes a bounded number of expired records of one partition, by moving the begin offset and deleting rows below
+    it.
+    """
     offset = _begin_after_retention(read, known, now_ms)
     if offset is None and not _has_hidden_rows(read, known.id):
         return
@@ -315,7 +320,9 @@ def _expire(writer: EmbeddedWriter, read: sqlite3.Connection, known: KnownPartit
 
 
 def _begin_after_retention(read: sqlite3.Connection, known: KnownPartition, now_ms: int) -> int | None:
-    """Returns the begin offset after one more step of retention, or None if the begin offset does not change."""
+    """Returns the begin offset that hides the next expired batches, at most `_ROWS_DELETED_A_STEP`. Returns None if no
+    batch has expired.
+    """
     configs = known.configs
     if not configs.deletes or (configs.retention_ms < 0 and configs.retention_bytes < 0):
         return None

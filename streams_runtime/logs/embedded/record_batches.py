@@ -1,13 +1,14 @@
-"""The encoding of a batch of records, column by column. Reading a batch takes less than a microsecond for each record.
+"""Encodes and decodes batches of records, column by column. Decoding a batch takes less than a microsecond for each
+record.
 
 Format: little-endian. A batch has a header: CRC-32 of everything after the CRC, version, flags, count, sizes. The
 columns follow: offset deltas to the first record (only if there are gaps), timestamps, key lengths, value lengths (-1:
 null), all keys, all values, headers (only if a record has headers). Offsets in a batch are relative, so a batch can be
-encoded before its base offset is known. `BytesIO.read` cuts out keys and values. `map` runs `BytesIO.read` over a
-column without any Python bytecode.
+encoded before its base offset is known. Keys and values are decoded with `BytesIO.read`. `map` calls `BytesIO.read` for
+each entry of a column without any Python bytecode.
 
-Source: `DefaultRecordBatch` (magic 2) has the same parts row by row. Differs from Kafka: a batch is stored as columns,
-and is not compressed.
+Source: `DefaultRecordBatch` (magic 2), which has the same parts, but record by record. Differs from Kafka: a batch is
+stored as columns, and is not compressed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The tables of the log's file, the check whether this program can use the file, and the catalog of the log's
+"""Creates the tables of the log's file, checks that this program can use the file, and keeps the catalog of the log's
 partitions.
 
 Rules: the file has the id of this format (`application_id`) and the version of its tables (`user_version`). A file with
 an unknown version is refused. The tables are created under the write lock, in one transaction. If a process dies before
 the end of the transaction, the next process creates the tables again. Each log has its own id. A state directory stores
-the id of the log from which it was restored. A log without an id is from an earlier version of this program, and gets
-an id.
+the id of the log from which it was restored. A log that was created by an early version of this program has no id, and
+gets an id when it is opened.
 """
 
 import json
@@ -124,9 +124,9 @@ class Catalog:
     """A cache of the existing partitions, their ids in the file, and their configs. Any thread may use the catalog,
     because its mapping is only replaced as a whole.
 
-    Ids are never reused (`maintenance`), so a cached id is either right or belongs to a deleted partition. If the
-    partition was deleted, `current` reads the file again. Cached configs may be outdated. The method `all` reads the
-    configs again.
+    Ids are never reused (`maintenance`), so a cached id either belongs to the same partition or to a deleted partition.
+    If the partition was deleted, `current` reads the file again. Cached configs may be outdated. The method `all` reads
+    the configs again.
     """
 
     def __init__(self, connection: SharedConnection) -> None:
@@ -166,7 +166,8 @@ class Catalog:
             topics = connection.execute("SELECT name, configs FROM topics").fetchall()
             rows = connection.execute("SELECT id, topic, number FROM partitions").fetchall()
         configs = {name: TopicConfigs.of(name, json.loads(text)) for name, text in topics}
-        # a topic that was created between the two reads has no configs here, but the next read finds its configs
+        # a topic that was created between the two reads has no configs here, so its partitions are found at the next
+        # call of `all`
         self._known = {
             TopicPartition(topic, number): KnownPartition(partition_id, configs[topic])
             for partition_id, topic, number in rows

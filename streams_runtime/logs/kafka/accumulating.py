@@ -2,10 +2,10 @@
 another thread sends the batches.
 
 Rules: a batch is closed before it would exceed 256 KiB or the limit of its topic. Only a batch of one record can exceed
-these two limits. Records of a partition keep their order. A batch that the brokers refuse is split until each part is
-accepted or has only one record. For each partition only one batch at a time is in flight, so a batch that is sent again
-never overtakes another batch. A batch without a sequence number was never sent, so the brokers do not know the batch,
-and it can be dropped.
+256 KiB or the limit of its topic. Records of a partition keep their order. A batch that the brokers refuse is split
+into smaller batches until each of them is accepted or has only one record. For each partition only one batch at a time
+is in flight, so a batch that is sent a second time keeps its place before later batches. A batch without a sequence
+number was never sent, so the brokers do not know the batch, and it can be dropped.
 Source: `RecordAccumulator`, `ProducerBatch`.
 """
 
@@ -64,7 +64,7 @@ class Batch:
         return parts[0], parts[1]
 
     def numbered(self, producer_id: int, epoch: int, sequence: int) -> bytearray:
-        """Returns the bytes to send. The bytes are the same for every try until `PartitionQueue.renumber`."""
+        """Returns the bytes to send. Until `PartitionQueue.renumber`, every call returns the same bytes."""
         if self._payload is None:
             self._payload = encoded(self.rows, self._codec, is_transactional=self._is_transactional)
         if not self.is_numbered:
@@ -101,7 +101,9 @@ class PartitionQueue:
     def extend(
         self, keys: Sequence[bytes | None], values: Sequence[bytes | None], timestamps_ms: Sequence[int]
     ) -> tuple[int, bool]:
-        """Adds rows without headers. Returns the bytes of all rows, and whether a batch became full."""
+        """Adds records without headers, as columns. Returns the total size of their keys and values in bytes, and
+        whether a batch became full.
+        """
         at, stop = 0, len(timestamps_ms)
         if not len(keys) == len(values) == stop:
             raise ValueError(f"{len(keys)} keys, {len(values)} values and {stop} timestamps are no rows")
@@ -127,7 +129,7 @@ class PartitionQueue:
             self.open = None
 
     def renumber(self) -> None:
-        """Makes batches get new sequence numbers when they are sent next, because the producer id is new."""
+        """Give the closed batches new sequence numbers at their next sending, because the producer has a new id."""
         self.sequence = 0
         for batch in self.full:
             batch.is_numbered = False
@@ -139,7 +141,7 @@ class Accumulator:
 
     `bytes`: the bytes of the unacknowledged records. `last_offsets`: by partition, the offset of the last acknowledged
     record. `lingers`: True while a record waits for other records of its batch. A record waits for at most `linger.ms`.
-    `has_full`: True if a batch has become full, and the sender has not been started for this batch yet.
+    `has_full`: True from the moment when a batch becomes full until the sender is started.
     """
 
     def __init__(self) -> None:
@@ -159,8 +161,8 @@ class Accumulator:
         headers: Headers,
         size: int,
     ) -> bool:
-        """Adds a record. Returns True if the sender has to be notified, because a batch is full or because this record
-        is the first that waits.
+        """Adds a record. Returns True if the caller has to notify the sender, because a batch is full or because no
+        earlier record was waiting.
         """
         with self.lock:
             return self._appended(size, is_full=queue.append(key, value, timestamp_ms, headers))
@@ -172,7 +174,9 @@ class Accumulator:
         values: Sequence[bytes | None],
         timestamps_ms: Sequence[int],
     ) -> bool:
-        """Adds rows without headers. Returns True if the sender has to be notified, as `append` does."""
+        """Adds records without headers, as columns. Returns True if the caller has to notify the sender (see
+        `append`).
+        """
         with self.lock:
             total, is_full = queue.extend(keys, values, timestamps_ms)
             return self._appended(total, is_full=is_full)
@@ -181,7 +185,7 @@ class Accumulator:
         self.bytes += size
         self.open_bytes += size
         is_first = not self.lingers
-        # after a full batch the open batch is new as well: it has the record that did not fit into the full batch
+        # even after a batch became full, a record waits: the record that did not fit is in a new open batch
         self.lingers = True
         if self.open_bytes >= BATCH_BYTES:
             self.close_open()

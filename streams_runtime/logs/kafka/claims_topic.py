@@ -1,11 +1,12 @@
-"""The claims topic of a group, `<group id>-claims`. A claim appends records to the claims topic. A commit first reads
-the claims topic to its end.
+"""The claims topic of a group, `<group id>-claims`. A claim is the right of an owner to commit a group's offsets of
+some partitions. An owner makes a claim by appending records to the claims topic. A commit first reads the claims topic
+to its end.
 
 The claims topic makes commits exactly-once although the members are in no Kafka group. Example: owner Old has a
 partition, and owner New claims the partition.
 
 - Old commits in three steps. Old adds its records and its offsets to the transaction (TxnOffsetCommit). Old reads the
-  claims topic to its end. Old ends the transaction: with a commit, or with an abort if it has found New's claim.
+  claims topic to its end. If Old has found New's claim, Old aborts the transaction; otherwise Old commits it.
 - New becomes the owner in two steps. New appends its claim. After its claim, New reads the committed offsets with
   `require_stable`. The read of the committed offsets waits while an open transaction may still move one of the offsets.
   New reads changelogs up to their high watermark, which a READ_COMMITTED reader reaches only after every transaction
@@ -15,19 +16,19 @@ partition, and owner New claims the partition.
   transaction. New then sees the whole transaction or, if it was aborted, no part of it. Whether Old aborts or commits,
   no two owners commit the same input.
 
-Fencing Old is not needed for correctness: it only shortens New's wait. If Old has died, its transaction would stay open
-until transaction.timeout.ms. So New opens Old's transactional id once, which immediately aborts Old's transaction. An
-owner that gives up its claim cleanly records the release of the claim (`release`). An owner that has given up one claim
-may still run other tasks, so it must not be fenced.
+New also fences Old. Correctness does not depend on this fence, which only shortens New's wait: if Old has died, Old's
+transaction would stay open until transaction.timeout.ms. So New opens Old's transactional id once, and the coordinator
+immediately aborts Old's transaction. An owner that gives up its claim cleanly records the release of the claim
+(`release`). An owner that has given up one claim may still run other tasks, so it must not be fenced.
 
 The end of the claims topic comes from ListOffsets, because the high watermark in the answer to a fetch may be too low
 right after the leader has moved. Commits that wait at the same time share one read.
 
-A claim that fences no other owner takes three round trips, for any number of partitions. The claim fetches new records,
-writes its own records, and fetches the topic up to its own records. The offset of the claim's own records is in the
-answer to the write. The first fetch may miss a record
-that another claim has just written. Missing the record does no harm, because the second fetch reads the records of both
-claims. The same happens if another claim is written right after the first fetch.
+Making a claim takes three round trips for any number of partitions, if no earlier owner has to be fenced. The new owner
+fetches new records, writes the records of its claim, and fetches the topic up to its own records. The offset of its own
+records is in the answer to the write. The first fetch may miss a record of a second claim that was just written. A
+missed record does no harm, because the second fetch reads the records of both claims. The second fetch also reads a
+claim that is written between the first fetch and the write.
 
 The order of the records in the claims topic decides the owners of the group's partitions. A claim writes one record for
 each of its partitions, with the partition as key:
@@ -35,11 +36,11 @@ each of its partitions, with the partition as key:
 - `epoch`: one higher than the epoch of the previous claim;
 - `owner`: the transactional id that will commit with the claim, and the id and the epoch of its producer; null without
   a transactional id;
-- `predecessors`: earlier owners that may still have an open transaction.
+- `predecessors`: earlier owners of the partition that may still have an open transaction.
 
 A second key, `<partition>/settled`, has the later state of a claim: the predecessors of the claim are fenced, or the
-owner has released the claim. The later state is not written under the key of the claim. Otherwise a late record of an
-older owner would replace a newer claim when the topic is compacted.
+owner has released the claim. The later state is not written under the key of the claim. Under the key of the claim, a
+late record of an older owner would replace a newer claim when the topic is compacted.
 
 Two claims that are made at the same time may be written with the same epoch. If two claims have the same epoch, every
 reader counts the epoch of the later record as one higher.
@@ -76,7 +77,8 @@ from streams_runtime.logs.kafka.transaction_manager import TransactionManager
 from streams_runtime.logs.log_errors import CommitFenced, LogError, LogTimeout, UnknownTopicOrPartition
 from streams_runtime.logs.producers import claimed_since
 
-_SETTLED = "/settled"  # the suffix cannot be confused with a partition: no topic has a slash in its name
+# a key with this suffix cannot be the key of a partition, because no topic has a slash in its name
+_SETTLED = "/settled"
 
 
 class ClaimOwner(NamedTuple):
@@ -106,7 +108,7 @@ class ClaimRecord:
 
 
 class ClaimTable:
-    """The claims of one group, after all records of its claims topic up to some offset."""
+    """The claims of one group, according to the records that were applied so far."""
 
     def __init__(self) -> None:
         self._claims: dict[TopicPartition, ClaimRecord] = {}
@@ -135,8 +137,8 @@ class ClaimTable:
                 document["mark"],
                 max(document["epoch"], self.epoch(partition) + 1),
                 owner,
-                # add owners that the writer of the claim did not know. Another claim may have been written at the same
-                # time, and the writer may have died before it read the other claim
+                # Add predecessors that the writer of this claim did not know. A second claim may have been written just
+                # before this claim, and the writer of this claim may have died before it read the second claim.
                 tuple(sorted(predecessors | self.not_fenced(partition, owner))),
             )
         except (ValueError, KeyError, TypeError) as error:
@@ -171,14 +173,16 @@ class ClaimTable:
         return {each for each in open_owners if not self._is_past(each, owner)}
 
     def check(self, claim: Claim) -> None:
-        """Raises CommitFenced if any partition of the claim has been claimed meanwhile."""
+        """Raises CommitFenced if there is a newer claim of any of the claim's partitions."""
         for partition in claim.epochs:
             if self.mark(partition) != claim.mark:
                 raise claimed_since(claim, partition, self.epoch(partition))
 
     def _is_past(self, candidate: ClaimOwner, asking: ClaimOwner | None) -> bool:
         if asking is not None and candidate.transactional_id == asking.transactional_id:
-            return True  # both are the same owner: it has opened its id again, or the open transaction is its own
+            # `candidate` is the same owner: its earlier producer was fenced when the owner opened its id again, or it
+            # is the present producer
+            return True
         newest = self._newest.get(candidate.transactional_id)
         return newest is not None and newest > candidate
 
@@ -215,7 +219,7 @@ _FETCH_BYTES = 1024 * 1024
 
 
 class _OwnClaim(NamedTuple):
-    """A claim that `GroupClaims` is making. `records`: the records with this mark that have been read so far."""
+    """A claim that `GroupClaims` is making. `records`: the claim's own records that have been read back so far."""
 
     mark: str
     records: dict[TopicPartition, ClaimRecord]
@@ -244,7 +248,9 @@ class GroupClaims:
         self._given_up, self._reason = 0, ""
 
     async def claim(self, partitions: Iterable[TopicPartition], owner: ClaimOwner | None) -> Claim:
-        """Claim the partitions, and fence every owner that may still write for them. Raises LogTimeout, LogError."""
+        """Claim the partitions, and fence every earlier owner that may still have an open transaction for one of them.
+        Raises LogTimeout, LogError.
+        """
         asked = list(dict.fromkeys(partitions))
         async with self._claiming:
             await self._make_and_read()
@@ -253,7 +259,9 @@ class GroupClaims:
             end = await self._writer.write(self._partition, claim_records(asked, mark, owner, self._table))
             own = _OwnClaim(mark, {})
             await self._read(own, end)
-            epochs = {  # if compaction has removed this claim's record, a newer claim has replaced this claim
+            # without a record of this claim, compaction has removed the record because of a newer claim, so take the
+            # newer epoch
+            epochs = {
                 partition: own.records[partition].epoch if partition in own.records else self._table.epoch(partition)
                 for partition in asked
             }
@@ -286,8 +294,8 @@ class GroupClaims:
             self._table.check(claim)
 
     async def _make_and_read(self) -> None:
-        """Read the claims topic. The topic is created first if it is missing, also if it was deleted after an earlier
-        read.
+        """Read the claims topic. If the topic is missing, create the topic first. The topic may be missing even after
+        an earlier read.
         """
         if self._is_made:
             with contextlib.suppress(UnknownTopicOrPartition):
@@ -304,7 +312,8 @@ class GroupClaims:
             if self._answered >= mine:
                 return
             if self._given_up >= mine:
-                # if a read has failed, the callers that waited for it must not each start another read
+                # if a read has failed, the callers that waited for this read fail as well, and do not each start a new
+                # read
                 raise LogTimeout(self._reason)
             newest = self._asked
             try:
@@ -315,7 +324,7 @@ class GroupClaims:
             self._answered = newest
 
     async def _read_news(self) -> None:
-        """Read the records of one fetch. If the claims topic was not read before, read the whole topic."""
+        """Read new records with one fetch. If the claims topic was not read before, read the whole topic."""
         async with self._reading:
             if self._position is not None:
                 await self._leadership.call("claims", lambda: self._fetch(None))
@@ -323,8 +332,8 @@ class GroupClaims:
             await self._read()
 
     async def _read(self, own: _OwnClaim | None = None, end: int | None = None) -> None:
-        """Read the claims topic up to the offset `end`. If `end` is None, read up to the end of the topic. After a
-        failed try, later tries read up to the topic's end.
+        """Read the claims topic up to the offset `end`. If `end` is None, or if the first try fails, read up to the end
+        of the topic.
         """
         ends = [end]
 
@@ -336,7 +345,7 @@ class GroupClaims:
 
     async def _read_to_end(self, own: _OwnClaim | None, known_end: int | None = None) -> None:
         """Try once to read the claims topic up to `known_end`. If `known_end` is None, the end of the topic is looked
-        up first. Raises NotNow if the leader does not return all records yet, which happens with a new leader.
+        up first. Raises NotNow if the leader does not return all records yet, because it has just become the leader.
         """
         end = await self._offset(LATEST) if known_end is None else known_end
         if known_end is None and self._position is not None and end < self._position:

@@ -1,11 +1,11 @@
-"""The answer to a fetch for one partition. The consumer's reads decode the answer batch by batch.
+"""The part of a fetch response for one partition. The batches are decoded one by one as the consumer reads them.
 
-Rules: control batches (transaction markers) give no records. Under READ_COMMITTED, batches of aborted transactions give
-no records either. The position moves past batches without records, as it moves past gaps of compaction. So a reader
+Rules: control batches (transaction markers) give no records. Under READ_COMMITTED, batches of aborted transactions also
+give no records. The position moves past batches without records, as it moves past gaps of compaction. So a reader
 reaches the end offset even if only markers lie before the end offset. The broker lists each aborted transaction by its
 producer and its first offset. A transaction ends with its marker. A batch that cannot be read, for example because its
-checksum is wrong, makes each `read` raise an error. Only a `seek` skips the batch. aiokafka reads message formats
-before version 2.
+checksum is wrong, makes each `read` raise an error. Only a `seek` skips a batch that cannot be read. aiokafka reads
+message formats before version 2.
 Source: `CompletedFetch`.
 """
 
@@ -28,7 +28,7 @@ AbortedTransaction = tuple[int, int]
 """The producer id of an aborted transaction, and its first offset in the partition."""
 
 _LENGTH = struct.Struct(">qi")  # the first offset, and the number of bytes that follow
-_LEAST_LENGTH = 14  # the length of a message of version 0, the shortest format
+_LEAST_LENGTH = 14  # the length of an empty message of version 0, which is the shortest format
 _CRC, _CRC_AT = struct.Struct(">I"), 12  # the CRC of a message of version 0 or 1
 _MAGIC_AT = 16
 _OF_MESSAGES = (0, 1)
@@ -40,8 +40,8 @@ _NO_TIMESTAMP = -1
 
 
 class CompletedFetch:
-    """The answer for one partition. `next_offset`: the offset after the records returned so far. `end_offset`: the
-    offset after all records.
+    """The part of a fetch response for one partition. `next_offset`: the offset after the records returned so far.
+    `end_offset`: the offset after all records.
     """
 
     __slots__ = ("_aborted", "_aborting", "_at", "_partition", "_records", "_starts", "end_offset", "next_offset")
@@ -65,8 +65,8 @@ class CompletedFetch:
         return self._at >= len(self._starts) - 1
 
     def read(self, most: int = 1) -> RecordBatch | None:
-        """Returns the records of the next batches, as few batches as have at least `most` records. Returns None if no
-        records are left.
+        """Returns the records of the next batches. Stops after the batch with which the result has at least `most`
+        records. Returns None if no records are left.
 
         Raises LogError.
         """
@@ -85,8 +85,8 @@ class CompletedFetch:
         return concatenated(found) if found else None
 
     def _next(self) -> RecordBatch | None:
-        """Returns the records of the next batch from the position on, or None if the batch has no such records. Moves
-        the position past the batch. Raises LogError.
+        """Returns the records of the next batch from the position on, or None if the batch has no record from there on.
+        Moves the position past the batch. Raises LogError.
         """
         batch = self._records[self._starts[self._at] : self._starts[self._at + 1]]
         try:
@@ -100,13 +100,13 @@ class CompletedFetch:
             return None  # the broker returns whole batches, and this batch lies before the position
         self.next_offset = next_offset
         if columns is None or not columns[0] or columns[0][-1] < position:
-            return None  # compaction may leave a batch without a record
+            return None  # the batch is hidden, or compaction has left no record of it from the position on
         records = RecordBatch(self._partition, *columns)
         return records.part(bisect_left(records.offsets, position), len(records))
 
     def _columns(self, batch: memoryview) -> tuple[int, Columns | None]:
-        """Returns the offset after the batch, and the batch's records. The records are None if they are hidden from
-        readers or before the position.
+        """Returns the offset after the batch, and the batch's records. In place of the records, returns None if the
+        batch is hidden from readers or lies before the position.
         """
         if len(batch) < _LENGTH.size + _LEAST_LENGTH:
             raise ValueError(f"it says that it has {_LENGTH.unpack_from(batch)[1]} bytes more")
@@ -136,7 +136,7 @@ def _is_abort(marker: Columns) -> bool:
 
 
 def _of_messages(batch: memoryview) -> tuple[int, Columns]:
-    """Decodes a message of version 0 or 1, which may contain other messages."""
+    """Decodes a message of version 0 or 1, which may be a wrapper that contains several messages."""
     if _CRC.unpack_from(batch, _CRC_AT)[0] != zlib.crc32(batch[_MAGIC_AT:]):
         raise ValueError("its checksum is wrong")
     try:

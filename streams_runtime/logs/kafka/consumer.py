@@ -1,4 +1,5 @@
-"""A consumer of assigned partitions: `poll` returns fetched records, and the event loop fetches the next records.
+"""A consumer of assigned partitions. `poll` returns records that were fetched before, while the event loop fetches more
+records.
 
 Rules: before `poll` returns an empty list, it asks the brokers once more, even with a time-out of 0. `poll` waits at
 most a second for this answer. Records are decoded when `poll` returns them. Fetched records are returned even if the
@@ -71,7 +72,8 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
             self._start(self._fetcher.start_next, empty_before)
 
     def _ask_brokers(self, until: float) -> None:
-        """Wait until there are records, or until each partition has the answer to a request newer than this call.
+        """Wait until fetched records are available, or until each partition has the answer to a request that was sent
+        after this call began.
 
         A partition whose request waits at the broker counts as answered, because the broker would have sent new records
         at once.
@@ -93,8 +95,8 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
                 self._changed.wait(left_s)
 
     def _wait(self, remaining_s: float) -> None:
-        """Wait until there are records, until `wakeup` is called, until an answer has no records, or until the
-        time-out.
+        """Wait until fetched records are available, `wakeup` is called, the fetcher reports an answer or an error, or
+        the time-out is over.
         """
         with self._changed:
             wanted = self._wanted()

@@ -3,17 +3,18 @@
 Rules:
 - The broker answers a request at once if there are records. If there are no records, the broker answers after the
   longest wait that the request names. A broker answers the requests of one connection one after the other. So requests
-  that wait at the broker use separate connections. With one connection, a newly assigned partition would have to wait
-  until other partitions have records. The connection for waiting requests and the connection for other requests are
-  opened when the consumer is made.
-- A partition is fetched again only after the reader has taken its records. An answer for a position that the reader has
-  left (by `seek`) is dropped.
+  that wait at the broker use different connections than requests that do not wait. With only one connection, the
+  request for a newly assigned partition would have to wait behind a request that waits for records of other partitions.
+  The connection for waiting requests and the connection for other requests are opened when the consumer is made.
+- A partition is fetched again only after the reader has taken all records of its previous answer. If the reader has
+  changed its position with `seek` meanwhile, the answer for the old position is dropped.
 - If a partition has no records while other partitions have some, the requests for this partition soon wait at the
-  broker, over a third connection. The third connection is needed because the reader may soon have read all records of
-  the other partitions, and then waits for new records.
-- If a request waited its full time and brought no records, and the reader still polls, the next request follows at
-  once. The request that follows contains all partitions that have no records. So the end offset of a partition whose
-  request waits is known, because the broker would have sent later records at once.
+  broker, over a third connection. The third connection keeps the connection for waiting requests free. The reader needs
+  this connection as soon as it has read all records of the other partitions, and then waits for new records of all
+  partitions.
+- When a request has waited its full time and its answer has no records, the next request follows at once if the reader
+  still polls. This next request contains all partitions that have no records. So while a request for a partition waits,
+  the consumer knows the partition's end offset, because the broker would have sent newer records at once.
 
 Source: `Fetcher`, `AbstractFetch`; `SubscriptionState.partitionLag`.
 """
@@ -52,12 +53,12 @@ class FetchedPartition(AssignedPartition):
     """An assigned partition of a consumer on Kafka. The reader and the event loop share the object under the consumer's
     lock.
 
-    `completed`: the fetches that are not decoded yet. `decoding`: the fetch that is being decoded. Requests to the
+    `completed`: the answers that are not decoded yet. `decoding`: the answer that is being decoded. Requests to the
     broker are numbered. `asked`: the number of the last request. `in_flight`: the number of the request in flight.
     `answered`: the number of the last request with an answer. `waits`: True if the request in flight waits at the
-    broker until there are records. `empty_at`: the time of the last answer by the monotonic clock, if this answer had
-    no records; 0 if the answer had records. `end`: the end offset in the last answer. `end_is_kept`: True if the
-    request that waits at the broker followed the last answer at once.
+    broker until there are records. `empty_at`: 0 if the last answer had records; otherwise the monotonic time in
+    seconds at which the last answer, without records, arrived. `end`: the end offset in the last answer. `end_is_kept`:
+    True if the last request waits at the broker and was sent at most EMPTY_REST_S after the last answer.
     """
 
     def __init__(self) -> None:
@@ -102,9 +103,9 @@ class FetchedPartition(AssignedPartition):
         """Returns the end offset up to which a reader can read, or None if this offset is not known without a request.
 
         The end offset is known if the reader has not reached the end offset of the last answer yet, or if the last
-        answer is recent. If the next request followed the last answer at once and waits at the broker, the last answer
-        counts as recent for up to _LONGEST_KNOWN_S. The broker would have answered a waiting request at once if there
-        were new records.
+        answer is recent. An answer is recent for EMPTY_REST_S. If the next request followed the answer at once and
+        still waits at the broker, the answer is recent for _LONGEST_KNOWN_S. The broker would have answered the waiting
+        request if there were new records.
         """
         if self.end is None or self.position is None or self.position < self.end:
             return self.end
@@ -120,9 +121,9 @@ class FetchedPartition(AssignedPartition):
 
 class _Way(NamedTuple):
     """The choice of the connection for a request. The request uses the first connection of `over` on which no request
-    waits. If requests wait on all connections of `over`, a request that `is_optional` is not sent, and any other
-    request uses the first connection. `then_aside`: True if, after this request, the requests for partitions whose
-    answer is empty again wait at the broker.
+    waits. If a request waits on every connection of `over`, an optional request (`is_optional`) is not sent, and any
+    other request uses the first connection. `then_aside`: True if a partition whose answer is empty for the second time
+    is next fetched with a request that waits at the broker.
     """
 
     longest_wait_ms: int
@@ -163,8 +164,7 @@ class Fetcher:
 
     def connect(self) -> None:
         """Connect in advance, so that the first fetch does not have to wait for a connection. Call `connect` on the
-        event
-        loop.
+        event loop.
         """
         self._in_background(self._connect())
 
@@ -177,8 +177,8 @@ class Fetcher:
             self._in_background(self._fetch(requests, _Way(longest_wait_ms, over)))
 
     def start_next(self, empty_before: float) -> None:
-        """Fetch as `start` does, while the reader still has records to process. Partitions whose last answer was empty
-        and came after `empty_before` are left out. If the answer for a partition is empty again, the next request for
+        """Fetch as `start` does, while the reader still has records to process. Leaves out partitions whose last answer
+        was empty and came after `empty_before`. If two answers in a row for a partition are empty, the next request for
         the partition waits at the broker. Call `start_next` on the event loop.
         """
         with self.changed:
@@ -200,7 +200,7 @@ class Fetcher:
         task.add_done_callback(self._tasks.discard)
 
     async def _connect(self) -> None:
-        # errors are ignored here, because the first request reports them
+        # errors of connecting are ignored here, because the first request raises them again
         with contextlib.suppress(NotNow, KafkaRefused):
             await self._leadership.led(())
             await self._waiting.led(())
@@ -229,7 +229,9 @@ class Fetcher:
             if led.failure is not None:
                 reasons.append(led.failure)
             by_leader: dict[int, list[TopicPartition]] = {}
-            self._turn += 1  # brokers fill an answer in this order, and may leave out the last partitions
+            # the order of the partitions rotates, because brokers fill an answer in the order of the request and may
+            # leave out the last partitions
+            self._turn += 1
             for partition in rotated(list(led.leaders), self._turn):
                 by_leader.setdefault(led.leaders[partition], []).append(partition)
             asked = [self._ask(leader, {p: requests[p] for p in of_it}, way) for leader, of_it in by_leader.items()]
@@ -252,7 +254,8 @@ class Fetcher:
         over = next((each for each in way.over if (each, leader) not in self._holding), None)
         if over is None:
             if way.is_optional:
-                # the request that waits on this connection ends soon, and the next request includes these partitions
+                # the request that already waits on this connection ends soon, and the request after it includes these
+                # partitions
                 return
             over = way.over[0]
             with self.changed:
@@ -275,7 +278,7 @@ class Fetcher:
     async def _ask_over(
         self, leadership: Leadership, leader: int, requests: Mapping[TopicPartition, _Request], way: _Way
     ) -> Mapping[TopicPartition, _Request]:
-        """Send a request and take its answer. Returns the requests that should follow at once."""
+        """Send a request and handle its answer. Returns the requests that the caller should send at once."""
         settings, polls = self._settings, self.polls
         with self.changed:
             offsets = {p: one.fetch_offset() for p, (one, *_) in requests.items() if self._is_current(p, one)}
@@ -303,7 +306,8 @@ class Fetcher:
                         moved = reason
             following = {} if moved else self._following(leader, requests, way, still_polls=polls != self.polls)
             if way.longest_wait_ms == 0 or not following or not following.keys() <= requests.keys():
-                self.changed.notify_all()  # without new records the reader is not notified
+                # the reader is not notified of an empty answer that is followed by a new waiting request
+                self.changed.notify_all()
         if moved is not None:
             raise moved
         return following
@@ -311,7 +315,7 @@ class Fetcher:
     def _following(
         self, leader: int, requests: Mapping[TopicPartition, _Request], way: _Way, *, still_polls: bool
     ) -> dict[TopicPartition, _Request]:
-        """Returns the requests that should wait at the broker after this answer."""
+        """Returns the requests to send after this answer, all of which wait at the broker."""
         idle = [p for p in self._needed() if self.partitions[p].empty_at > 0]
         if way.longest_wait_ms > 0:
             waited_long = still_polls and way.longest_wait_ms == LONGEST_WAIT_MS
@@ -321,8 +325,8 @@ class Fetcher:
         return self._new_requests([p for p in idle if p in requests and requests[p].was_empty], waits=True)
 
     async def _outside(self, offsets: Mapping[TopicPartition, int], answer: Any) -> set[TopicPartition]:
-        """Returns the partitions whose offset really is out of range. While a leader changes, brokers may return the
-        error for a valid offset as well.
+        """Returns the partitions whose offset really is out of range. The offsets are checked again, because while a
+        leader changes, a broker may answer OFFSET_OUT_OF_RANGE for a valid offset.
         """
         reported = [
             TopicPartition(topic, each[0])

@@ -98,13 +98,13 @@ class KafkaLog:
         self._owners: dict[str, ClaimOwner] = {}
 
     def reset_after_fork(self) -> None:
-        # this reference prevents the garbage collection of these objects in the child: see Connections
+        # this reference keeps the parent's objects from garbage collection in the child: see Connections
         self._parents = (self._admin, self._leadership, self._claims_writer)
         self._open = set()
         self._connect()
 
     def cluster_id(self) -> None:
-        """Returns None. A call to the brokers would be needed to get the id, and an application may start before its
+        """Returns None. The id would have to be requested from the brokers, and an application may start before its
         brokers.
         """
 
@@ -270,8 +270,8 @@ class KafkaLog:
     def record_refused(
         self, partition: TopicPartition, record: AnyRecord, reason: str, for_its_timestamp: bool
     ) -> None:
-        """Remember the record, so that it is refused when it is sent again. The topic's configs are read again, because
-        they may have changed.
+        """Remember the record, so that `send` refuses the record the next time. The known limits of the topic count as
+        outdated from now on, because its configs may have changed.
         """
         known = self._limits.get(partition.topic)
         if known is not None:

@@ -1,11 +1,12 @@
 """The brokers that get requests: the leaders of partitions, and the coordinators of groups and transactional ids.
 
-Rules: every request is retried with growing pauses until `default.api.timeout.ms` is over (LogTimeout). Before another
-try, leaders and coordinators are looked up again. Leaders and coordinators are not looked up again if the coordinator
-has answered that it still writes transaction markers. A partition counts as unknown when it has been missing in fresh
-metadata for half a second. A broker may not know a partition right after its topic was created, or while its leader
-moves. An error that no retry can fix is raised as a LogError with a message for the operator. Source: `Metadata`,
-`NetworkClient`, `TransactionManager`.
+Rules: every request is retried with growing pauses until `default.api.timeout.ms` is over (LogTimeout). Before each
+retry, leaders and coordinators are looked up again. One answer is an exception: if the coordinator answers that it
+still writes transaction markers, leaders and coordinators are not looked up again. A partition counts as unknown when
+it has been missing in fresh metadata for half a second. Before that, the partition may be missing because its topic was
+just created or because its leader moves. An error that no retry can fix is raised as a LogError with a message for the
+operator.
+Source: `Metadata`, `NetworkClient`, `TransactionManager`.
 """
 
 import asyncio
@@ -34,8 +35,8 @@ unknown.
 
 
 async def all_of(calls: Iterable[Awaitable[None]], also: BaseException | None = None) -> None:
-    """Runs all calls concurrently, and waits for all. If a call has failed, or if `also` is an error, raises one of
-    these errors after all calls have ended. An error that no retry can fix has priority.
+    """Runs all calls concurrently, and waits for all. If calls have failed, or if `also` is an error, raises one of
+    these errors after all calls have ended. Prefers an error that no retry can fix.
     """
     found = await asyncio.gather(*calls, return_exceptions=True)
     errors = [each for each in (*found, also) if each is not None]
@@ -49,7 +50,9 @@ class CoordinatorOf(IntEnum):
 
 
 class Led(NamedTuple):
-    """The known leaders. `failure`: the reason why a requested partition is not in `leaders`; None if all are known."""
+    """The known leaders. `failure`: the reason why a requested partition is not in `leaders`; None if no partition is
+    missing.
+    """
 
     leaders: dict[TopicPartition, int]
     failure: NotNow | UnknownTopicOrPartition | None
@@ -78,7 +81,7 @@ class Leadership:
             try:
                 return await attempt()
             except NotNow as reason:
-                # only the present coordinator answers with this code, so it is not looked up again
+                # only the present coordinator answers with this code, so the coordinator is not looked up again
                 if reason.code != CONCURRENT_TRANSACTIONS:
                     self.forget()
                 raise

@@ -1,4 +1,4 @@
-"""The settings of a log on Kafka: properties of all clients, of producers, of consumers and of new topics.
+"""Reads the settings of a log on Kafka: properties of all clients, of producers, of consumers and of new topics.
 
 Rules: names, meanings and bounds are Kafka's. If Kafka Streams has its own default for a setting, this default is used.
 An unknown key is an error. Source: `ProducerConfig`, `ConsumerConfig`, `StreamsConfig`. Differs from Kafka: the default

@@ -1,8 +1,8 @@
 """A producer on Kafka. The producer accepts records in the caller's thread, and the event loop sends the records.
 
 Rules: idempotence and acknowledgement by all replicas are always on. Records are sent when a batch is full, `linger.ms`
-after the first waiting record, or after `send_now`. At the latest, `flush` or a commit sends the records. While more
-than `buffer.memory` bytes are not acknowledged, `send` waits. After a time-out of `flush` or a commit nothing is lost,
+after the first waiting record, or after `send_now`. `flush` and a commit send all remaining records. While more than
+`buffer.memory` bytes are not acknowledged, `send` waits. If `flush` or a commit raises LogTimeout, no record is lost,
 and the same call can be repeated.
 
 A commit has three steps in this order: write records and offsets, check the claims, end the transaction. The module
@@ -44,8 +44,8 @@ class ProducerLog(Protocol):
     def record_refused(
         self, partition: TopicPartition, record: AnyRecord, reason: str, for_its_timestamp: bool
     ) -> None:
-        """Note that the brokers have refused a record that passed the topic's limits. `record_refused` is called on the
-        event loop.
+        """Record that the brokers have refused a record that passed the topic's limits. `record_refused` is called on
+        the event loop.
         """
 
     async def check_claims(self, claims: Sequence[Claim]) -> None:
@@ -82,7 +82,7 @@ class KafkaProducer:
         self._state = ProducerState(transactional_id)
         self._offset_groups: set[str] = set()
         self._is_ending = False  # True while the coordinator has not answered the request to end the transaction
-        # True if some batch may still be written, so that a new transaction needs a new epoch
+        # True if the brokers may still write a batch that was sent, so that a new transaction needs a new epoch
         self._outcome_unknown = False
         self._last_offsets: dict[TopicPartition, int] = {}
         self._on_close = on_close
@@ -123,7 +123,7 @@ class KafkaProducer:
         if not self._state.accepts_records:
             self._state.refuse_record()
         target = self._targets.get(partition) or self._new_target(partition)
-        self._make_room()  # the producer waits for room before it takes the rows, because the wait may fail
+        self._make_room()  # the producer waits for room before it accepts the new records, because the wait may fail
         if self._accumulator.append_columns(target.queue, keys, values, timestamps_ms):
             self._notify_sender()
 
@@ -131,7 +131,9 @@ class KafkaProducer:
         return (self._targets.get(partition) or self._new_target(partition)).limits
 
     def send_now(self) -> None:
-        """Starts the sending, and returns at once. A later call of the producer raises the errors of the sending."""
+        """Starts to send the records, and returns at once. If sending fails, a later call of the producer raises the
+        error.
+        """
         self._state.check_usable()
         if self._accumulator.lingers:
             self._call_soon(self._sender.send_open)
@@ -156,7 +158,7 @@ class KafkaProducer:
         try:
             self._loop.run(self._abort())
         except ProducerFenced as fenced:
-            self._state.fail(fenced)  # the producer that fenced this one has ended the transaction
+            self._state.fail(fenced)  # the coordinator ended the transaction when a newer producer fenced this producer
         finally:
             self._transaction_ended()
 
@@ -236,7 +238,7 @@ class KafkaProducer:
         if self._is_ending:
             self._state.fail(LogError(_NOT_KNOWN.format(self._state.transactional_id)))
             self._state.check_usable()
-        if unknown:  # a new epoch prevents that a batch in flight becomes part of the next transaction
+        if unknown:  # with a new epoch, a batch that is still in flight cannot become part of the next transaction
             await self.transactions.open()
             for queue in self._accumulator.queues.values():
                 queue.sequence = 0
@@ -245,7 +247,7 @@ class KafkaProducer:
             await self.transactions.end(commit=False)
 
     async def _abort_quietly(self) -> None:
-        """Abort the transaction, and ignore errors, because the coordinator aborts the transaction after
+        """Abort the transaction. Ignores errors, because the coordinator aborts the transaction anyway after
         `transaction.timeout.ms`.
         """
         try:
@@ -277,7 +279,7 @@ class KafkaProducer:
             raise
 
     def _look_up_limits_again(self) -> None:
-        """Refresh the limits, because the brokers refused a record that had passed them."""
+        """Refresh the topic's limits, because the brokers refused a record that was within the limits."""
         with suppress(LogError):
             for partition, target in self._targets.items():
                 self._targets[partition] = target._replace(limits=self._log.limits_of(partition))

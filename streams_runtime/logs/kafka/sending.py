@@ -2,11 +2,11 @@
 
 Rules: a pass takes the first batch of each partition and sends one request to each leader. The requests of a pass are
 sent concurrently. A batch that was not acknowledged is sent again with the same sequence number, so the broker writes
-it once. The sender retries until the producer is closed. A caller waits at most `default.api.timeout.ms`, and may then
-call again. Under a transactional id a partition joins the transaction before its first batch is sent. A batch that is
-refused because of one record is split until the record has a batch of its own. The other records of the batch are
-written. Source: `Sender`, KIP-98. Differs from Kafka: in Kafka, a refused record also fails the other records of its
-batch, and the transaction.
+the batch only once. The sender retries until the producer is closed. A caller waits at most `default.api.timeout.ms`,
+and may then call again. Under a transactional id a partition joins the transaction before its first batch is sent. A
+batch that is refused because of one record is split until the record has a batch of its own. The other records of the
+refused batch are written. Source: `Sender`, KIP-98. Differs from Kafka: in Kafka, if a record is refused, the other
+records of its batch and the transaction fail, too.
 """
 
 import asyncio
@@ -35,8 +35,8 @@ _REQUEST_BYTES = 8 * 1024 * 1024
 
 
 Refused = Callable[[TopicPartition, AnyRecord, str, bool], None]
-"""A function that is called on the event loop for each record that the brokers refuse. The arguments are the partition,
-the record, the reason, and True if the reason is the record's timestamp.
+"""A function that the sender calls on the event loop for each record that the brokers refuse. The arguments are the
+partition, the record, the reason as text, and a bool, which is True if the brokers refused the record's timestamp.
 """
 
 
@@ -69,13 +69,15 @@ class Sender:
         self._open_is_due = False
 
     def linger(self) -> None:
-        """Send the waiting records after `linger.ms`. Call `linger` on the event loop when a first record waits."""
+        """Send the waiting records after `linger.ms`. Call `linger` on the event loop when a record begins to wait and
+        no earlier record waits.
+        """
         if self._lingering is None:
             self._lingering = asyncio.get_running_loop().call_later(self._linger_s, self._lingered)
 
     def send_open(self) -> None:
-        """Send the records that wait for `linger.ms` now, or right after the requests in flight. Call `send_open` on
-        the event loop.
+        """Send the records that wait for `linger.ms`, without waiting any longer. If requests are in flight, send the
+        records right after these requests. Call `send_open` on the event loop.
 
         Records that arrive while requests are in flight go into the waiting batches. So a broker that answers slowly
         gets a few large batches in place of many small batches.
@@ -111,8 +113,8 @@ class Sender:
             raise self.error
 
     async def stop(self) -> bool:
-        """Stop sending, and drop the unacknowledged batches. Returns True if some of the dropped batches may be
-        written, now or later.
+        """Stop sending, and drop the unacknowledged batches. Returns True if the brokers may have written some of the
+        dropped batches, or may still write them.
         """
         if self._lingering is not None:
             self._lingering.cancel()
@@ -130,7 +132,9 @@ class Sender:
         self.start()
 
     def _due_heads(self) -> dict[TopicPartition, Batch]:
-        """Returns the batches to send next. If there are no closed batches, closes the open batches that are due."""
+        """Returns the batches to send next. If there are no closed batches, and `send_open` was called, first closes
+        all open batches.
+        """
         heads = self._accumulator.heads()
         if not heads and self._open_is_due:
             self._open_is_due = False
@@ -237,8 +241,8 @@ class Sender:
             raise RecordsRefused(f"{refused[0]}{more}. All other records are written")
 
     async def _renumber(self) -> None:
-        """Send unacknowledged batches under a new producer id. With a transactional id new sequence numbers would not
-        be safe, so ProducerFenced is raised.
+        """Get a new producer id, under which the unacknowledged batches are sent again. With a transactional id, raises
+        ProducerFenced, because new sequence numbers would not be safe.
         """
         if self._transactions.transactional_id is not None:
             raise self._transactions.fenced()

@@ -3,8 +3,8 @@
 
 Rules: opening a transactional id fences the producer that had the id before, and ends the open transaction of this
 producer. The coordinator confirms the opening of an id only after the markers of the ended transaction are written
-everywhere. Until then, the coordinator answers CONCURRENT_TRANSACTIONS. So after the opening no part of the ended
-transaction can appear. Source: `TransactionManager`, `TransactionCoordinator`, KIP-98.
+everywhere. Until the markers are written, the coordinator answers CONCURRENT_TRANSACTIONS. So once the id is open, no
+more records of the ended transaction can appear. Source: `TransactionManager`, `TransactionCoordinator`, KIP-98.
 """
 
 import asyncio
@@ -38,7 +38,9 @@ transaction after the time-out: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVAL
 TRANSACTION_COORDINATOR_FENCED, PRODUCER_FENCED, TRANSACTION_ABORTABLE.
 """
 _GROUP_HAS_MEMBERS = frozenset({22, 25, 27})
-"""The errors of a commit for a group that has members: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS."""
+"""The errors that the brokers return for a commit of offsets if the group has members: ILLEGAL_GENERATION,
+UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS.
+"""
 
 
 class TransactionManager:
@@ -100,11 +102,12 @@ class TransactionManager:
         await self._call(f"offsets of group {group}", attempt)
 
     async def end(self, *, commit: bool) -> None:
-        """End the transaction. The same call may be repeated. Raises the errors of `add_partitions`.
+        """Commit or abort the transaction. The same call may be repeated. Raises the errors of `add_partitions`.
 
-        While another producer opens the same transactional id, a broker of 4.3.1 answers UNKNOWN_SERVER_ERROR to a
-        commit (`TransactionMetadata.prepareTransitionTo` finds a pending PREPARE_EPOCH_FENCE). A retry gets the outcome
-        of the commit. Differs from Kafka: after UNKNOWN_SERVER_ERROR, Kafka's own producer fails for good.
+        While a second producer opens the same transactional id, a broker of version 4.3.1 answers UNKNOWN_SERVER_ERROR
+        to a commit (`TransactionMetadata.prepareTransitionTo` finds a pending PREPARE_EPOCH_FENCE). A retry gets the
+        outcome of the commit. Differs from Kafka: after UNKNOWN_SERVER_ERROR, Kafka's own producer fails and cannot be
+        used any more.
         """
         request = EndTxnRequest(*self._identity(), commit)
 
@@ -158,8 +161,8 @@ async def commit_offsets(
     """Commits offsets outside of a transaction and not as a member of the group, as
     `ConsumerCoordinator.sendOffsetCommitRequest` does.
 
-    The group has no members on the brokers, so the commit has no generation. Claims decide the owner that may commit.
-    If the group has members, the group belongs to another application. Raises LogTimeout, LogError.
+    The group must have no members on the brokers, so the commit has no generation. Claims decide which owner may
+    commit. A group with members on the brokers belongs to another application. Raises LogTimeout, LogError.
     """
     request = OffsetCommitRequest(group, _NO_GENERATION, "", _NO_RETENTION, _offsets_by_topic(offsets))
 

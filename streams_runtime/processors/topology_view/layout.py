@@ -1,10 +1,10 @@
 """Computes where the nodes of a subtopology are drawn: in columns from left to right, without overlaps.
 
 The layout follows the layered method of Sugiyama, Tagawa and Toda (1981). The column of a node is the length of the
-longest path to the node. An edge that crosses several columns has a bend in each of these columns. The nodes of each
-column are sorted by the mean place of their neighbours, which reduces crossings of edges. Each node is as near to the
-height of its neighbours as the order in its column allows (isotonic regression). Input topics are in the first column,
-output topics in the last column, and sinks in the column before the last.
+longest path to the node. An edge that crosses several columns has a bend in each of these columns. To reduce crossings
+of edges, the nodes of each column are sorted by the mean height of their neighbours. The height of each node is as near
+to the heights of its neighbours as the order in its column allows (isotonic regression). Input topics are in the first
+column, output topics in the last column, and sinks in the column before the last.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The layout of a subtopology. `places`: the centre of each item. The unit is one shape; x is the column, y grows
-    downwards from 0.
+    """The layout of a subtopology. `places`: the centre of each item. x is the number of the column, and y grows
+    downwards from 0. The unit of y is the height of one shape.
 
     `edges`: each edge is a chain of items, from one shape through bends to another shape. `store_links`: each processor
     with each of its stores.
@@ -148,8 +148,8 @@ def _with_bends(graph: nx.DiGraph[Item], column_of: dict[Item, int]) -> list[lis
 
 
 def _lessen_crossings(columns: list[list[Item]], neighbours: nx.Graph[Item]) -> None:
-    """Sorts the items of each column in place, first from left to right, then from right to left. Equal items keep
-    their order, so the result is always the same.
+    """Sorts the items of each column in place, first from left to right, then from right to left. Items with equal mean
+    heights keep their order, so the result is always the same.
     """
     rank = {item: float(index) for column in columns for index, item in enumerate(column)}
     column_of = {item: index for index, column in enumerate(columns) for item in column}
@@ -163,19 +163,20 @@ def _lessen_crossings(columns: list[list[Item]], neighbours: nx.Graph[Item]) -> 
                 mean[item] = sum(before) / len(before) if before else rank[item]
             column.sort(key=mean.__getitem__)
             for place, item in enumerate(column):
-                # places are relative to the centre of a column, so that short and long columns can be compared
+                # the index of an item is counted from the centre of its column, so that short and long columns can be
+                # compared
                 rank[item] = place - (len(column) - 1) / 2
 
 
 def _heights(
     columns: Sequence[Sequence[Item]], neighbours: nx.Graph[Item], cell: Mapping[Item, float]
 ) -> dict[Item, float]:
-    """Returns the y of the top of each item's cell, 0 or more. Each sweep moves the cells towards the mean of their
-    neighbours, but never past the cell above.
+    """Returns the y of the top of each item's cell, 0 or more. Each sweep over the columns moves the cells towards the
+    mean height of their neighbours, but never past the cell above.
     """
     top: dict[Item, float] = {}
     for column in columns:
-        # the stores drawn under a processor do not move its centre
+        # the centre of a processor's own shape, without the stores that are drawn under it
         at = -sum(min(cell[item], 1.0) for item in column) / 2
         for item in column:
             top[item] = at
@@ -199,8 +200,8 @@ def _spread(wanted: Sequence[float], sizes: Sequence[float]) -> list[float]:
     offsets = [0.0]
     for size in sizes:
         offsets.append(offsets[-1] + size)
-    # After the offsets are subtracted, the condition is that places do not decrease. The algorithm is "pool adjacent
-    # violators".
+    # After `offsets` are subtracted, the condition "without overlaps" means that the places do not decrease. The
+    # algorithm is "pool adjacent violators".
     blocks: list[tuple[float, int]] = []  # mean and length of runs without gaps
     for place, offset in zip(wanted, offsets, strict=False):
         blocks.append((place - offset, 1))

@@ -268,8 +268,8 @@ def _wrapped(name: str) -> list[str]:
 
 
 def _draw_lanes(axes: Axes, between: list[tuple[str, int, int]], placed: Mapping[int, _Placed], width: float) -> None:
-    """Draws the dashed lines around the boxes. On every side, each line has its own lane, so that lines do not
-    overlap.
+    """Draws the dashed lines around the boxes. On each side of the boxes, each line has its own lane, so that lines do
+    not overlap.
     """
     used: dict[int, int] = {}
     for index, (topic, writer, reader) in enumerate(between):
@@ -314,7 +314,7 @@ def _save(axes: Axes, path: Path) -> None:
     longest = max(figure.get_size_inches())
     dots = min(_DOTS_PER_INCH, _LONGEST_SIDE_DOTS / longest)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # so that the same topology gives the same bytes
+    # fixed, so that the same topology gives the same bytes
     with rc_context({"svg.hashsalt": "topology", "svg.fonttype": "none"}):
         figure.savefig(
             path,

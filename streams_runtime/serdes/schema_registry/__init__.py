@@ -4,9 +4,9 @@
     ProtobufSerde(Order, {...})        Order: a message class that protoc made
     JsonSchemaSerde(schema, {...})
 
-As in Kafka Streams, the subject of a schema is chosen by the topic to which the bytes are written. For a store, the
-subject is chosen by the name of its changelog topic. The serdes can be pickled. A serde calls the registry once for
-each schema, when a record first needs the schema.
+As in Kafka Streams, the subject of a schema is chosen by the name of the topic to which the serialized bytes are
+written. For a store, the subject is chosen by the name of its changelog topic. The serdes can be pickled. A serde calls
+the registry once for each schema, when a record first needs the schema.
 Source: `GenericAvroSerde`, `KafkaProtobufSerde`, `KafkaJsonSchemaSerde`.
 """
 

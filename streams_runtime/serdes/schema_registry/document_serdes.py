@@ -3,7 +3,7 @@ Confluent's wire format.
 Source: `KafkaAvroSerializer`, `KafkaAvroDeserializer`, `KafkaJsonSchemaSerializer`, `KafkaJsonSchemaDeserializer`.
 
 Keys of JSON objects are sorted, so that equal values have equal bytes. As in Kafka, JSON values are checked against the
-schema only if a config asks for this, because the check takes many times as long as writing.
+schema only if `json.fail.invalid.schema` is true, because the check takes many times as long as the serialization.
 """
 
 import json
@@ -66,8 +66,8 @@ class _DocumentSerde(RegistrySerde[T]):
 class AvroSerde(_DocumentSerde[T]):
     """The serde for Avro. Values are those of fastavro: a dict for a record, plain values for other types.
 
-    `schema`: the schema as JSON text or parsed JSON. By Avro's schema resolution, values that are read are converted to
-    this schema. If `schema` is None, values are read with the writer's schema, and writing needs `use.latest.version`.
+    `schema`: the schema as JSON text or parsed JSON. Avro's schema resolution converts the values that are read to this
+    schema. If `schema` is None, values are read with the writer's schema, and writing needs `use.latest.version`.
     `to_dict`, `from_dict`: functions that convert a user's object to a value for fastavro, and back. Raises InputError
     for an unusable schema or config.
     """
@@ -100,7 +100,7 @@ class AvroSerde(_DocumentSerde[T]):
     def _decoder(self, registry: Registry, schema_id: int) -> Decode[T]:
         schema = registry.schema(schema_id)
         written = _parsed(registry, schema)
-        wanted = None  # faster: without a reader's schema, fastavro does no schema resolution
+        wanted = None  # without a reader's schema, fastavro skips schema resolution, which is faster
         if self._schema is not None and _document(self._schema) != _document(schema):
             wanted = _parsed(registry, self._schema)
         from_dict = self._from_dict
@@ -125,8 +125,8 @@ class JsonSchemaSerde(_DocumentSerde[T]):
 
     `schema`: a JSON Schema as text or as parsed JSON. If `schema` is None, values of any schema are read, and writing
     needs `use.latest.version`. If the config `json.fail.invalid.schema` is true (default: false), every value is
-    checked against `schema`. If `schema` is None, a value is checked against the schema with which it is written,
-    unless that schema refers to other schemas. Raises InputError for an unusable schema or config.
+    checked against `schema`. If `schema` is None, the check uses the schema with which the value is written, but does
+    nothing if that schema refers to other schemas. Raises InputError for an unusable schema or config.
     """
 
     _own_configs = frozenset((FAIL_INVALID,))
@@ -196,8 +196,8 @@ def _check_type(schema_id: int, schema: Schema) -> None:
 
 
 def _parsed(registry: Registry, schema: Schema, named: dict[str, Any] | None = None) -> Any:
-    """Parses an Avro schema. `named`: the named types that are known so far. `_parsed` adds to `named` the types to
-    which the schema refers.
+    """Parses an Avro schema. `named`: the known named types, to which this function adds the types of referenced
+    schemas.
     """
     if schema.schema_type not in (None, _AVRO):
         raise SerializationError(f"the schema is one of {schema.schema_type}, not of Avro")

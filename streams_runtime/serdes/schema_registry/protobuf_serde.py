@@ -1,9 +1,9 @@
 """Serdes for Protobuf in Confluent's wire format, for messages of one class, and for messages of any type as JSON.
 
-Equal messages have equal bytes, even if the entries of their maps have another order. `ProtobufSerde` reads messages as
-instances of a given class. `ProtobufSerde` checks, once for each schema and type, that the type in the writer's schema
-has the same full name as the class. `DescribedProtobufSerde` is for programs that have no message class.
-`DescribedProtobufSerde` uses the descriptors in the registry.
+Equal messages have equal bytes, even if the entries of their maps are in different orders. `ProtobufSerde` reads
+messages as instances of a given class. For each pair of a schema and a type, `ProtobufSerde` checks once that the type
+in the writer's schema has the same full name as the class. `DescribedProtobufSerde` is for programs that have no
+message class. `DescribedProtobufSerde` uses the descriptors in the registry.
 Source: `KafkaProtobufSerializer`, `KafkaProtobufDeserializer` with its dynamic messages, `ProtobufMessageFormatter`,
 `ProtobufMessageReader`.
 """
@@ -38,7 +38,7 @@ M = TypeVar("M", bound=Message)
 
 _PROTOBUF = "PROTOBUF"
 _AS_DESCRIPTOR = "serialized"
-"""The form in which the registry has to return a schema: as the descriptor of the .proto file, in base64."""
+"""The form in which the registry has to return a schema: the descriptor of the .proto file, in base64."""
 
 _EVERY_REGISTRY_HAS = ("google/protobuf/", "google/type/", "confluent/")
 
@@ -122,7 +122,8 @@ class DescribedProtobufSerde(RegistrySerde[Any]):
         def encode(value: Any) -> bytes:
             try:
                 message = json_format.ParseDict(value, made(), descriptor_pool=file.pool)
-            except (json_format.ParseError, AttributeError, TypeError) as error:  # the last two: no JSON object
+            # AttributeError and TypeError are raised for a value that is not a JSON object
+            except (json_format.ParseError, AttributeError, TypeError) as error:
                 name, reason = made.DESCRIPTOR.full_name, " ".join(str(error).split())  # the text may have line breaks
                 raise SerializationError(f"{name} cannot be made of this value: {reason}") from error
             return head + message.SerializeToString(deterministic=True)
@@ -154,7 +155,7 @@ class DescribedProtobufSerde(RegistrySerde[Any]):
 
 
 def _schema(registry: Registry, file: FileDescriptor) -> Schema:
-    """Registers the files that `file` imports, and returns the schema of `file`, which the caller has to register."""
+    """Registers the files that `file` imports. Returns the schema of `file`, which the caller then has to register."""
     references: list[SchemaReference] = [
         registry.reference(imported.name, _schema(registry, imported))
         for imported in file.dependencies

@@ -5,7 +5,7 @@ The URL mock://name stands for a registry in the memory of the process, which Co
 tests.
 A process makes the client when a serde first needs it, because serdes are pickled for executors, and connections cannot
 be pickled. The client and the serdes cache answers, so a registry is asked once for each schema.
-The calls raise two errors: SerializationError if the registry answers that the schema or the record is wrong, and
+A call raises SerializationError if the registry answers that the schema or the record is wrong. A call raises
 SchemaRegistryUnavailable if the registry gives no usable answer. Source: `SchemaRegistryClient`,
 `CachedSchemaRegistryClient`.
 """
@@ -24,7 +24,9 @@ Answer = TypeVar("Answer")
 
 _DEFAULT_TIMEOUT_S = 30.0
 _NO_SUCH_SCHEMA = (40400, 40401, 40402, 40403)
-"""The error codes of a registry for a schema that does not exist. The client's mock registry uses 40400."""
+"""The error codes of a registry for a schema that does not exist. The mock registry of Confluent's client uses the code
+40400.
+"""
 _REFUSED = (401, 403)
 
 _clients: dict[tuple[object, ...], SchemaRegistryClient] = {}
@@ -32,8 +34,8 @@ _lock = threading.Lock()
 
 
 class Registry:
-    """A schema registry. An object is cheap to make, because connections and caches are in the client. All objects of a
-    process with the same configuration share one client.
+    """A schema registry. A `Registry` object is cheap to make, because connections and caches are in the client. All
+    objects of a process with the same configuration share one client.
     """
 
     def __init__(self, settings: RegistrySettings) -> None:
@@ -42,8 +44,8 @@ class Registry:
         self._client = _client(settings)
 
     def id_for(self, subject: str, schema: Schema) -> int:
-        """Registers the schema and returns its id. If `auto.register.schemas` is false, the schema is not registered,
-        and its id is only looked up.
+        """Registers the schema and returns its id. If `auto.register.schemas` is false, does not register the schema,
+        and only looks up its id.
         """
         settings = self._settings
         if settings.auto_register:
@@ -58,7 +60,7 @@ class Registry:
         return _known(found.schema_id)
 
     def reference(self, name: str, schema: Schema) -> SchemaReference:
-        """Registers a schema that other schemas import, with `name` as its subject. Returns a reference to the
+        """Registers a schema that other schemas import, under the subject `name`. Returns a reference to the
         schema.
         """
         self.id_for(name, schema)
@@ -120,7 +122,7 @@ def _known(schema_id: int | None) -> int:
 
 
 def _client(settings: RegistrySettings) -> SchemaRegistryClient:
-    # serdes with the same mock registry share one client, even if their other configs differ
+    # all serdes with the same mock URL share one client, even if their other configs differ
     key = (os.getpid(), settings.url if settings.url.startswith(MOCK) else settings.client)
     with _lock:
         client = _clients.get(key)

@@ -1,9 +1,9 @@
 """The base class of the serdes that use a schema registry: topic, subject, Confluent's wire format, and cached schemas.
 
 Wire format: a zero byte, four bytes of the schema's id, big-endian, then the data. In Protobuf, the path of the
-message's type precedes the data: the number of steps, then for each step the index of the message in its file or in its
-enclosing message. All numbers of the path are zig-zag varints. The path of a file's first message is a single zero
-byte. The path of most messages is this single byte.
+message's type stands before the data. A path has the number of its steps, then for each step the index of a message in
+its file or in its enclosing message. All numbers of the path are zig-zag varints. The path of a file's first message is
+a single zero byte. Most messages are of their file's first type, so their path is this single byte.
 
 A serde is pickled without its cached schemas. Source: `AbstractKafkaSchemaSerDe`, `MessageIndexes`.
 """
@@ -69,8 +69,8 @@ T = TypeVar("T")
 
 Encode = Callable[[T], bytes]
 Decode = Callable[[bytes], T]
-"""An `Encode` function returns bytes with the header, and a `Decode` function takes bytes with the header. A `Decode`
-function reads only records of one schema id.
+"""An `Encode` function serializes a value to bytes with the header of the wire format. A `Decode` function deserializes
+bytes with this header, but only those of one schema id.
 """
 
 
@@ -124,7 +124,7 @@ class RegistrySerde(Generic[T]):
 
     def _schema_to_write(self, registry: Registry, record: str | None, given: Schema | None) -> tuple[int, Schema]:
         """Returns the schema with which to write, and its id. If use.latest.version is set, returns the subject's
-        latest schema. Otherwise returns `given`, with the id from `Registry.id_for`.
+        latest schema. If use.latest.version is not set, returns `given` and the id from `Registry.id_for`.
         """
         if self._settings.use_latest:
             return registry.latest(self._subject(record))

@@ -17,9 +17,9 @@ from assignor.errors import InputError
 from assignor.names.near_names import did_you_mean
 
 SubjectNameStrategy = Callable[[str | None, bool, str | None], str | None]
-"""A function that returns the subject of a schema. The function takes the topic (None if unknown), True if the schema
-is for keys, and the record's full name (None if the schema has no name). The function returns None if the topic or the
-name that it needs is None.
+"""A function that returns the subject of a schema. The function takes three arguments: the topic, which may be None;
+True if the schema is for keys; and the record's full name, which is None if the schema has no name. The function
+returns None if it needs the topic or the full name, and this argument is None.
 """
 
 
@@ -156,8 +156,8 @@ def _proxy(key: str, value: object, where: str) -> str:
 
 
 def _file(key: str, value: object, where: str) -> str:
-    """Returns the path of a file. Does not check that the file exists, because it may exist only on executors, where
-    the client opens it.
+    """Returns the path of a file. Does not check that the file exists: the client opens the file on executors, and the
+    file may exist only there.
     """
     return str(value) if isinstance(value, Path) else _text(key, value, where)
 
