@@ -17,14 +17,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from assignor.errors import InputError
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.losses import DropReason, TaskLosses, uncounted
-from streams_runtime.common.records import Headers
+from streams_runtime.common.records import Headers, K, V
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.instance.application import Application
 from streams_runtime.instance.task_creation import TaskCreator
@@ -42,9 +42,6 @@ from streams_runtime.tasks.exception_handling import fail
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.stream_task import StreamTask
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 
 APPLICATION_ID = "topology-test-driver"
 _PARTITION = 0
@@ -145,12 +142,12 @@ class TopologyTestDriver:
     def create_input_topic(
         self,
         name: str,
-        key_serde: Serde[Key],
-        value_serde: Serde[Value],
+        key_serde: Serde[K],
+        value_serde: Serde[V],
         *,
         start_timestamp_ms: int | None = None,
         auto_advance_ms: int = 0,
-    ) -> InputTopic[Key, Value]:
+    ) -> InputTopic[K, V]:
         """Returns an object that writes to a topic of the topology.
 
         The first record without a timestamp gets `start_timestamp_ms`. Each further record without a timestamp gets a
@@ -163,9 +160,7 @@ class TopologyTestDriver:
         start = self.clock.now_ms() if start_timestamp_ms is None else start_timestamp_ms
         return InputTopic(self._pipe, name, key_serde, value_serde, start, auto_advance_ms)
 
-    def create_output_topic(
-        self, name: str, key_serde: Serde[Key], value_serde: Serde[Value]
-    ) -> OutputTopic[Key, Value]:
+    def create_output_topic(self, name: str, key_serde: Serde[K], value_serde: Serde[V]) -> OutputTopic[K, V]:
         """Returns an object that reads a topic from its beginning. An internal topic has to be given by its full name.
 
         Raises StreamsRuntimeError for an unknown topic.
