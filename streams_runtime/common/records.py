@@ -16,6 +16,7 @@ from operator import index
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kafka_client.record_batches import NAME_ERRORS as NAME_ERRORS
+from kafka_client.record_batches import BytesColumn as BytesColumn
 from kafka_client.record_batches import Headers as Headers
 
 K = TypeVar("K")

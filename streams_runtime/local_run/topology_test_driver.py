@@ -31,7 +31,7 @@ from streams_runtime.instance.task_creation import TaskCreator
 from streams_runtime.local_run.topology_test_topics import InputTopic, OutputTopic, Row
 from streams_runtime.logs.base import IsolationLevel, NewTopic, OffsetReset, OffsetsToCommit
 from streams_runtime.logs.in_memory import InMemoryLog
-from streams_runtime.logs.producers import NewBatch, ProducerIdentity
+from streams_runtime.logs.producers import NewBatches, ProducerIdentity
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.batch_node import NodeRun
 from streams_runtime.processors.topology import Topology
@@ -77,10 +77,7 @@ class _OrderedLog(InMemoryLog):
         self.order: dict[TopicPartition, None] = {}
 
     def append(
-        self,
-        batches: Mapping[TopicPartition, Sequence[NewBatch]],
-        offsets: OffsetsToCommit,
-        identity: ProducerIdentity | None,
+        self, batches: NewBatches, offsets: OffsetsToCommit, identity: ProducerIdentity | None
     ) -> dict[TopicPartition, int]:
         last_offsets = super().append(batches, offsets, identity)
         self.order |= last_offsets.fromkeys(last_offsets)

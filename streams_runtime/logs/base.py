@@ -23,7 +23,7 @@ from itertools import chain
 from typing import NamedTuple, Protocol
 
 from assignor.types import TopicPartition
-from streams_runtime.common.records import Headers
+from streams_runtime.common.records import BytesColumn, Headers
 from streams_runtime.logs.record_limits import RecordLimits
 
 
@@ -53,8 +53,8 @@ class RecordBatch:
     partition: TopicPartition
     offsets: Sequence[int]
     timestamps_ms: Sequence[int]
-    keys: Sequence[bytes | None]
-    values: Sequence[bytes | None]
+    keys: BytesColumn
+    values: BytesColumn
     headers: Sequence[Headers] | None = None
 
     def __len__(self) -> int:
@@ -149,6 +149,10 @@ class OffsetAndMetadata(NamedTuple):
     metadata: str = ""
 
 
+CommittedOffsets = Mapping[TopicPartition, OffsetAndMetadata]
+"""The committed offset of each partition."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The right to move a group's offsets of these partitions.
@@ -173,7 +177,7 @@ def claims_topic(group_id: str) -> str:
     return f"{group_id}-claims"
 
 
-OffsetsToCommit = Sequence[tuple[Claim, Mapping[TopicPartition, OffsetAndMetadata]]]
+OffsetsToCommit = Sequence[tuple[Claim, CommittedOffsets]]
 """Pairs of a claim and the offsets to commit. The offsets of a claim are offsets of the claim's partitions."""
 
 
@@ -247,11 +251,7 @@ class Producer(Protocol):
         """Accept the record. The record is written later, at the latest by `send_now`, `flush` or a commit."""
 
     def send_columns(
-        self,
-        partition: TopicPartition,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps_ms: Sequence[int],
+        self, partition: TopicPartition, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]
     ) -> None:
         """Accept the rows, as `send` accepts a record, without headers. After an error no row is accepted.
 
@@ -363,9 +363,7 @@ class Log(Protocol):
         `Consumer.offsetsForTimes`.
         """
 
-    def committed_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    def committed_offsets(self, group_id: str, partitions: Iterable[TopicPartition] | None) -> CommittedOffsets:
         """Returns the committed offsets of a group, without partitions that have no committed offset. `partitions`:
         None for all partitions of which the group has offsets.
         """

@@ -19,6 +19,7 @@ from assignor.types import TopicPartition
 from streams_runtime.common.clock import Clock, SystemClock
 from streams_runtime.logs.base import (
     Claim,
+    CommittedOffsets,
     ConfigChanges,
     Consumer,
     IsolationLevel,
@@ -45,6 +46,7 @@ from streams_runtime.logs.producers import (
     AppendSignals,
     BufferingProducer,
     NewBatch,
+    NewBatches,
     ProducerIdentity,
     check_claim,
     check_identity,
@@ -182,9 +184,7 @@ class InMemoryLog:
                     found[partition] = offset
         return found
 
-    def committed_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    def committed_offsets(self, group_id: str, partitions: Iterable[TopicPartition] | None) -> CommittedOffsets:
         with self._lock:
             committed = {partition: at for (group, partition), at in self._committed.items() if group == group_id}
         return committed if partitions is None else {p: committed[p] for p in partitions if p in committed}
@@ -254,10 +254,7 @@ class InMemoryLog:
             return self._partition(partition).limits
 
     def append(
-        self,
-        batches: Mapping[TopicPartition, Sequence[NewBatch]],
-        offsets: OffsetsToCommit,
-        identity: ProducerIdentity | None,
+        self, batches: NewBatches, offsets: OffsetsToCommit, identity: ProducerIdentity | None
     ) -> dict[TopicPartition, int]:
         last_offsets = {}
         with self._lock:

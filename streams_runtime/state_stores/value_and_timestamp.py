@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from operator import add
 from typing import Any, Generic, NamedTuple, overload
 
-from streams_runtime.common.records import V
+from streams_runtime.common.records import BytesColumn, V
 from streams_runtime.serdes import LongSerde, Serde, serializer_of
 from streams_runtime.state_stores.state_store import ValueAndTimestamp
 
@@ -96,7 +96,7 @@ class ValuesWithTimestamps(Sequence[bytes | None]):
 
     __slots__ = ("_timestamps_ms", "_values")
 
-    def __init__(self, values: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> None:
+    def __init__(self, values: BytesColumn, timestamps_ms: Sequence[int]) -> None:
         self._values = values
         self._timestamps_ms = timestamps_ms
 

@@ -42,7 +42,7 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted
 from streams_runtime.common.losses import TaskLosses
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.logs.base import Claim, Consumer, OffsetAndMetadata, OffsetReset
+from streams_runtime.logs.base import Claim, CommittedOffsets, Consumer, OffsetAndMetadata, OffsetReset
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.tasks.partition_group import UNKNOWN_TIME, InputPosition
 from streams_runtime.tasks.record_collector import StreamsProducer
@@ -97,7 +97,7 @@ class InputOffsets:
     def clear(self) -> None:
         """Forget all offsets, because a closed task reads no input and has nothing to commit."""
         self.commit_needed = self.commit_requested = self.commit_pending = False
-        self.prepared: Mapping[TopicPartition, OffsetAndMetadata] = {}
+        self.prepared: CommittedOffsets = {}
         self.committed_offsets: dict[TopicPartition, int] = {}
         self.changelogs_needed_from: dict[str, int] = {}
         self._known_to_group: dict[TopicPartition, int] = {}  # the known committed offsets of the group
@@ -107,7 +107,7 @@ class InputOffsets:
     # --- the start of reading
 
     def begin(
-        self, partitions: Collection[TopicPartition], found: Mapping[TopicPartition, OffsetAndMetadata] | None = None
+        self, partitions: Collection[TopicPartition], found: CommittedOffsets | None = None
     ) -> dict[TopicPartition, int]:
         """Seek the consumer to the group's committed offsets. Returns the committed partition times. An unknown time is
         -1.

@@ -27,7 +27,7 @@ from typing import Any
 from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
 from streams_runtime.common.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError, TaskMigrated
 from streams_runtime.common.losses import WindowsAtRisk
-from streams_runtime.common.records import Headers, record_partition
+from streams_runtime.common.records import BytesColumn, Headers, record_partition
 from streams_runtime.logs.base import Claim, Log, OffsetsToCommit, Producer
 from streams_runtime.logs.log_errors import CommitFenced, LogError, LogTimeout, ProducerFenced, UnknownTopicOrPartition
 from streams_runtime.logs.partitioner import positive_hash
@@ -402,11 +402,7 @@ class StreamsProducer:
             raise _translated(error, f"sending a record to {partition}") from error
 
     def send_columns(
-        self,
-        partition: TopicPartition,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps_ms: Sequence[int],
+        self, partition: TopicPartition, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]
     ) -> None:
         """Send one record for each row of the columns. Raises the errors of `send`. After an error no record is
         sent.

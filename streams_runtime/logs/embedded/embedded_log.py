@@ -8,7 +8,7 @@ directory must be on a local disk, because SQLite's write-ahead log needs shared
 import json
 import os
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from assignor.topology.internal_topics import RETENTION_MS
@@ -18,6 +18,7 @@ from operating_system.processes import with_advice
 from streams_runtime.common.clock import Clock, SystemClock
 from streams_runtime.logs.base import (
     Claim,
+    CommittedOffsets,
     ConfigChanges,
     Consumer,
     IsolationLevel,
@@ -48,7 +49,7 @@ from streams_runtime.logs.embedded.reads_and_writes import (
 from streams_runtime.logs.embedded.record_batches import encoded
 from streams_runtime.logs.embedded.schema import Catalog, prepare
 from streams_runtime.logs.log_errors import LogError, check_not_beyond
-from streams_runtime.logs.producers import AppendSignals, BufferingProducer, NewBatch, ProducerIdentity
+from streams_runtime.logs.producers import AppendSignals, BufferingProducer, NewBatches, ProducerIdentity
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.logs.topic_configs import (
     TopicConfigs,
@@ -178,9 +179,7 @@ class EmbeddedLog:
                 found[partition] = offset
         return found
 
-    def committed_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    def committed_offsets(self, group_id: str, partitions: Iterable[TopicPartition] | None) -> CommittedOffsets:
         select = (
             "SELECT topic, number, committed_offset, metadata FROM group_offsets"
             " WHERE group_id=? AND committed_offset IS NOT NULL"
@@ -282,10 +281,7 @@ class EmbeddedLog:
         return self._catalog.find([partition])[partition].configs.record_limits
 
     def append(
-        self,
-        batches: Mapping[TopicPartition, Sequence[NewBatch]],
-        offsets: OffsetsToCommit,
-        identity: ProducerIdentity | None,
+        self, batches: NewBatches, offsets: OffsetsToCommit, identity: ProducerIdentity | None
     ) -> dict[TopicPartition, int]:
         as_bytes = {  # batches are encoded before the transaction, because other writers wait for the transaction
             partition: [encoded(batch.timestamps_ms, batch.keys, batch.values, batch.headers) for batch in of_it]

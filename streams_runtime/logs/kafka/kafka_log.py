@@ -22,6 +22,7 @@ from kafka_client.event_loop import EventLoopThread
 from operating_system.processes import reset_in_children
 from streams_runtime.logs.base import (
     Claim,
+    CommittedOffsets,
     ConfigChanges,
     Consumer,
     IsolationLevel,
@@ -175,9 +176,7 @@ class KafkaLog:
         found = self._run(self._admin.offsets_for_time(asked, timestamp_ms), asked) if asked else {}
         return {partition: offset for partition, offset in found.items() if offset >= 0}
 
-    def committed_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    def committed_offsets(self, group_id: str, partitions: Iterable[TopicPartition] | None) -> CommittedOffsets:
         """Returns the committed offsets. Waits while an open transaction may still move one of these offsets."""
         asked = None if partitions is None else list(partitions)
         found = {} if asked == [] else self._run(self._admin.committed_offsets(group_id, asked, stable=True))
