@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.topology.internal_topics import CreatedTopic
-from assignor.types import TopicPartition
+from assignor.types import Offsets, TopicPartition
 from kafka_client.admin.groups import CommittedOffset as CommittedOffset
 from kafka_client.admin.groups import ConsumerGroupDescription as ConsumerGroupDescription
 from kafka_client.admin.groups import ConsumerGroupMember as ConsumerGroupMember
@@ -118,21 +118,17 @@ class ClusterAdmin:
         for partition in [each for each in self._leaders if each.topic in there]:
             del self._leaders[partition]
 
-    async def end_offsets(
-        self, partitions: Iterable[TopicPartition], read_committed: bool = False
-    ) -> dict[TopicPartition, int]:
+    async def end_offsets(self, partitions: Iterable[TopicPartition], read_committed: bool = False) -> Offsets:
         """Returns the high watermark of each partition, or with `read_committed` the partition's last stable offset.
         Raises UnknownTopic.
         """
         return await self._offsets("end offsets", partitions, LATEST, read_committed)
 
-    async def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async def begin_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Returns the first offset of each partition. Raises UnknownTopic."""
         return await self._offsets("begin offsets", partitions, EARLIEST, False)
 
-    async def offsets_for_time(
-        self, partitions: Iterable[TopicPartition], timestamp_ms: int
-    ) -> dict[TopicPartition, int]:
+    async def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:
         """Returns, for each partition, the lowest offset whose record has this timestamp or a later timestamp. The
         offset is -1 if there is no such record. Raises UnknownTopic.
         """
@@ -148,7 +144,7 @@ class ClusterAdmin:
         what = f"committed offsets of group {group}"
         return await self._call(what, committed_offsets, group, asked, stable, self._group_coordinators)
 
-    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> Offsets:
         """Delete the records below these offsets, and return the new begin offsets. Raises UnknownTopic."""
         request = LeaderRequest(self._connections, before, self._leaders)
         what = f"deleting records of {_some(map(str, before))}"
@@ -160,7 +156,7 @@ class ClusterAdmin:
 
     async def _offsets(
         self, what: str, partitions: Iterable[TopicPartition], timestamp: int, read_committed: bool
-    ) -> dict[TopicPartition, int]:
+    ) -> Offsets:
         asked = set(partitions)
         request = LeaderRequest(self._connections, asked, self._leaders)
         what = f"{what} of {_some(map(str, asked))}"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from assignor.errors import InputError
-from assignor.types import TaskId, TopicPartition
+from assignor.types import Offsets, TaskId, TopicPartition
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.losses import DropReason, TaskLosses, uncounted
@@ -76,9 +76,7 @@ class _OrderedLog(InMemoryLog):
         super().__init__()
         self.order: dict[TopicPartition, None] = {}
 
-    def append(
-        self, batches: NewBatches, offsets: OffsetsToCommit, identity: ProducerIdentity | None
-    ) -> dict[TopicPartition, int]:
+    def append(self, batches: NewBatches, offsets: OffsetsToCommit, identity: ProducerIdentity | None) -> Offsets:
         last_offsets = super().append(batches, offsets, identity)
         self.order |= last_offsets.fromkeys(last_offsets)
         return last_offsets

@@ -22,7 +22,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import NamedTuple, Protocol
 
-from assignor.types import TopicPartition
+from assignor.types import Offsets, TopicPartition
 from streams_runtime.common.records import BytesColumn, Headers
 from streams_runtime.logs.record_limits import RecordLimits
 
@@ -348,16 +348,16 @@ class Log(Protocol):
         minutes old. The call is cheaper than `topics`.
         """
 
-    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
+    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets: ...
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
-    ) -> dict[TopicPartition, int]:
+    ) -> Offsets:
         """Returns the end offsets or, with READ_COMMITTED, the last stable offsets. Raises UnknownTopicOrPartition, as
         `begin_offsets` does.
         """
 
-    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:
         """Returns, for each partition, the lowest offset of a record with this timestamp or a later timestamp.
         Partitions that have no such record are left out. Raises UnknownTopicOrPartition. Source:
         `Consumer.offsetsForTimes`.

@@ -24,7 +24,7 @@ from itertools import accumulate
 from operator import add
 from typing import NamedTuple, Protocol
 
-from assignor.types import TopicPartition
+from assignor.types import Offsets, TopicPartition
 from operating_system.processes import reset_in_children
 from streams_runtime.common.records import BytesColumn, Headers
 from streams_runtime.logs.base import BATCH_BYTES, BATCH_RECORDS, Claim, OffsetsToCommit
@@ -216,9 +216,7 @@ class Destination(Protocol):
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """Raises UnknownTopicOrPartition."""
 
-    def append(
-        self, batches: NewBatches, offsets: OffsetsToCommit, identity: ProducerIdentity | None
-    ) -> dict[TopicPartition, int]:
+    def append(self, batches: NewBatches, offsets: OffsetsToCommit, identity: ProducerIdentity | None) -> Offsets:
         """Write all batches and offsets. After an error, none of the batches and offsets is written. Returns each
         partition's last written offset.
 

@@ -38,7 +38,7 @@ import binascii
 import struct
 from collections.abc import Collection, Iterable, Mapping
 
-from assignor.types import TaskId, TopicPartition
+from assignor.types import Offsets, TaskId, TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted
 from streams_runtime.common.losses import TaskLosses
 from streams_runtime.configs import StreamsConfig
@@ -106,9 +106,7 @@ class InputOffsets:
 
     # --- the start of reading
 
-    def begin(
-        self, partitions: Collection[TopicPartition], found: CommittedOffsets | None = None
-    ) -> dict[TopicPartition, int]:
+    def begin(self, partitions: Collection[TopicPartition], found: CommittedOffsets | None = None) -> Offsets:
         """Seek the consumer to the group's committed offsets. Returns the committed partition times. An unknown time is
         -1.
 
@@ -210,7 +208,7 @@ class InputOffsets:
         self.commit_needed = self.commit_requested = self.commit_pending = False
         self.prepared = {}
 
-    def purgeable(self) -> dict[TopicPartition, int]:
+    def purgeable(self) -> Offsets:
         """Returns, for each partition of a repartition topic, the offset below which no task needs the records any
         more.
         """
@@ -260,7 +258,7 @@ class InputOffsets:
             return OffsetReset.EARLIEST
         return self._sources[partition.topic].settings.auto_offset_reset or self._configs.auto_offset_reset
 
-    def _reset_positions(self, partitions: Collection[TopicPartition], why: str) -> dict[TopicPartition, int]:
+    def _reset_positions(self, partitions: Collection[TopicPartition], why: str) -> Offsets:
         by_reset: dict[OffsetReset, list[TopicPartition]] = {}
         for partition in partitions:
             by_reset.setdefault(self._reset_of(partition), []).append(partition)

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
+from assignor.types import JAVA_LONG_MAX, Offsets, TaskId, TopicPartition
 from streams_runtime.common.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError, TaskMigrated
 from streams_runtime.common.losses import WindowsAtRisk
 from streams_runtime.common.records import BytesColumn, Headers, record_partition
@@ -313,7 +313,7 @@ class RecordCollector:
             if self._has_sent or self.pending:
                 on_sent()
 
-    def acknowledged_offsets(self) -> dict[TopicPartition, int]:
+    def acknowledged_offsets(self) -> Offsets:
         """Returns the offset after the last acknowledged record, for each changelog that this task has written to.
 
         Has to be called after each commit, because the method also passes the offsets to `NeededChanges`.

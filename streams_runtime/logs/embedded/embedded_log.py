@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from assignor.topology.internal_topics import RETENTION_MS
-from assignor.types import TopicPartition
+from assignor.types import Offsets, TopicPartition
 from operating_system.private_files import make_private_directory, open_lock, warn_if_readable_by_others
 from operating_system.processes import with_advice
 from streams_runtime.common.clock import Clock, SystemClock
@@ -157,18 +157,18 @@ class EmbeddedLog:
         found = self.topics().get(topic)
         return 0 if found is None else found.partitions
 
-    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return {partition: bounds.begin for partition, bounds in self._bounds(partitions).items()}
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
-    ) -> dict[TopicPartition, int]:
+    ) -> Offsets:
         """Returns the end offsets. The log never contains an open transaction, so the last stable offset is the end
         offset.
         """
         return {partition: bounds.end for partition, bounds in self._bounds(partitions).items()}
 
-    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:
         asked = list(partitions)
         begins = self.begin_offsets(asked)
         found: dict[TopicPartition, int] = {}
@@ -280,15 +280,13 @@ class EmbeddedLog:
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         return self._catalog.find([partition])[partition].configs.record_limits
 
-    def append(
-        self, batches: NewBatches, offsets: OffsetsToCommit, identity: ProducerIdentity | None
-    ) -> dict[TopicPartition, int]:
+    def append(self, batches: NewBatches, offsets: OffsetsToCommit, identity: ProducerIdentity | None) -> Offsets:
         as_bytes = {  # batches are encoded before the transaction, because other writers wait for the transaction
             partition: [encoded(batch.timestamps_ms, batch.keys, batch.values, batch.headers) for batch in of_it]
             for partition, of_it in batches.items()
         }
 
-        def write() -> dict[TopicPartition, int]:
+        def write() -> Offsets:
             known = self._catalog.find(as_bytes)
             with self._writer.transaction() as connection:
                 check_writer(connection, offsets, identity)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from assignor.topology.internal_topics import CreatedTopic
-from assignor.types import TopicPartition
+from assignor.types import Offsets, TopicPartition
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.errors import KafkaClientError, KafkaRefused, KafkaUnavailable, TopicHasOtherPartitions, UnknownTopic
 from kafka_client.event_loop import EventLoopThread
@@ -160,18 +160,18 @@ class KafkaLog:
         except UnknownTopicOrPartition:
             return 0
 
-    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
         asked = list(partitions)
         return self._run(self._admin.begin_offsets(asked), asked) if asked else {}
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
-    ) -> dict[TopicPartition, int]:
+    ) -> Offsets:
         asked = list(partitions)
         read_committed = isolation is IsolationLevel.READ_COMMITTED
         return self._run(self._admin.end_offsets(asked, read_committed), asked) if asked else {}
 
-    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:
         asked = list(partitions)
         found = self._run(self._admin.offsets_for_time(asked, timestamp_ms), asked) if asked else {}
         return {partition: offset for partition, offset in found.items() if offset >= 0}
