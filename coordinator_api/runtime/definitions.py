@@ -104,13 +104,7 @@ def read_definition(
         for name in _KNOWN_BY_THE_PROVIDER:
             if document.get(name):
                 raise InputError("comes from the cluster's provider; leave it out", name)
-    complete = {
-        **_DEFAULTS,
-        "application_id": group_id,
-        **document,
-        "members": {},
-        "leader_process_id": None,
-    }
+    complete = {**_DEFAULTS, "application_id": group_id, **document, "members": {}, "leader_process_id": None}
     snapshot = _parse(complete, "").snapshot
     check_names(snapshot, "", of_stores=True)
     check_size(snapshot, max_partitions)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TypeVar
+from contextlib import AbstractAsyncContextManager
 
 from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.topology.internal_topics import CreatedTopic
@@ -29,15 +29,13 @@ from kafka_client.admin.topics import (
 )
 from kafka_client.connections import Connections, call
 from kafka_client.errors import UnknownTopic
-from kafka_client.event_loop import first_of
+from kafka_client.event_loop import T, first_of
 from kafka_client.settings.client_settings import ClientSettings
-
-T = TypeVar("T")
 
 _SLOW_S = 3.0
 
 
-class ClusterAdmin:
+class ClusterAdmin(AbstractAsyncContextManager["ClusterAdmin"]):
     """An admin client, which connects with its first call. `close`, or the end of the `async with` block, closes the
     connections. A later call connects again.
 
@@ -50,9 +48,6 @@ class ClusterAdmin:
         self._connections = Connections(settings)
         self._leaders: dict[TopicPartition, int] = {}
         self._group_coordinators: dict[str, int] = {}
-
-    async def __aenter__(self) -> ClusterAdmin:
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()

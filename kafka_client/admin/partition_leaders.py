@@ -38,13 +38,10 @@ class LeaderRequest:
     """
 
     def __init__(
-        self,
-        connections: Connections,
-        partitions: Iterable[TopicPartition],
-        known: dict[TopicPartition, int] | None = None,
+        self, connections: Connections, partitions: Iterable[TopicPartition], known: dict[TopicPartition, int]
     ) -> None:
         self._connections = connections
-        self._known = {} if known is None else known
+        self._known = known
         self._is_first_try = True
         self._open = set(partitions)
         self._answers: dict[TopicPartition, int] = {}

@@ -14,10 +14,10 @@ Source: `TopologyTestDriver` (KIP-247, KIP-470).
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from assignor.errors import InputError
 from assignor.types import Offsets, TaskId, TopicPartition
@@ -82,7 +82,7 @@ class _OrderedLog(InMemoryLog):
         return last_offsets
 
 
-class TopologyTestDriver:
+class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
     """Runs a topology in a test. Close the driver, or use it as a context manager, so that the files of its stores are
     deleted.
 
@@ -260,9 +260,6 @@ class TopologyTestDriver:
             self._state.close()
             self._log.close()
             self._directory.cleanup()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

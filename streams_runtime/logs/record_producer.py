@@ -15,7 +15,8 @@ import logging
 import random
 import threading
 from collections.abc import Mapping
-from typing import Any, Generic, Self
+from contextlib import AbstractContextManager
+from typing import Any, Generic
 
 from assignor.errors import InputError
 from assignor.types import TopicPartition
@@ -37,7 +38,7 @@ STICKY_BYTES = 16_384
 """The default of `batch.size` of Kafka's producer, in bytes."""
 
 
-class RecordProducer(Generic[K, V]):
+class RecordProducer(AbstractContextManager["RecordProducer[K, V]"], Generic[K, V]):
     """A producer of records. Use a `RecordProducer` in a `with` block, or `close` it. Only one thread may use a
     `RecordProducer`.
 
@@ -84,9 +85,6 @@ class RecordProducer(Generic[K, V]):
     def reset_after_fork(self) -> None:
         self._lock = threading.Lock()
         self._timer = None
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -126,8 +126,7 @@ async def delete_group(
     group_id: GroupId,
     coordinator: TheCoordinator,
     force: Annotated[
-        bool,
-        Query(description="Also delete a group whose log cannot be read, although it may have members."),
+        bool, Query(description="Also delete a group whose log cannot be read, although it may have members.")
     ] = False,
 ) -> None:
     """Delete a group and its recorded rebalances. The group must have no members, or be led elsewhere."""

@@ -115,10 +115,7 @@ async def subscribe(
 @router.get(
     "/members/{member}/assignment",
     responses={
-        200: {
-            "model": AssignmentAnswer,
-            "content": {RAW: {"schema": {"type": "string", "format": "binary"}}},
-        },
+        200: {"model": AssignmentAnswer, "content": {RAW: {"schema": {"type": "string", "format": "binary"}}}},
         204: {"description": "There is no assignment yet: ask again."},
     },
 )

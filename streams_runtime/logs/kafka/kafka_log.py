@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import Offsets, TopicPartition
@@ -33,7 +33,7 @@ from streams_runtime.logs.base import (
 )
 from streams_runtime.logs.kafka.claims_topic import CLAIMS_CONFIGS, ClaimOwner, ClaimsWriter, GroupClaims
 from streams_runtime.logs.kafka.consumer import KafkaConsumer
-from streams_runtime.logs.kafka.leadership import Leadership
+from streams_runtime.logs.kafka.leadership import Leadership, T
 from streams_runtime.logs.kafka.log_settings import LogSettings, log_settings
 from streams_runtime.logs.kafka.producer import KafkaProducer
 from streams_runtime.logs.log_errors import (
@@ -52,8 +52,6 @@ from streams_runtime.logs.topic_configs import (
     checked_topic,
     topics_to_add,
 )
-
-T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
 _LIMITS = (
