@@ -91,6 +91,10 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+Offsets = dict[TopicPartition, int]
+"""An offset of each partition."""
+
+
 class HostInfo(NamedTuple):
     """The endpoint of an instance for interactive queries (`application.server`). The text of a HostInfo is
     `host:port`.

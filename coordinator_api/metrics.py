@@ -21,131 +21,115 @@ class ServiceMetric(NamedTuple):
     """
 
     name: str
-    labels: tuple[str, ...]
     description: str
+    labels: tuple[str, ...] = ()
 
 
 METRICS = (
-    ServiceMetric("assignor_rebalance_total", (), "Completed rebalances."),
+    ServiceMetric("assignor_rebalance_total", "Completed rebalances."),
     ServiceMetric(
-        "assignor_rebalance_outcome_total",
-        ("cause", "outcome"),
-        "Completed rebalances, by cause and outcome.",
+        "assignor_rebalance_outcome_total", "Completed rebalances, by cause and outcome.", ("cause", "outcome")
     ),
-    ServiceMetric("assignor_failed_rebalance_total", (), "Rebalances whose assignor raised an error."),
-    ServiceMetric("assignor_rebalance_latency_seconds", (), "Time from the start of a rebalance to its assignments."),
-    ServiceMetric("assignor_assignment_latency_seconds", (), "Run time of the assignor in one rebalance."),
+    ServiceMetric("assignor_failed_rebalance_total", "Rebalances whose assignor raised an error."),
+    ServiceMetric("assignor_rebalance_latency_seconds", "Time from the start of a rebalance to its assignments."),
+    ServiceMetric("assignor_assignment_latency_seconds", "Run time of the assignor in one rebalance."),
     ServiceMetric(
         "assignor_reported_rebalance_total",
-        (),
         "Rebalances that another leader led and that were reported to this coordinator.",
     ),
-    ServiceMetric("assignor_cluster_look_failed_total", (), "Polls of a group's cluster that failed."),
-    ServiceMetric("assignor_heartbeat_total", (), "Heartbeats that got a response."),
-    ServiceMetric("assignor_join_total", (), "Accepted join requests, including rejoins."),
-    ServiceMetric("assignor_leave_total", (), "Members that left their group."),
+    ServiceMetric("assignor_cluster_look_failed_total", "Polls of a group's cluster that failed."),
+    ServiceMetric("assignor_heartbeat_total", "Heartbeats that got a response."),
+    ServiceMetric("assignor_join_total", "Accepted join requests, including rejoins."),
+    ServiceMetric("assignor_leave_total", "Members that left their group."),
     ServiceMetric(
-        "assignor_session_expired_total", (), "Members removed because a timeout expired or their connection broke."
+        "assignor_session_expired_total", "Members removed because a timeout expired or their connection broke."
     ),
     ServiceMetric(
-        "assignor_commit_latency_seconds", (), "Time to write the records of the events that waited for one commit."
+        "assignor_commit_latency_seconds", "Time to write the records of the events that waited for one commit."
     ),
-    ServiceMetric("assignor_groups", ("state",), "Groups, by state."),
-    ServiceMetric("assignor_members", (), "Members of all groups."),
+    ServiceMetric("assignor_groups", "Groups, by state.", ("state",)),
+    ServiceMetric("assignor_members", "Members of all groups."),
     ServiceMetric(
-        "assignor_unreadable_groups", (), "Groups that are not led because their log in the store cannot be read."
+        "assignor_unreadable_groups", "Groups that are not led because their log in the store cannot be read."
     ),
     ServiceMetric(
         "assignor_owned_groups",
-        (),
         "Groups that this coordinator owns; a coordinator that is the only one owns all groups.",
     ),
     ServiceMetric(
         "assignor_lease_valid",
-        (),
         "1 while this coordinator may respond for its groups; 0 while its lease has ended because it could not "
         "renew the lease. Always 1 on SQLite.",
     ),
     ServiceMetric(
         "assignor_takeover_total",
-        (),
         "Groups that this coordinator acquired, from another coordinator or without an owner. Always 0 on SQLite.",
     ),
-    ServiceMetric("assignor_hand_over_total", (), "Groups that this coordinator gave to another coordinator."),
+    ServiceMetric("assignor_hand_over_total", "Groups that this coordinator gave to another coordinator."),
     ServiceMetric(
-        "assignor_late_answers_refused_total", (), "Requests that this coordinator refused because its lease had ended."
+        "assignor_late_answers_refused_total", "Requests that this coordinator refused because its lease had ended."
     ),
     ServiceMetric(
         "assignor_tasks_without_owner",
-        (),
         "Tasks that no member runs, because their owner has left or is away, because their old owner has not "
         "revoked them yet, or because the rebalance failed.",
     ),
     ServiceMetric(
         "assignor_longest_without_owner_seconds",
-        (),
         "Longest time for which a task has had no owner; 0 when all tasks have owners.",
     ),
-    ServiceMetric(
-        "assignor_time_without_owner_seconds_total", (), "Time in which tasks had no owner, summed over tasks."
-    ),
+    ServiceMetric("assignor_time_without_owner_seconds_total", "Time in which tasks had no owner, summed over tasks."),
     ServiceMetric(
         "assignor_longest_held_seconds",
-        (),
         "Longest time for which a rebalance has waited for its approval; 0 when no rebalance waits.",
     ),
     ServiceMetric(
         "assignor_rebalance_rate_per_hour",
-        (),
         "Rebalances in the last hour, up to 1,000, of the group that had the most rebalances.",
     ),
-    ServiceMetric("assignor_warm_ups", (), "Warm-up tasks of all groups."),
+    ServiceMetric("assignor_warm_ups", "Warm-up tasks of all groups."),
     ServiceMetric(
         "assignor_next_probing_rebalance_seconds",
-        (),
         "Time until the next probing rebalance of any group; left out when no probing rebalance is due.",
     ),
-    ServiceMetric("assignor_group_members", ("group",), "Members of the group."),
-    ServiceMetric("assignor_group_tasks_without_owner", ("group",), "Tasks of the group that no member runs."),
+    ServiceMetric("assignor_group_members", "Members of the group.", ("group",)),
+    ServiceMetric("assignor_group_tasks_without_owner", "Tasks of the group that no member runs.", ("group",)),
     ServiceMetric(
         "assignor_group_longest_without_owner_seconds",
-        ("group",),
         "Longest time for which a task of the group has had no owner.",
+        ("group",),
     ),
     ServiceMetric(
         "assignor_group_held_seconds",
-        ("group",),
         "Time for which a rebalance of the group has waited for its approval.",
+        ("group",),
     ),
-    ServiceMetric("assignor_group_rebalance_rate_per_hour", ("group",), "Rebalances of the group in the last hour."),
-    ServiceMetric("assignor_group_warm_ups", ("group",), "Warm-up tasks of the group."),
+    ServiceMetric("assignor_group_rebalance_rate_per_hour", "Rebalances of the group in the last hour.", ("group",)),
+    ServiceMetric("assignor_group_warm_ups", "Warm-up tasks of the group.", ("group",)),
     ServiceMetric(
         "assignor_group_next_probing_rebalance_seconds",
-        ("group",),
         "Time until the next probing rebalance of the group; left out when no probing rebalance is due.",
+        ("group",),
     ),
     ServiceMetric(
-        "assignor_store_ready", (), "1 when the store accepted a write and returned it within half a second; else 0."
+        "assignor_store_ready", "1 when the store accepted a write and returned it within half a second; else 0."
     ),
-    ServiceMetric(
-        "assignor_long_polls", (), "GET requests that wait for an assignment, and held heartbeats of processes."
-    ),
-    ServiceMetric("assignor_event_backlog", (), "Events of all groups that wait for their commit to the store."),
-    ServiceMetric("assignor_loop_lag_seconds", (), "Time by which the event loop runs its timers too late."),
+    ServiceMetric("assignor_long_polls", "GET requests that wait for an assignment, and held heartbeats of processes."),
+    ServiceMetric("assignor_event_backlog", "Events of all groups that wait for their commit to the store."),
+    ServiceMetric("assignor_loop_lag_seconds", "Time by which the event loop runs its timers too late."),
     ServiceMetric(
         "assignor_clock_behind_seconds",
-        (),
         "Time by which the service's clock is behind the machine's clock. The clock stops while the service "
         "cannot read requests, so that no session expires in this time.",
     ),
-    ServiceMetric("assignor_shed_requests_total", ("kind",), "Requests refused because the service was overloaded."),
-    ServiceMetric("assignor_connections", (), "Open connections to the service."),
-    ServiceMetric("assignor_audit_lost_total", (), "Lines of the audit log that could not be written to its file."),
-    ServiceMetric("assignor_http_requests_total", ("method", "route", "status"), "HTTP requests that got a response."),
+    ServiceMetric("assignor_shed_requests_total", "Requests refused because the service was overloaded.", ("kind",)),
+    ServiceMetric("assignor_connections", "Open connections to the service."),
+    ServiceMetric("assignor_audit_lost_total", "Lines of the audit log that could not be written to its file."),
+    ServiceMetric("assignor_http_requests_total", "HTTP requests that got a response.", ("method", "route", "status")),
     ServiceMetric(
         "assignor_http_request_duration_seconds",
-        ("method", "route"),
         "Duration of HTTP requests, including the time that long polls wait.",
+        ("method", "route"),
     ),
 )
 _BY_NAME = {metric.name: metric for metric in METRICS}

@@ -16,10 +16,11 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from io import RawIOBase
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -70,7 +71,7 @@ class CoordinatorAnswer:
         return document
 
 
-class CoordinatorHttpClient:
+class CoordinatorHttpClient(AbstractContextManager["CoordinatorHttpClient"]):
     """Calls one coordinator, or several coordinators that share a database. Without kept connections, several threads
     may use a client at once. Close the client after use.
 
@@ -99,9 +100,6 @@ class CoordinatorHttpClient:
         connect = partial(http_client, token=token, headers=headers)
         self._kept = KeptConnections(connect) if keep_connections else None
         self._shared = None if keep_connections else connect(addresses.secured, limits=_LIMITS)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

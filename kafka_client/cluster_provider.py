@@ -17,7 +17,6 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Mapping
-from typing import TypeVar
 
 from assignor.clients.client_state import COMMITTED_OFFSETS_FAILURE, END_OFFSETS_FAILURE
 from assignor.errors import InputError
@@ -25,7 +24,7 @@ from assignor.pipeline.snapshot import ClusterView, RebalanceSnapshot
 from assignor.topology.cluster import Cluster, by_topic, partitions_of
 from assignor.topology.internal_topics import CreatedTopic
 from kafka_client.errors import KafkaClientError
-from kafka_client.event_loop import EventLoopThread
+from kafka_client.event_loop import EventLoopThread, T
 from kafka_client.settings.client_settings import ClientSettings, client_settings, read_properties_file
 
 try:
@@ -35,7 +34,6 @@ except ModuleNotFoundError as missing:
         raise
     raise InputError("the provider 'kafka' needs aiokafka: install 'assignor[kafka]'") from None
 
-T = TypeVar("T")
 
 CLIENT_CONFIG = "ASSIGNOR_KAFKA_CLIENT_CONFIG"
 

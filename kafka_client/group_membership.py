@@ -18,8 +18,9 @@ unchanged. Rules:
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 from aiokafka import errors
 from aiokafka.protocol.group import JoinGroupRequest_v5, SyncGroupRequest_v3
@@ -133,7 +134,7 @@ class JoinedGeneration:
         return self.member_id == self.leader_id
 
 
-class GroupMembership:
+class GroupMembership(AbstractAsyncContextManager["GroupMembership"]):
     """A member of a group. Use a `GroupMembership` in an `async with` block, on one event loop. The end of the `async
     with` block closes the connections, but the member does not leave the group.
     """
@@ -158,9 +159,6 @@ class GroupMembership:
     @session_timeout_ms.setter
     def session_timeout_ms(self, value: int) -> None:
         self._member = replace(self._member, session_timeout_ms=value)
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()

@@ -1,12 +1,12 @@
 """A mapping that iterates in the order of a `java.util.HashMap`. Source: `HashMap` of Java 17."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import TypeVar
 
 from assignor.java.hash_codes import java_hash
 from assignor.java.order import DEFAULT_INITIAL_CAPACITY, JavaHashSet
+from assignor.java.tree_bin import K
 
-K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 

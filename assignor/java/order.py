@@ -45,16 +45,14 @@ copy).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, MutableSet, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, MutableSet, Sequence
 from itertools import chain, islice
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any
 
 from assignor.java.hash_codes import java_hash, task_hash
-from assignor.java.tree_bin import JavaTreeBin
+from assignor.java.tree_bin import JavaTreeBin, K
 from assignor.types import JAVA_INT_MAX
-
-K = TypeVar("K", bound=Hashable)
 
 DEFAULT_INITIAL_CAPACITY = 16
 MAXIMUM_CAPACITY = 1 << 30

@@ -57,9 +57,7 @@ def natural_rank(key: Hashable) -> tuple[object, ...]:
     if isinstance(key, TaskId):
         name = key.topology_name
         return (b"" if name is None else utf16_order(name), key.subtopology, key.partition)
-    if isinstance(key, ProcessId):
-        return tuple(key)
-    return ()
+    return tuple(key) if isinstance(key, ProcessId) else ()
 
 
 class _BinEntry(Generic[K]):

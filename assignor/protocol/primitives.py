@@ -85,9 +85,7 @@ def to_modified_utf8(text: str) -> bytes:
 
 
 def _modified_unit(unit: int) -> bytes:
-    if unit == 0:
-        return b"\xc0\x80"
-    return chr(unit).encode("utf-8", "surrogatepass")
+    return b"\xc0\x80" if unit == 0 else chr(unit).encode("utf-8", "surrogatepass")
 
 
 def malformed_modified_utf8_at(raw: bytes) -> int | None:

@@ -13,7 +13,7 @@ from assignor.recording.rebalance import REBALANCE_FORMAT
 from assignor.recording.topology_fields import topology_document
 from assignor.task_assignors.base import Placement
 from assignor.task_assignors.steering import NO_STEERING, Steering
-from assignor.topology.cluster import Cluster, TopicMetadata
+from assignor.topology.cluster import TopicMetadata
 
 
 def rebalance_output(result: RebalanceResult) -> dict[str, object]:
@@ -74,7 +74,7 @@ def rebalance_input(snapshot: RebalanceSnapshot) -> dict[str, object]:
         "configs": dotted_configs(snapshot.configs),
         "application_id": snapshot.application_id,
         "topology": topology_document(snapshot.topology),
-        "cluster": _cluster(snapshot.cluster),
+        "cluster": {"brokers": document_of(snapshot.cluster.brokers), "topics": _topics(snapshot.cluster.topics)},
         "existing_internal_topics": _topics(snapshot.existing_internal_topics),
         "changelog_end_offsets": None if end_offsets is None else _per_topic(end_offsets),
         "committed_offsets": _per_topic(snapshot.committed_offsets),
@@ -106,10 +106,6 @@ def placement_output(placement: Placement) -> dict[str, object]:
             for process_id, client in sorted(placement.clients.items())
         },
     }
-
-
-def _cluster(cluster: Cluster) -> dict[str, object]:
-    return {"brokers": document_of(cluster.brokers), "topics": _topics(cluster.topics)}
 
 
 def _topics(topics: Mapping[str, TopicMetadata]) -> dict[str, object]:

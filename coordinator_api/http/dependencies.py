@@ -21,7 +21,7 @@ from coordinator_api.group.outcome import Rejected
 from coordinator_api.group.outcome import Response as GroupResponse
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.connections import run_in_worker
-from coordinator_api.http.json_objects import not_json, read_document
+from coordinator_api.http.json_objects import Value, not_json, read_document
 from coordinator_api.http.models.member_models import MAX_TEXT_LENGTH
 from coordinator_api.http.problems import MEDIA_TYPE, TITLES, Problem, from_validation, refusing_input, stopping
 from coordinator_api.runtime.coordinator import Coordinator
@@ -30,7 +30,6 @@ from coordinator_client.access.principals import ANYBODY
 
 Answer = TypeVar("Answer")
 Model = TypeVar("Model", bound=BaseModel)
-Value = TypeVar("Value")
 Arguments = TypeVarTuple("Arguments")
 
 BODY = "body"

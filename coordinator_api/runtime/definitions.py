@@ -118,13 +118,7 @@ def read_definition(
         for name in _KNOWN_BY_THE_PROVIDER:
             if document.get(name):
                 raise InputError("comes from the cluster's provider; leave it out", name)
-    complete = {
-        **_DEFAULTS,
-        "application_id": group_id,
-        **document,
-        "members": {},
-        "leader_process_id": None,
-    }
+    complete = {**_DEFAULTS, "application_id": group_id, **document, "members": {}, "leader_process_id": None}
     configs = complete["configs"]
     if isinstance(configs, dict):
         complete["configs"] = {KAFKA_VERSION: str(kafka_version), **configs}

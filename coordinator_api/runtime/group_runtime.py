@@ -16,7 +16,7 @@ following modules:
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from assignor.errors import AssignorFault
@@ -48,7 +48,7 @@ from coordinator_api.runtime.clusters import ClusterStanding
 from coordinator_api.runtime.definitions import Definition
 from coordinator_api.runtime.durable_group import DurableGroup, GroupEnvironment, RecordingFor
 from coordinator_api.runtime.event_queue import EventQueue, TakenEvents
-from coordinator_api.runtime.held_requests import HeldHeartbeats, HeldRequests
+from coordinator_api.runtime.held_requests import CallerGone, HeldHeartbeats, HeldRequests
 from coordinator_api.runtime.notices import GroupNotices, ProcessNotice, ReceivedNotice
 from coordinator_api.runtime.rebalance_loop import RebalanceLoop
 from coordinator_api.runtime.rebalance_runner import RebalanceResources, RebalanceRunner
@@ -188,9 +188,7 @@ class GroupRuntime:
             await self._follow_up_of(response)
         return response
 
-    async def wait_for_assignment(
-        self, fetch: events.FetchAssignment, wait_s: float, gone: Callable[[], Awaitable[object]]
-    ) -> Response:
+    async def wait_for_assignment(self, fetch: events.FetchAssignment, wait_s: float, gone: CallerGone) -> Response:
         """Answer `fetch`. While the assignment is pending, hold the request for at most `wait_s` seconds, and no longer
         than until `gone()` returns.
 
@@ -207,11 +205,7 @@ class GroupRuntime:
         return response
 
     async def process_heartbeat(
-        self,
-        heartbeat: events.ProcessHeartbeat,
-        known: str | None,
-        wait_s: float,
-        gone: Callable[[], Awaitable[object]],
+        self, heartbeat: events.ProcessHeartbeat, known: str | None, wait_s: float, gone: CallerGone
     ) -> Response:
         """Returns `ProcessHeartbeatAnswered` or `Rejected`. While the `news` of the answer equals `known`, the request
         is held for at most `wait_s` seconds, and no longer than until `gone()` returns. A request is never held for

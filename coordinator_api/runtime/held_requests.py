@@ -69,6 +69,9 @@ because of the answer.
 IsHeld = Callable[[Response], bool]
 """A function that returns True if the answer is unchanged, so that the request stays held."""
 
+CallerGone = Callable[[], Awaitable[object]]
+"""A function that returns when the caller of a held request has hung up."""
+
 
 @dataclass(slots=True, eq=False)
 class _HeldRequest:
@@ -102,9 +105,7 @@ class HeldRequests:
         self._waves: asyncio.Task[None] | None = None
         self._released = False
 
-    async def hold(
-        self, recheck: Recheck, is_held: IsHeld, members: int, wait_s: float, gone: Callable[[], Awaitable[object]]
-    ) -> Response:
+    async def hold(self, recheck: Recheck, is_held: IsHeld, members: int, wait_s: float, gone: CallerGone) -> Response:
         """Returns the answer to `recheck` as soon as `is_held` returns False for this answer. If this does not happen,
         returns the present answer after `wait_s` seconds. Returns the present answer earlier if `gone()` returns or all
         requests are released.

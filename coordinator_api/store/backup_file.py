@@ -20,7 +20,7 @@ import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -57,7 +57,7 @@ class Header(NamedTuple):
     counts: Mapping[str, int]
 
 
-class BackupWriter:
+class BackupWriter(AbstractContextManager["BackupWriter"]):
     """Writes a backup to a temporary file beside `file`; `finish` renames the temporary file to `file`. Leaving the
     block without `finish` deletes the temporary file. Raises InputError when a file cannot be written.
     """
@@ -114,9 +114,6 @@ class BackupWriter:
         line = json.dumps(document, separators=(",", ":"), default=_as_text).encode("ascii") + b"\n"
         self._sha.update(line)
         self._packed.write(line)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         with suppress(OSError):  # on a full disk, closing fails, too, because the buffered data cannot be written

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TypeVar
+from contextlib import AbstractAsyncContextManager
 
 from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.topology.internal_topics import CreatedTopic
-from assignor.types import TopicPartition
+from assignor.types import Offsets, TopicPartition
 from kafka_client.admin.groups import CommittedOffset as CommittedOffset
 from kafka_client.admin.groups import ConsumerGroupDescription as ConsumerGroupDescription
 from kafka_client.admin.groups import ConsumerGroupMember as ConsumerGroupMember
@@ -29,15 +29,13 @@ from kafka_client.admin.topics import (
 )
 from kafka_client.connections import Connections, call
 from kafka_client.errors import UnknownTopic
-from kafka_client.event_loop import first_of
+from kafka_client.event_loop import T, first_of
 from kafka_client.settings.client_settings import ClientSettings
-
-T = TypeVar("T")
 
 _SLOW_S = 3.0
 
 
-class ClusterAdmin:
+class ClusterAdmin(AbstractAsyncContextManager["ClusterAdmin"]):
     """An admin client, which connects with its first call. `close`, or the end of the `async with` block, closes the
     connections. A later call connects again.
 
@@ -50,9 +48,6 @@ class ClusterAdmin:
         self._connections = Connections(settings)
         self._leaders: dict[TopicPartition, int] = {}
         self._group_coordinators: dict[str, int] = {}
-
-    async def __aenter__(self) -> ClusterAdmin:
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
@@ -118,21 +113,17 @@ class ClusterAdmin:
         for partition in [each for each in self._leaders if each.topic in there]:
             del self._leaders[partition]
 
-    async def end_offsets(
-        self, partitions: Iterable[TopicPartition], read_committed: bool = False
-    ) -> dict[TopicPartition, int]:
+    async def end_offsets(self, partitions: Iterable[TopicPartition], read_committed: bool = False) -> Offsets:
         """Returns the high watermark of each partition, or with `read_committed` the partition's last stable offset.
         Raises UnknownTopic.
         """
         return await self._offsets("end offsets", partitions, LATEST, read_committed)
 
-    async def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async def begin_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Returns the first offset of each partition. Raises UnknownTopic."""
         return await self._offsets("begin offsets", partitions, EARLIEST, False)
 
-    async def offsets_for_time(
-        self, partitions: Iterable[TopicPartition], timestamp_ms: int
-    ) -> dict[TopicPartition, int]:
+    async def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:
         """Returns, for each partition, the lowest offset whose record has this timestamp or a later timestamp. The
         offset is -1 if all records have earlier timestamps. Raises UnknownTopic.
         """
@@ -148,7 +139,7 @@ class ClusterAdmin:
         what = f"committed offsets of group {group}"
         return await self._call(what, committed_offsets, group, asked, stable, self._group_coordinators)
 
-    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> Offsets:
         """Delete the records below the given offsets, and return the new begin offsets. Raises UnknownTopic."""
         request = LeaderRequest(self._connections, before, self._leaders)
         what = f"deleting records of {_some(map(str, before))}"
@@ -160,7 +151,7 @@ class ClusterAdmin:
 
     async def _offsets(
         self, what: str, partitions: Iterable[TopicPartition], timestamp: int, read_committed: bool
-    ) -> dict[TopicPartition, int]:
+    ) -> Offsets:
         asked = set(partitions)
         request = LeaderRequest(self._connections, asked, self._leaders)
         what = f"{what} of {_some(map(str, asked))}"

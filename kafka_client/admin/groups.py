@@ -8,7 +8,6 @@ Source: `CoordinatorStrategy`, `ListConsumerGroupOffsetsHandler`, `DescribeClass
 """
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -68,11 +67,7 @@ class ConsumerGroupDescription:
 
 
 async def committed_offsets(
-    connections: Connections,
-    group: str,
-    partitions: Iterable[TopicPartition] | None,
-    stable: bool,
-    known: dict[str, int],
+    connections: Connections, group: str, partitions: list[TopicPartition] | None, stable: bool, known: dict[str, int]
 ) -> dict[TopicPartition, CommittedOffset]:
     """Makes one try to read the committed offsets of a group. Partitions without a committed offset are left out.
     `known`: maps each group to the node id of the group's coordinator; this function updates `known`.

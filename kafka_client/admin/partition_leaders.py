@@ -16,7 +16,7 @@ from aiokafka.protocol.admin import DeleteRecordsRequest
 from aiokafka.protocol.offset import OffsetRequest
 
 from assignor.topology.cluster import TopicMetadata
-from assignor.types import TopicPartition
+from assignor.types import Offsets, TopicPartition
 from kafka_client.admin.topics import NO_LEADER, fetch_metadata
 from kafka_client.connections import Connections
 from kafka_client.error_codes import check
@@ -38,19 +38,16 @@ class LeaderRequest:
     """
 
     def __init__(
-        self,
-        connections: Connections,
-        partitions: Iterable[TopicPartition],
-        known: dict[TopicPartition, int] | None = None,
+        self, connections: Connections, partitions: Iterable[TopicPartition], known: dict[TopicPartition, int]
     ) -> None:
         self._connections = connections
-        self._known = {} if known is None else known
+        self._known = known
         self._is_first_try = True
         self._open = set(partitions)
         self._answers: dict[TopicPartition, int] = {}
         self._began_at = time.monotonic()
 
-    async def offsets(self, timestamp: int, read_committed: bool) -> dict[TopicPartition, int]:
+    async def offsets(self, timestamp: int, read_committed: bool) -> Offsets:
         """Makes one try to read offsets. Raises NotNow, KafkaRefused, UnknownTopic."""
 
         async def ask(leader: int, partitions: list[TopicPartition]) -> Answer:
@@ -67,7 +64,7 @@ class LeaderRequest:
 
         return await self._ask_leaders(ask)
 
-    async def delete(self, before: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
+    async def delete(self, before: Mapping[TopicPartition, int], timeout_s: float) -> Offsets:
         """Makes one try to delete the records below the given offsets. Returns the new begin offsets. Raises NotNow,
         KafkaRefused, UnknownTopic.
         """
@@ -88,9 +85,7 @@ class LeaderRequest:
 
         return await self._ask_leaders(ask)
 
-    async def _ask_leaders(
-        self, ask: Callable[[int, list[TopicPartition]], Awaitable[Answer]]
-    ) -> dict[TopicPartition, int]:
+    async def _ask_leaders(self, ask: Callable[[int, list[TopicPartition]], Awaitable[Answer]]) -> Offsets:
         if not self._open:
             return self._answers
         led, not_yet = await self._leaders()

@@ -4,10 +4,14 @@ Another client may have written a header name that is not UTF-8, so invalid byte
 surrogates (`surrogateescape`).
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 Headers = tuple[tuple[str, bytes | None], ...]
 """Names and values of a record's headers, in order. A name may appear twice."""
+
+BytesColumn = Sequence[bytes | None]
+"""The keys or the values of consecutive records."""
 
 NAME_ERRORS: Final = "surrogateescape"
 """The error handler that converts names of headers to bytes and back."""

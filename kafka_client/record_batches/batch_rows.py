@@ -12,7 +12,7 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from aiokafka.record.util import decode_varint
 
-from kafka_client.record_batches import NAME_ERRORS, Headers
+from kafka_client.record_batches import NAME_ERRORS, BytesColumn, Headers
 
 Columns = tuple[Sequence[int], list[int], list[bytes | None], list[bytes | None], list[Headers] | None]
 """The columns of a batch: offsets, timestamps, keys, values, headers. The column of headers is None if no record has
@@ -127,12 +127,7 @@ class BatchRowWriter:
         self._builder = DefaultRecordBatchBuilder(_MAGIC, _NOT_COMPRESSED, 0, -1, -1, -1, limit)
 
     def extend(
-        self,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps_ms: Sequence[int],
-        start: int,
-        stop: int,
+        self, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int], start: int, stop: int
     ) -> int:
         """Add the rows from `start` to `stop`, without headers, while they fit. Returns the index of the first row that
         was not added.

@@ -15,7 +15,7 @@ Source: `GroupMetadataManager.completeClassicGroupJoin`.
 
 import asyncio
 from collections.abc import Callable
-from typing import Self
+from contextlib import AbstractAsyncContextManager
 
 from assignor.errors import AssignorFault
 from kafka_client.errors import (
@@ -47,7 +47,7 @@ class LeadTaken(AssignorFault):
     """Another `assignor lead` process leads the group. The error's message names the remedy."""
 
 
-class Election:
+class Election(AbstractAsyncContextManager["Election"]):
     """One candidate of the election. Use an `Election` in an `async with` block, on one event loop."""
 
     def __init__(
@@ -66,9 +66,6 @@ class Election:
     def has_standby(self) -> bool:
         """True if another process is ready to lead. The value is known only while this process leads."""
         return self._candidates > 1
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._membership.close()

@@ -31,7 +31,7 @@ from assignor.pipeline.snapshot import ClusterView, RebalanceSnapshot
 from assignor.protocol.subscription_info import decode_member
 from assignor.recording.rebalance import RecordedOutput
 from assignor.task_assignors.base import TaskAssignor
-from assignor.types import TaskId, TopicPartition
+from assignor.types import Offsets, TaskId, TopicPartition
 from rebalance_analysis.compare import compare_rebalance
 
 _LONGEST_WALK = 5000
@@ -249,7 +249,7 @@ class _TaskRange:
         index = bisect_left(self.turning_points, total)
         return draw.choice(self.turning_points[max(index - 1, 0) : index + 1])
 
-    def offsets(self, total: int) -> dict[TopicPartition, int]:
+    def offsets(self, total: int) -> Offsets:
         left = total - self.low
         offsets: dict[TopicPartition, int] = {}
         for partition, low, high in self.partitions:

@@ -20,10 +20,10 @@ from assignor.configs import AssignmentConfigs
 from assignor.errors import AssignorFault
 from assignor.names.short_names import InstanceNames
 from assignor.pipeline.snapshot import Member, RebalanceSnapshot
-from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
+from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.protocol.group_metadata import MemberMetadata
-from assignor.protocol.subscription_info import SubscriptionInfo, decode_member
+from assignor.protocol.subscription_info import decode_member
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording.rebalance import RecordedOutput, RecordedTopic
 from assignor.recording.written import rebalance_document
@@ -72,7 +72,7 @@ class DecodedRebalance:
 def decoded_rebalance(rebalance: ObservedRebalance) -> DecodedRebalance:
     """Decodes the members of a generation. Raises DecodeError."""
     value = rebalance.value
-    infos = {member.member_id: _info(member) for member in value.members}
+    infos = {member.member_id: decode_member(member.subscription).info for member in value.members}
     led_by, leader_process_id = None, None
     members = value.members
     leader = next((member for member in members if member.member_id == value.leader), None)
@@ -85,7 +85,7 @@ def decoded_rebalance(rebalance: ObservedRebalance) -> DecodedRebalance:
             leader_process_id = info.process_id
             if info.latest_supported_version < LATEST_SUPPORTED_VERSION:
                 led_by = f"a Kafka Streams of subscription version {info.latest_supported_version}"
-    assigned = [_assigned(member) for member in members]
+    assigned = [decode_assignment_info(decode_assignment(member.assignment).user_data or b"") for member in members]
     deadlines = [info.next_rebalance_ms for info in assigned if 0 < info.next_rebalance_ms < JAVA_LONG_MAX]
     return DecodedRebalance(
         rebalance=rebalance,
@@ -182,14 +182,6 @@ def _output_document(output: RecordedOutput) -> dict[str, object]:
 
 def _is_ours(group: str, member: MemberMetadata) -> bool:
     return is_leader_of_ours(group, member.group_instance_id, member.subscription)
-
-
-def _info(member: MemberMetadata) -> SubscriptionInfo:
-    return decode_member(member.subscription).info
-
-
-def _assigned(member: MemberMetadata) -> AssignmentInfo:
-    return decode_assignment_info(decode_assignment(member.assignment).user_data or b"")
 
 
 class RebalanceSummary(NamedTuple):

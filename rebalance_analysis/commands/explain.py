@@ -68,8 +68,7 @@ class ExplainOptions:
         ),
     ] = None
     every: Annotated[
-        bool,
-        typer.Option("--all", help="In text output: every task by itself, with every step of its reason."),
+        bool, typer.Option("--all", help="In text output: every task by itself, with every step of its reason.")
     ] = False
     coordinator: Annotated[
         str | None,

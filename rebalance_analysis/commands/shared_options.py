@@ -7,7 +7,7 @@ import gzip
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple, TypeVar
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
@@ -17,7 +17,7 @@ from assignor.configs import KAFKA_VERSION
 from assignor.errors import AssignorFault, InputError
 from assignor.kafka_versions import kafka_version_named
 from assignor.recording import document_of_line
-from assignor.recording.fields import as_assignor, as_configs, as_object, as_partitions
+from assignor.recording.fields import Value, as_assignor, as_configs, as_object, as_partitions
 from assignor.recording.topology_fields import as_topology
 from assignor.topology.group_topology import GroupTopology
 from assignor_cli.console import LinesSetAside
@@ -78,9 +78,6 @@ class _Bars(ReadingProgress):
 
     def end(self) -> None:
         self._progress.stop_task(self._bar)
-
-
-Value = TypeVar("Value")
 
 
 def results_of_choice(

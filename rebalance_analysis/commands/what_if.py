@@ -231,10 +231,7 @@ class _History:
         print(_line(counted(self._rebalances, "rebalance"), cells, self._format))
         for count, what in (
             (self._not_placed, "placed no tasks, as they are or what if, and are not in the sums"),
-            (
-                self._after[_UNKNOWN_LAGS],
-                "have lags that are not known; their records to restore are not in the sum",
-            ),
+            (self._after[_UNKNOWN_LAGS], "have lags that are not known; their records to restore are not in the sum"),
         ):
             if count:
                 print(f"{count:,} of them {what}")

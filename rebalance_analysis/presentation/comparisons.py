@@ -18,7 +18,7 @@ def difference_text(before: Rerun, after: Rerun, difference: Difference, changes
     """Returns the text of a what-if: several lines, without a line break at the end."""
     labels = {str(process): label for process, label in process_labels([before, after]).items()}
     lines = [f"{before.id}: what if {changes_text(changes)}", ""]
-    lines += _table(difference)
+    lines += aligned([("", "as it is", "what if", "difference"), *_rows(difference.before, difference.after)], left=0)
     for title, processes in (("new", difference.processes_new), ("gone", difference.processes_gone)):
         if processes:
             lines += ["", f"{title} instances: {', '.join(labels[str(process)] for process in processes)}"]
@@ -136,10 +136,6 @@ MEASURES: Mapping[str, str] = {
 TIME_TO_RESTORE = "time to restore"
 _SHARES = ("standby_coverage", "rack_spread")
 _CAN_BE_UNKNOWN = "records_to_restore"
-
-
-def _table(difference: Difference) -> list[str]:
-    return aligned([("", "as it is", "what if", "difference"), *_rows(difference.before, difference.after)], left=0)
 
 
 def _rows(*sides: ComparedRebalance) -> Iterator[tuple[str, ...]]:

@@ -118,9 +118,7 @@ def title_of(each: TaskRebalance) -> ChangeTitle:
         return ChangeTitle.NO_OWNER
     if each.change is TaskChange.HELD_BACK and active in previous:
         return ChangeTitle.THREAD
-    if each.change is TaskChange.COPIES:
-        return _of_standbys(each)
-    return _SAME[each.change]
+    return _of_standbys(each) if each.change is TaskChange.COPIES else _SAME[each.change]
 
 
 def owners_before(each: TaskRebalance) -> tuple[ProcessId, ...]:

@@ -11,12 +11,12 @@ field, `where` is empty.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TypeVar
 
 from assignor.errors import InputError
 from assignor.recording.documents import document_of_fields
 from assignor.recording.fields import (
     Fields,
+    Value,
     as_assignor,
     as_integer,
     as_object,
@@ -31,8 +31,6 @@ from assignor.recording.topology_fields import as_topology, topology_document
 from assignor.topology.group_topology import GroupTopology
 
 EVERY_PROCESS = "*"
-
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,13 @@ import hashlib
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TypeVar
 
 from assignor.errors import InputError
 from assignor.names.short_names import InstanceNames, called, instance_name
+from assignor.recording.fields import Value
 from assignor.types import ProcessId
 from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance
 from rebalance_analysis.what_if.changes import EVERY_PROCESS, AddedInstances
-
-Value = TypeVar("Value")
 
 _CANDIDATES_SHOWN = 8
 

@@ -8,17 +8,15 @@ partition counts that they need, and new partitions are empty.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TypeVar
 
 from assignor.errors import InputError, KafkaError
 from assignor.pipeline import GroupTasks, gather_members, make_tasks
 from assignor.pipeline.snapshot import RebalanceSnapshot
+from assignor.recording.fields import Value
 from assignor.topology.cluster import Cluster, TopicMetadata
 from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology
 from rebalance_analysis.what_if.changes import Changes
 from rebalance_analysis.what_if.group_changes import OpenGroup
-
-Value = TypeVar("Value")
 
 
 def with_topics(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSnapshot:

@@ -7,8 +7,9 @@ has only the coordinator's view of this instance.
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import httpx
 
@@ -85,7 +86,7 @@ class GroupStatus:
         return next((each.instance for each in self.view.members if each.process_id == process_id), process_id[:8])
 
 
-class GroupWatch:
+class GroupWatch(AbstractContextManager["GroupWatch"]):
     """A context manager that requests the status of one group. `https`: True if the instances serve HTTPS."""
 
     def __init__(self, client: CoordinatorClient, group_id: str, *, https: bool = False) -> None:
@@ -94,9 +95,6 @@ class GroupWatch:
         self._scheme = "https" if https else "http"
         self._http = http_client(f"{self._scheme}://", client.token, timeout=REQUEST_TIMEOUT_S)
         self._askers = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="instance-status")
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._askers.shutdown(cancel_futures=True)

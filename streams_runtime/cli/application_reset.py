@@ -186,10 +186,7 @@ def to_time(timestamp_ms: int) -> NewOffsets:
     """Move each offset to the first record of this time or later. If there is no record of this time or later, move the
     offset to the end.
     """
-    return lambda log, partitions: {
-        **partitions.ends,
-        **log.offsets_for_time(partitions.begins, timestamp_ms),
-    }
+    return lambda log, partitions: {**partitions.ends, **log.offsets_for_time(partitions.begins, timestamp_ms)}
 
 
 def _delete(directory: Path) -> None:

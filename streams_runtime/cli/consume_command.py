@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assignor.errors import AssignorFault, InputError
-from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, TopicPartition
+from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, Offsets, TopicPartition
 from assignor_cli.console import EXIT_INTERRUPTED, EXIT_NO, EXIT_NOBODY_READS, EXIT_UNUSABLE, leave, print_message
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, data_text
@@ -67,7 +67,7 @@ class ConsumeOptions:
     def begins_at_the_end(self) -> bool:
         return not self.from_beginning and self.since is None and self.offset in (None, "latest")
 
-    def starts(self, log: Log, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    def starts(self, log: Log, partitions: list[TopicPartition]) -> Offsets:
         """Returns, for each partition, the offset of the first record to read. Raises InputError for an invalid
         offset.
         """

@@ -22,6 +22,7 @@ ADDRESS_VARIABLE = "ASSIGNOR_BOOTSTRAP_SERVER"
 REGISTRY_VARIABLE = "SCHEMA_REGISTRY_URL"
 _CONNECT_S = 3.0
 _LONGEST_SHOWN = 80
+_CREATE_IT = "make it with `assignor topics create {topic}`"
 _DURATION = re.compile(
     r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,3})?)S)?)?\Z"
 )
@@ -96,12 +97,7 @@ class LogAddress:
         with closing(open_log(self.bootstrap_server, properties or None, create=create)) as log:
             yield log
 
-    def check_known(
-        self,
-        topics: Iterable[str],
-        known: Collection[str],
-        otherwise: str = "make it with `assignor topics create {topic}`",
-    ) -> None:
+    def check_known(self, topics: Iterable[str], known: Collection[str], otherwise: str = _CREATE_IT) -> None:
         """Raises UnknownTopicOrPartition if a topic is not in `known`. The error message suggests the known topic with
         the most similar name.
 

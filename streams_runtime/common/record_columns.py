@@ -18,18 +18,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from itertools import compress
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from streams_runtime.common.errors import StreamsRuntimeError, WrongBatchResult
-from streams_runtime.common.records import LATEST_MS, Headers, Record, record_timestamp
+from streams_runtime.common.records import K2, LATEST_MS, V2, Headers, K, Record, V, record_timestamp
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-K = TypeVar("K")
-V = TypeVar("V")
-K2 = TypeVar("K2")
-V2 = TypeVar("V2")
 
 _NO_COLUMNS = (str, bytes, dict, set, frozenset)
 """Types that have a length but cannot be columns. Sets and mappings are not sequences of rows, and text and bytes are

@@ -16,19 +16,22 @@ from operator import index
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kafka_client.record_batches import NAME_ERRORS as NAME_ERRORS
+from kafka_client.record_batches import BytesColumn as BytesColumn
 from kafka_client.record_batches import Headers as Headers
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
+K = TypeVar("K")
+V = TypeVar("V")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
 
 
-class Record(NamedTuple, Generic[Key, Value]):
-    """A record. An immutable record. `_replace` makes a changed copy. `timestamp_ms`: milliseconds since the epoch, not
+class Record(NamedTuple, Generic[K, V]):
+    """A record. A record is immutable: `_replace` makes a changed copy. `timestamp_ms`: milliseconds since the epoch, not
     negative.
     """
 
-    key: Key
-    value: Value
+    key: K
+    value: V
     timestamp_ms: int
     headers: Headers = ()
 

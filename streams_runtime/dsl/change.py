@@ -13,13 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple
 
 from assignor.errors import StreamsError
+from streams_runtime.common.records import V
 from streams_runtime.serdes import Serde
 from streams_runtime.serdes.varints import read_varint, varint
-
-V = TypeVar("V")
 
 _OLD, _NEW, _BOTH = 0, 1, 2
 

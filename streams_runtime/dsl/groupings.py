@@ -8,6 +8,7 @@ Source: `KGroupedStreamImpl`, `GroupedStreamAggregateBuilder`, `KGroupedTableImp
 
 from typing import Generic, TypeVar
 
+from streams_runtime.common.records import K, V
 from streams_runtime.dsl.materialized import (
     Materialized,
     StoreArgument,
@@ -17,7 +18,7 @@ from streams_runtime.dsl.materialized import (
 )
 from streams_runtime.dsl.naming import REPARTITION_SUFFIX, checked_name
 from streams_runtime.dsl.repartitioning import GroupedTableRepartitionNode, RepartitionNames, RepartitionNode
-from streams_runtime.dsl.stream_aggregates import KStreamAggregate, KStreamWindowAggregate, StreamAggregation
+from streams_runtime.dsl.stream_aggregates import A, KStreamAggregate, KStreamWindowAggregate, StreamAggregation
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_aggregates import KTableAggregate, TableAggregation
 from streams_runtime.dsl.table_operators import StoredTableOperator
@@ -25,9 +26,6 @@ from streams_runtime.dsl.windows import TimeWindowedSerde, TimeWindows
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import Windowed
 
-K = TypeVar("K")
-V = TypeVar("V")
-A = TypeVar("A")
 KT = TypeVar("KT")
 
 

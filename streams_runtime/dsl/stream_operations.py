@@ -8,8 +8,9 @@ name, which is `prefix` and the next number. Source: `KStreamImpl`.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
+from streams_runtime.common.records import K, V
 from streams_runtime.dsl.graph_nodes import MergeNode, ProcessorGraphNode, StreamSinkNode
 from streams_runtime.dsl.materialized import StoreArgument, StoreFactory, checked_settings
 from streams_runtime.dsl.naming import checked_name
@@ -21,9 +22,6 @@ from streams_runtime.dsl.windows import TimeWindowedSerde, WindowedStreamPartiti
 from streams_runtime.processors.api import StreamPartitioner
 from streams_runtime.processors.context import NodeSupplier
 from streams_runtime.serdes import Serde
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 def unchanged(stream: Stage[K, V], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[K, V]:

@@ -19,11 +19,12 @@ from typing import Any, Generic, TypeVar
 
 from assignor.errors import TopologyError
 from streams_runtime.common.record_columns import RecordColumns
+from streams_runtime.common.records import K2, V2, K, V
 from streams_runtime.dsl import joins, stream_aggregates, stream_operations, table_aggregates, table_operations
 from streams_runtime.dsl import stream_processors as processors
 from streams_runtime.dsl.groupings import StreamGrouping, TableGrouping
 from streams_runtime.dsl.materialized import StoreArgument, checked_settings
-from streams_runtime.dsl.stream_aggregates import StreamAggregation
+from streams_runtime.dsl.stream_aggregates import A, StreamAggregation
 from streams_runtime.dsl.stream_processors import StreamOperator
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_aggregates import TableAggregation
@@ -34,12 +35,7 @@ from streams_runtime.processors.topology import check_functions, checked_topics
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import Windowed
 
-K = TypeVar("K")
-V = TypeVar("V")
-K2 = TypeVar("K2")
-V2 = TypeVar("V2")
 VT = TypeVar("VT")
-A = TypeVar("A")
 
 
 class KStream(Generic[K, V]):

@@ -9,9 +9,9 @@ pattern.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
 
 from assignor.errors import TopologyError
+from streams_runtime.common.records import K, V
 from streams_runtime.configs import OPTIMIZATIONS, StreamsConfig, configured_optimizations
 from streams_runtime.dsl.graph_nodes import StateStoreNode, StreamSourceNode, TableSourceNode
 from streams_runtime.dsl.materialized import StoreArgument, StoreFactory, checked_settings
@@ -23,9 +23,6 @@ from streams_runtime.processors.api import TimestampExtractor
 from streams_runtime.processors.topology import Topology, checked_topics
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import StoreBuilder
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class StreamsBuilder:

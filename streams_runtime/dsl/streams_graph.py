@@ -16,9 +16,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from assignor.errors import TopologyError
+from streams_runtime.common.records import K2, V2, K, V
 from streams_runtime.configs import MERGE_REPARTITION_TOPICS, REUSE_KTABLE_SOURCE_TOPICS
 from streams_runtime.dsl.graph_nodes import GraphNode, StreamSourceNode, TableNode, TableSourceNode
 from streams_runtime.dsl.naming import Naming
@@ -142,12 +143,6 @@ class StreamsGraph:
             for node in nodes_above(join):
                 if isinstance(node, RepartitionNode):
                     node.keeps_null_keys = True
-
-
-K = TypeVar("K")
-V = TypeVar("V")
-K2 = TypeVar("K2")
-V2 = TypeVar("V2")
 
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots

@@ -11,17 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from assignor.errors import StreamsError
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl.materialized import StoreFactory
-from streams_runtime.dsl.stream_aggregates import Aggregator, Initializer, Reducer, added_by, nothing, one_more, zero
+from streams_runtime.dsl.stream_aggregates import A, Aggregator, Initializer, Reducer, added_by, nothing, one_more, zero
 from streams_runtime.dsl.table_operators import StoredTableOperator
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.serdes import LONG, Serde, serde_for_topic
-
-A = TypeVar("A")
 
 
 def one_less(key: Any, value: Any, aggregate: int) -> int:

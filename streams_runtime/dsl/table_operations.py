@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
+from streams_runtime.common.records import V2, K, V
 from streams_runtime.dsl.change import value_of_change
 from streams_runtime.dsl.graph_nodes import ProcessorGraphNode, TableJoinNode
 from streams_runtime.dsl.joins import JoinSide, KTableKTableJoin
@@ -19,10 +20,6 @@ from streams_runtime.dsl.stream_processors import StreamOperator, mapping_values
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_operators import KTableFilter, KTableMapValues, Mapper, Predicate
 from streams_runtime.serdes import Serde
-
-K = TypeVar("K")
-V = TypeVar("V")
-V2 = TypeVar("V2")
 
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots

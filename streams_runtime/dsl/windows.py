@@ -12,15 +12,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic
 
 from assignor.errors import IllegalArgumentError
+from streams_runtime.common.records import K
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import Windowed
 from streams_runtime.state_stores.window_keys import window_end_ms
-
-K = TypeVar("K")
 
 _START = struct.Struct(">q")
 

@@ -19,7 +19,7 @@ the state updater.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -31,7 +31,7 @@ from streams_runtime.common.states import RestoreOrigin, TaskState, TaskType
 from streams_runtime.instance.restore.changelog_reader import ChangelogReader
 from streams_runtime.instance.tasks import AnyTask, Tasks
 from streams_runtime.instance.thread_listener import TaskRestored, ThreadListener
-from streams_runtime.logs.base import Consumer, Log, OffsetAndMetadata
+from streams_runtime.logs.base import CommittedOffsets, Consumer, Log
 from streams_runtime.logs.log_errors import LogTimeout, UnknownTopicOrPartition
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.stream_task import StreamTask
@@ -96,7 +96,7 @@ class TaskInputs:
         if claims:
             self._log.release(*claims)
 
-    def committed(self, tasks: Iterable[StreamTask]) -> Mapping[TopicPartition, OffsetAndMetadata]:
+    def committed(self, tasks: Iterable[StreamTask]) -> CommittedOffsets:
         """Returns the group's committed offsets of the tasks' input partitions. Raises LogTimeout."""
         partitions = [partition for task in tasks for partition in task.input_partitions]
         return self._log.committed_offsets(self._group_id, partitions) if partitions else {}
@@ -251,7 +251,7 @@ class Restoration:
         self.refresh()
         self._raise(errors)
 
-    def _start(self, task: StreamTask, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def _start(self, task: StreamTask, committed: CommittedOffsets) -> None:
         self._consumer.assign(self._consumer.assignment() | task.input_partitions)
         arrival = self._arrivals.get(task.id)
         if arrival is not None and task.changelog_partitions:

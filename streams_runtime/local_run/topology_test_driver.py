@@ -14,24 +14,24 @@ Source: `TopologyTestDriver` (KIP-247, KIP-470).
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any
 
 from assignor.errors import InputError
-from assignor.types import TaskId, TopicPartition
+from assignor.types import Offsets, TaskId, TopicPartition
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.losses import DropReason, TaskLosses, uncounted
-from streams_runtime.common.records import Headers
+from streams_runtime.common.records import Headers, K, V
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.instance.application import Application
 from streams_runtime.instance.task_creation import TaskCreator
 from streams_runtime.local_run.topology_test_topics import InputTopic, OutputTopic, Row
 from streams_runtime.logs.base import IsolationLevel, NewTopic, OffsetReset, OffsetsToCommit
 from streams_runtime.logs.in_memory import InMemoryLog
-from streams_runtime.logs.producers import NewBatch, ProducerIdentity
+from streams_runtime.logs.producers import NewBatches, ProducerIdentity
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.batch_node import NodeRun
 from streams_runtime.processors.topology import Topology
@@ -42,9 +42,6 @@ from streams_runtime.tasks.exception_handling import fail
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.stream_task import StreamTask
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 
 APPLICATION_ID = "topology-test-driver"
 _PARTITION = 0
@@ -79,18 +76,13 @@ class _OrderedLog(InMemoryLog):
         super().__init__()
         self.order: dict[TopicPartition, None] = {}
 
-    def append(
-        self,
-        batches: Mapping[TopicPartition, Sequence[NewBatch]],
-        offsets: OffsetsToCommit,
-        identity: ProducerIdentity | None,
-    ) -> dict[TopicPartition, int]:
+    def append(self, batches: NewBatches, offsets: OffsetsToCommit, identity: ProducerIdentity | None) -> Offsets:
         last_offsets = super().append(batches, offsets, identity)
         self.order |= last_offsets.fromkeys(last_offsets)
         return last_offsets
 
 
-class TopologyTestDriver:
+class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
     """Runs a topology in a test. Close the driver, or use it as a context manager, so that the files of its stores are
     deleted.
 
@@ -146,12 +138,12 @@ class TopologyTestDriver:
     def create_input_topic(
         self,
         name: str,
-        key_serde: Serde[Key],
-        value_serde: Serde[Value],
+        key_serde: Serde[K],
+        value_serde: Serde[V],
         *,
         start_timestamp_ms: int | None = None,
         auto_advance_ms: int = 0,
-    ) -> InputTopic[Key, Value]:
+    ) -> InputTopic[K, V]:
         """Returns an object that writes to a topic of the topology.
 
         The first record without a timestamp gets `start_timestamp_ms`. Each further record without a timestamp gets a
@@ -164,9 +156,7 @@ class TopologyTestDriver:
         start = self.clock.now_ms() if start_timestamp_ms is None else start_timestamp_ms
         return InputTopic(self._pipe, name, key_serde, value_serde, start, auto_advance_ms)
 
-    def create_output_topic(
-        self, name: str, key_serde: Serde[Key], value_serde: Serde[Value]
-    ) -> OutputTopic[Key, Value]:
+    def create_output_topic(self, name: str, key_serde: Serde[K], value_serde: Serde[V]) -> OutputTopic[K, V]:
         """Returns an object that reads a topic from its beginning. An internal topic has to be given by its full name.
 
         Raises StreamsRuntimeError for an unknown topic.
@@ -272,9 +262,6 @@ class TopologyTestDriver:
             self._state.close()
             self._log.close()
             self._directory.cleanup()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

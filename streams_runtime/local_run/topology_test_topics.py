@@ -5,16 +5,13 @@ Source: `TestInputTopic`, `TestOutputTopic`, `TestRecord` (KIP-470).
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import Generic
 
 from assignor.types import TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.common.records import Headers, Record
+from streams_runtime.common.records import Headers, K, Record, V
 from streams_runtime.logs.base import Consumer
 from streams_runtime.serdes import Serde, serde_for_topic
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 
 Row = tuple[bytes | None, bytes | None, int, Headers]
 """A record as a tuple of key, value, timestamp in milliseconds and headers."""
@@ -27,15 +24,15 @@ the first of them.
 _POLL_RECORDS = 1_000
 
 
-class InputTopic(Generic[Key, Value]):
+class InputTopic(Generic[K, V]):
     """Writes records to a topic of the topology. `TopologyTestDriver.create_input_topic` returns an `InputTopic`."""
 
     def __init__(
         self,
         pipe: Pipe,
         name: str,
-        key_serde: Serde[Key],
-        value_serde: Serde[Value],
+        key_serde: Serde[K],
+        value_serde: Serde[V],
         start_timestamp_ms: int,
         auto_advance_ms: int,
     ) -> None:
@@ -52,7 +49,7 @@ class InputTopic(Generic[Key, Value]):
         self._auto_advance_ms = auto_advance_ms
 
     def pipe_input(
-        self, key: Key | None, value: Value | None, timestamp_ms: int | None = None, headers: Headers = ()
+        self, key: K | None, value: V | None, timestamp_ms: int | None = None, headers: Headers = ()
     ) -> None:
         """Write a record. Returns after the record, and all records that result from it, are processed.
 
@@ -61,7 +58,7 @@ class InputTopic(Generic[Key, Value]):
         """
         self._pipe(self.name, [self._row(key, value, timestamp_ms, headers)])
 
-    def pipe_key_values(self, pairs: Iterable[tuple[Key | None, Value | None]], *, together: bool = False) -> None:
+    def pipe_key_values(self, pairs: Iterable[tuple[K | None, V | None]], *, together: bool = False) -> None:
         """Write several records. Each record is processed before the next record is written.
 
         `together`: True to write all records before the first record is processed, so that nodes that take batches get
@@ -70,7 +67,7 @@ class InputTopic(Generic[Key, Value]):
         """
         self._pipe_each((self._row(key, value, None, ()) for key, value in pairs), together)
 
-    def pipe_records(self, records: Iterable[Record[Key | None, Value | None]], *, together: bool = False) -> None:
+    def pipe_records(self, records: Iterable[Record[K | None, V | None]], *, together: bool = False) -> None:
         """Write records that have their own timestamps and headers, as `pipe_key_values` does."""
         self._pipe_each((self._row(*record) for record in records), together)
 
@@ -81,7 +78,7 @@ class InputTopic(Generic[Key, Value]):
         for row in rows:
             self._pipe(self.name, [row])
 
-    def _row(self, key: Key | None, value: Value | None, timestamp_ms: int | None, headers: Headers) -> Row:
+    def _row(self, key: K | None, value: V | None, timestamp_ms: int | None, headers: Headers) -> Row:
         if timestamp_ms is None:
             timestamp_ms = self._next_timestamp_ms
             self._next_timestamp_ms += self._auto_advance_ms
@@ -97,13 +94,13 @@ class InputTopic(Generic[Key, Value]):
         self._next_timestamp_ms += by_ms
 
 
-class OutputTopic(Generic[Key, Value]):
+class OutputTopic(Generic[K, V]):
     """Reads each record of a topic once. `TopologyTestDriver.create_output_topic` returns an `OutputTopic`.
 
     Each `OutputTopic` has its own position in the topic.
     """
 
-    def __init__(self, consumer: Consumer, name: str, key_serde: Serde[Key], value_serde: Serde[Value]) -> None:
+    def __init__(self, consumer: Consumer, name: str, key_serde: Serde[K], value_serde: Serde[V]) -> None:
         self.name = name
         self._consumer = consumer
         self._key_serde = serde_for_topic(key_serde, name, is_key=True)
@@ -113,33 +110,33 @@ class OutputTopic(Generic[Key, Value]):
         consumer.assign([partition])
         consumer.seek(partition, 0)
 
-    def read_record(self) -> Record[Key | None, Value | None]:
+    def read_record(self) -> Record[K | None, V | None]:
         """Read the next record. Raises StreamsRuntimeError if no record is left."""
         self._fetch()
         if not self._fetched:
             raise StreamsRuntimeError(f"topic {self.name} has no more records")
         return self._record(*self._fetched.popleft())
 
-    def read_all(self) -> list[Record[Key | None, Value | None]]:
+    def read_all(self) -> list[Record[K | None, V | None]]:
         self._fetch()
         records = [self._record(*each) for each in self._fetched]
         self._fetched.clear()
         return records
 
-    def read_key_value(self) -> tuple[Key | None, Value | None]:
+    def read_key_value(self) -> tuple[K | None, V | None]:
         record = self.read_record()
         return record.key, record.value
 
-    def read_key_values(self) -> list[tuple[Key | None, Value | None]]:
+    def read_key_values(self) -> list[tuple[K | None, V | None]]:
         return [(record.key, record.value) for record in self.read_all()]
 
-    def read_value(self) -> Value | None:
+    def read_value(self) -> V | None:
         return self.read_record().value
 
-    def read_values(self) -> list[Value | None]:
+    def read_values(self) -> list[V | None]:
         return [record.value for record in self.read_all()]
 
-    def read_key_values_to_map(self) -> dict[Key | None, Value | None]:
+    def read_key_values_to_map(self) -> dict[K | None, V | None]:
         """Read all remaining records. Returns the last value of each key, which is None for a deleted key."""
         return dict(self.read_key_values())
 
@@ -159,7 +156,7 @@ class OutputTopic(Generic[Key, Value]):
 
     def _record(
         self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers
-    ) -> Record[Key | None, Value | None]:
+    ) -> Record[K | None, V | None]:
         return Record(
             None if key is None else self._key_serde.deserialize(key),
             None if value is None else self._value_serde.deserialize(value),

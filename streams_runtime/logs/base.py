@@ -25,8 +25,8 @@ from enum import StrEnum
 from itertools import chain
 from typing import NamedTuple, Protocol
 
-from assignor.types import TopicPartition
-from streams_runtime.common.records import Headers
+from assignor.types import Offsets, TopicPartition
+from streams_runtime.common.records import BytesColumn, Headers
 from streams_runtime.logs.record_limits import RecordLimits
 
 
@@ -56,8 +56,8 @@ class RecordBatch:
     partition: TopicPartition
     offsets: Sequence[int]
     timestamps_ms: Sequence[int]
-    keys: Sequence[bytes | None]
-    values: Sequence[bytes | None]
+    keys: BytesColumn
+    values: BytesColumn
     headers: Sequence[Headers] | None = None
 
     def __len__(self) -> int:
@@ -152,6 +152,10 @@ class OffsetAndMetadata(NamedTuple):
     metadata: str = ""
 
 
+CommittedOffsets = Mapping[TopicPartition, OffsetAndMetadata]
+"""The committed offset of each partition."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The right to move a group's offsets of these partitions.
@@ -176,7 +180,7 @@ def claims_topic(group_id: str) -> str:
     return f"{group_id}-claims"
 
 
-OffsetsToCommit = Sequence[tuple[Claim, Mapping[TopicPartition, OffsetAndMetadata]]]
+OffsetsToCommit = Sequence[tuple[Claim, CommittedOffsets]]
 """Pairs of a claim and the offsets to commit. Each offset belongs to a partition of its claim."""
 
 
@@ -253,11 +257,7 @@ class Producer(Protocol):
         """Accept the record. The record is written later, at the latest by `send_now`, `flush` or a commit."""
 
     def send_columns(
-        self,
-        partition: TopicPartition,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps_ms: Sequence[int],
+        self, partition: TopicPartition, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]
     ) -> None:
         """Accept records without headers, given as columns. After an error no record is accepted. The caller makes sure
         that no record exceeds the limits of `limits_of`.
@@ -351,24 +351,22 @@ class Log(Protocol):
         minutes old. The call is cheaper than `topics`.
         """
 
-    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
+    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets: ...
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
-    ) -> dict[TopicPartition, int]:
+    ) -> Offsets:
         """Returns the end offsets or, with READ_COMMITTED, the last stable offsets. Raises UnknownTopicOrPartition, as
         `begin_offsets` does.
         """
 
-    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:
         """Returns, for each partition, the lowest offset of a record with this timestamp or a later timestamp.
         A partition without a record from this timestamp on is left out. Raises UnknownTopicOrPartition. Source:
         `Consumer.offsetsForTimes`.
         """
 
-    def committed_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    def committed_offsets(self, group_id: str, partitions: Iterable[TopicPartition] | None) -> CommittedOffsets:
         """Returns the committed offsets of a group, without partitions that have no committed offset. `partitions`:
         None for all partitions of which the group has offsets.
         """

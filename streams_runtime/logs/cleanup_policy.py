@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from streams_runtime.common.records import BytesColumn
 from streams_runtime.logs.base import BATCH_BYTES, BATCH_RECORDS, RecordBatch, concatenated
 from streams_runtime.logs.topic_configs import TopicConfigs
 
@@ -170,7 +171,7 @@ def _closed(group: _BatchGroup) -> Iterator[Replacement]:
         yield Replacement(group.sources, concatenated(group.kept) if group.kept else None, group.horizon_ms)
 
 
-def bytes_of(column: Sequence[bytes | None]) -> int:
+def bytes_of(column: BytesColumn) -> int:
     return sum(len(item) for item in column if item is not None)
 
 

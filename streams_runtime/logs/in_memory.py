@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from assignor.topology.internal_topics import RETENTION_MS
-from assignor.types import TopicPartition
+from assignor.types import Offsets, TopicPartition
 from streams_runtime.common.clock import Clock, SystemClock
 from streams_runtime.logs.base import (
     Claim,
+    CommittedOffsets,
     ConfigChanges,
     Consumer,
     IsolationLevel,
@@ -45,6 +46,7 @@ from streams_runtime.logs.producers import (
     AppendSignals,
     BufferingProducer,
     NewBatch,
+    NewBatches,
     ProducerIdentity,
     check_claim,
     check_identity,
@@ -160,20 +162,20 @@ class InMemoryLog:
         found = self.topics().get(topic)
         return 0 if found is None else found.partitions
 
-    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
         with self._lock:
             return {partition: self._partition(partition).begin for partition in partitions}
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
-    ) -> dict[TopicPartition, int]:
+    ) -> Offsets:
         """Returns the end offsets. The log never contains an open transaction, so the last stable offset is the end
         offset.
         """
         with self._lock:
             return {partition: self._partition(partition).end for partition in partitions}
 
-    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:
         found: dict[TopicPartition, int] = {}
         with self._lock:
             for partition in partitions:
@@ -184,9 +186,7 @@ class InMemoryLog:
                     found[partition] = offset
         return found
 
-    def committed_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    def committed_offsets(self, group_id: str, partitions: Iterable[TopicPartition] | None) -> CommittedOffsets:
         with self._lock:
             committed = {partition: at for (group, partition), at in self._committed.items() if group == group_id}
         return committed if partitions is None else {p: committed[p] for p in partitions if p in committed}
@@ -255,12 +255,7 @@ class InMemoryLog:
         with self._lock:
             return self._partition(partition).limits
 
-    def append(
-        self,
-        batches: Mapping[TopicPartition, Sequence[NewBatch]],
-        offsets: OffsetsToCommit,
-        identity: ProducerIdentity | None,
-    ) -> dict[TopicPartition, int]:
+    def append(self, batches: NewBatches, offsets: OffsetsToCommit, identity: ProducerIdentity | None) -> Offsets:
         last_offsets = {}
         with self._lock:
             if identity is not None:

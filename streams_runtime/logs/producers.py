@@ -25,9 +25,9 @@ from itertools import accumulate
 from operator import add
 from typing import NamedTuple, Protocol
 
-from assignor.types import TopicPartition
+from assignor.types import Offsets, TopicPartition
 from operating_system.processes import reset_in_children
-from streams_runtime.common.records import Headers
+from streams_runtime.common.records import BytesColumn, Headers
 from streams_runtime.logs.base import BATCH_BYTES, BATCH_RECORDS, Claim, OffsetsToCommit
 from streams_runtime.logs.log_errors import CommitFenced, LogError, ProducerFenced
 from streams_runtime.logs.record_limits import RecordLimits
@@ -207,18 +207,17 @@ class NewBatch(NamedTuple):
     size: int
 
 
+NewBatches = Mapping[TopicPartition, Sequence[NewBatch]]
+"""The batches to append to each partition, in the order of each partition's first record since the last write."""
+
+
 class Destination(Protocol):
     """The log to which a producer writes. Only the producer's thread calls a `Destination`."""
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """Raises UnknownTopicOrPartition."""
 
-    def append(
-        self,
-        batches: Mapping[TopicPartition, Sequence[NewBatch]],
-        offsets: OffsetsToCommit,
-        identity: ProducerIdentity | None,
-    ) -> dict[TopicPartition, int]:
+    def append(self, batches: NewBatches, offsets: OffsetsToCommit, identity: ProducerIdentity | None) -> Offsets:
         """Write all batches and offsets. After an error, none of the batches and offsets is written. Returns each
         partition's last written offset.
 
@@ -244,7 +243,7 @@ class _Pending:
         self.headers: list[Headers] | None = None
         self.size = 0
 
-    def extend(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> int:
+    def extend(self, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]) -> int:
         """Add records without headers, as columns. Returns the total size of their keys and values in bytes."""
         ends = list(accumulate(map(add, _lengths(keys), _lengths(values))))
         count, start, before = len(ends), 0, 0
@@ -275,7 +274,7 @@ class _Pending:
         return self.closed
 
 
-def _lengths(column: Sequence[bytes | None]) -> list[int]:
+def _lengths(column: BytesColumn) -> list[int]:
     """Returns the length in bytes of each key or value; the length of None is 0."""
     try:
         return list(map(len, column))  # type: ignore[arg-type]
@@ -338,11 +337,7 @@ class BufferingProducer:
             self._write(self._guards)
 
     def send_columns(
-        self,
-        partition: TopicPartition,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps_ms: Sequence[int],
+        self, partition: TopicPartition, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]
     ) -> None:
         if not self._state.accepts_records:
             self._state.refuse_record()

@@ -15,14 +15,15 @@ import logging
 import random
 import threading
 from collections.abc import Mapping
-from typing import Any, Generic, Self, TypeVar
+from contextlib import AbstractContextManager
+from typing import Any, Generic
 
 from assignor.errors import InputError
 from assignor.types import TopicPartition
 from operating_system.processes import reset_in_children
 from streams_runtime.common.clock import Clock, SystemClock
 from streams_runtime.common.errors import SerdeMismatch, StreamsRuntimeError
-from streams_runtime.common.records import Headers, record_partition
+from streams_runtime.common.records import Headers, K, V, record_partition
 from streams_runtime.logs.base import Log, Producer
 from streams_runtime.logs.kafka.log_settings import linger_ms
 from streams_runtime.logs.log_errors import LogError, LogTimeout, UnknownTopicOrPartition
@@ -31,16 +32,13 @@ from streams_runtime.logs.partitioner import positive_hash
 from streams_runtime.logs.topic_reading import partitions_of
 from streams_runtime.serdes import Serde, serde_fault, serde_for_topic, serializer_of
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
-
 _logger = logging.getLogger(__name__)
 
 STICKY_BYTES = 16_384
 """The default of `batch.size` of Kafka's producer, in bytes."""
 
 
-class RecordProducer(Generic[Key, Value]):
+class RecordProducer(AbstractContextManager["RecordProducer[K, V]"], Generic[K, V]):
     """A producer of records. Use a `RecordProducer` in a `with` block, or `close` it. Only one thread may use a
     `RecordProducer`.
 
@@ -54,8 +52,8 @@ class RecordProducer(Generic[Key, Value]):
     def __init__(
         self,
         log: Log | str,
-        key_serde: Serde[Key],
-        value_serde: Serde[Value],
+        key_serde: Serde[K],
+        value_serde: Serde[V],
         *,
         properties: Mapping[str, str] | None = None,
         clock: Clock | None = None,
@@ -88,17 +86,14 @@ class RecordProducer(Generic[Key, Value]):
         self._lock = threading.Lock()
         self._timer = None
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def send(
         self,
         topic: str,
-        key: Key | None,
-        value: Value | None,
+        key: K | None,
+        value: V | None,
         *,
         timestamp_ms: int | None = None,
         headers: Headers = (),

@@ -5,32 +5,29 @@ Source: `ConsumerRecord`.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple
 
 from assignor.types import TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.common.records import Headers
+from streams_runtime.common.records import Headers, K, V
 from streams_runtime.logs.base import IsolationLevel, Log, RecordBatch
 from streams_runtime.logs.log_errors import UnknownTopicOrPartition
 from streams_runtime.logs.opening import open_log
 from streams_runtime.serdes import Serde, serde_for_topic
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
-
 _POLL_MS = 100
 _POLL_RECORDS = 10_000
 
 
-class ConsumedRecord(NamedTuple, Generic[Key, Value]):
+class ConsumedRecord(NamedTuple, Generic[K, V]):
     """A record with its topic, partition and offset. `timestamp_ms`: milliseconds since the epoch."""
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int
-    key: Key
-    value: Value
+    key: K
+    value: V
     headers: Headers = ()
 
 
@@ -52,12 +49,12 @@ class UndecodableRecord(StreamsRuntimeError):
 def read_topic(
     log: Log | str,
     topic: str,
-    key_serde: Serde[Key],
-    value_serde: Serde[Value],
+    key_serde: Serde[K],
+    value_serde: Serde[V],
     *,
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     properties: Mapping[str, str] | None = None,
-) -> Iterator[ConsumedRecord[Key | None, Value | None]]:
+) -> Iterator[ConsumedRecord[K | None, V | None]]:
     """Yields the records that the topic has when the reading begins. The records of each partition are in order.
 
     `log`: a log, or an address as for `open_log`. Raises UnknownTopicOrPartition, UndecodableRecord, LogTimeout.
@@ -94,10 +91,10 @@ def partitions_of(log: Log, topic: str) -> list[TopicPartition]:
 
 def consumed_records(
     batch: RecordBatch,
-    key_serde: Serde[Key],
-    value_serde: Serde[Value],
+    key_serde: Serde[K],
+    value_serde: Serde[V],
     set_aside: Callable[[UndecodableRecord], None] | None = None,
-) -> Iterator[ConsumedRecord[Key | None, Value | None]]:
+) -> Iterator[ConsumedRecord[K | None, V | None]]:
     """Yields the records of the batch as objects. `set_aside`: a function that is called with the error for each record
     that a serde cannot read. A record for which `set_aside` was called is skipped. If `set_aside` is None, the error
     for the record is raised.

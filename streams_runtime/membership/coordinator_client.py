@@ -17,10 +17,11 @@ import random
 import socket
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote
 
 import tenacity
@@ -66,7 +67,7 @@ class Patience:
 NO_PATIENCE = Patience()
 
 
-class CoordinatorClient:
+class CoordinatorClient(AbstractContextManager["CoordinatorClient"]):
     """A client of one coordinator, or of several coordinators that share one database. Several threads may use the
     client at once. Close the client after use.
 
@@ -83,9 +84,6 @@ class CoordinatorClient:
         self.addresses = addresses_of(base_url)
         self.token = token
         self._http = _http_client(self.addresses, token)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -256,11 +256,7 @@ class ProcessMembership:
         self._closed = False
 
     def member(
-        self,
-        settings: MemberSettings,
-        writer: SubscriptionWriter,
-        holder: TaskHolder,
-        on_end: Callable[[], None] = lambda: None,
+        self, settings: MemberSettings, writer: SubscriptionWriter, holder: TaskHolder, on_end: Callable[[], None]
     ) -> GroupMember:
         """Make a member, which joins when its `start` is called. `on_end`: a function that is called once at the
         member's end, on any thread, and must not block.

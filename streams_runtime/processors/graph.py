@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
-from assignor.topology.definition import ProcessorNode, SinkNode, SourceNode, StoreDefinition, TopologyDefinition
+from assignor.topology.definition import Node, ProcessorNode, SinkNode, SourceNode, StoreDefinition, TopologyDefinition
 from assignor.topology.group_topology import ChangelogType, Subtopology, SubtopologyStore
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.processors.batch_node import (
@@ -176,12 +176,7 @@ class ProcessorGraph:
             raise failed
 
 
-def _runner(
-    node: SourceNode | ProcessorNode | SinkNode,
-    definition: TopologyDefinition,
-    application_id: str,
-    current: CurrentNode,
-) -> NodeRunner:
+def _runner(node: Node, definition: TopologyDefinition, application_id: str, current: CurrentNode) -> NodeRunner:
     match node:
         case SourceNode(name, _, supplier):
             settings = supplier if isinstance(supplier, SourceSettings) else SourceSettings()

@@ -17,8 +17,9 @@ import base64
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -27,7 +28,7 @@ import tenacity
 from assignor.errors import AssignorFault, InputError
 from coordinator_client.calls import CallerToken
 from coordinator_client.http_client import http_client, transport_problem
-from streams_runtime.queries.answers import known_location
+from streams_runtime.queries.answers import Answer, known_location
 from streams_runtime.queries.problems import FINAL, QueryCode, QueryProblem
 from streams_runtime.queries.store_metadata import (
     ApplicationMetadata,
@@ -35,8 +36,6 @@ from streams_runtime.queries.store_metadata import (
     from_document,
     key_query_metadata,
 )
-
-Answer = TypeVar("Answer")
 
 FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 0.5
@@ -124,7 +123,7 @@ class Tries:
         return max(SHORTEST_CALL_S, min(self._call_s, self._ends_s - time.monotonic()))
 
 
-class StateStoreClient:
+class StateStoreClient(AbstractContextManager["StateStoreClient"]):
     """A client of one application's stores. Several threads may use a client at once. Close the client after use. Every
     call may raise QueryFailed.
 
@@ -236,9 +235,6 @@ class StateStoreClient:
         """Close the client. Idempotent. Queries that still wait for an answer raise QueryFailed."""
         self._closed.set()
         self._http.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -82,11 +82,7 @@ def read_entries(builder: StoreBuilder, store: StateStore, limit: int) -> list[E
         raise _invalid(f"{builder.name!r} is a window store: ask for /windows of a key")
     entries: Any = store
     return [
-        {
-            "key": _json(key),
-            "key_base64": _base64(readable.key_serde.serialize(key)),
-            **_entry(readable, value),
-        }
+        {"key": _json(key), "key_base64": _base64(readable.key_serde.serialize(key)), **_entry(readable, value)}
         for key, value in islice(entries.all(), limit)
     ]
 

@@ -14,6 +14,7 @@ from assignor.errors import InputError
 from assignor.names.legal_names import NAME_RULE, is_legal_name, shown_name
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
+from streams_runtime.common.records import K, V
 from streams_runtime.serdes import Serde, serde_fault, serde_for_topic
 from streams_runtime.state_stores.caching import CachingKeyValueStore, CachingWindowStore
 from streams_runtime.state_stores.change_logging import (
@@ -37,8 +38,6 @@ from streams_runtime.state_stores.window_keys import segment_interval_ms
 _TIMESTAMPED_FORMAT = StoreFormat(StoreKind.TIMESTAMPED_KEY_VALUE)
 
 Builder = TypeVar("Builder")
-K = TypeVar("K")
-V = TypeVar("V")
 
 # the builders have no slots, because in Python 3.11 a call `Builder[str, int](...)` fails for a frozen dataclass with
 # slots

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TypeVar
 
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.record_columns import column
+from streams_runtime.common.records import K, V
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.caching import CachingKeyValueStore
@@ -13,9 +13,6 @@ from streams_runtime.state_stores.change_logging import ChangeLoggingKeyValueByt
 from streams_runtime.state_stores.key_ranges import after, is_inverted, prefix_end
 from streams_runtime.state_stores.state_store import KeyValueBytesStore, SerdesStore, StoreContext, ValueAndTimestamp
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess, ValueAndTimestampSerde, ValuesWithTimestamps
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):

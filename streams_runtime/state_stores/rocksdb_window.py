@@ -22,6 +22,7 @@ from threading import get_ident
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.errors import ChangelogOfAnotherKind
+from streams_runtime.common.records import BytesColumn
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.change_logging import WriteBehindStore
 from streams_runtime.state_stores.key_ranges import after
@@ -167,7 +168,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             self._drop_expired()
 
     def _write_restored(
-        self, keys: Sequence[bytes], values: Sequence[bytes | None], starts: list[bytes], first: int, last: int
+        self, keys: Sequence[bytes], values: BytesColumn, starts: list[bytes], first: int, last: int
     ) -> None:
         interval_ms, first_live = self._retention.segment_interval_ms, self._retention.first_live_segment
         segment = first // interval_ms
@@ -294,7 +295,7 @@ def _prefix(segment: int) -> bytes:
     return segment.to_bytes(SEGMENT_BYTES, "big")
 
 
-def _columns(batch: RecordBatch) -> tuple[Sequence[bytes], Sequence[bytes | None], list[bytes]]:
+def _columns(batch: RecordBatch) -> tuple[Sequence[bytes], BytesColumn, list[bytes]]:
     """Returns the keys, the values and the bytes of the window starts of the records that have a key."""
     keys: Sequence[bytes] = batch.keys  # type: ignore[assignment]  # if a key is None, the next line raises TypeError
     try:

@@ -17,13 +17,11 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from assignor.topology.group_topology import ChangelogConfig
 from assignor.types import TaskId
 from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.records import K, V
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.serdes import Serde, serializer_of
 from streams_runtime.state_stores.thread_cache import TaskCache
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class ChangeLogger(Protocol):

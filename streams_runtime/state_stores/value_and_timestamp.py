@@ -11,12 +11,11 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import add
-from typing import Any, Generic, NamedTuple, TypeVar, overload
+from typing import Any, Generic, NamedTuple, overload
 
+from streams_runtime.common.records import BytesColumn, V
 from streams_runtime.serdes import LongSerde, Serde, serializer_of
 from streams_runtime.state_stores.state_store import ValueAndTimestamp
-
-V = TypeVar("V")
 
 TIMESTAMP_BYTES = 8
 _TIMESTAMP_AND_LONG = struct.Struct(">qq")
@@ -100,7 +99,7 @@ class ValuesWithTimestamps(Sequence[bytes | None]):
 
     __slots__ = ("_timestamps_ms", "_values")
 
-    def __init__(self, values: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> None:
+    def __init__(self, values: BytesColumn, timestamps_ms: Sequence[int]) -> None:
         self._values = values
         self._timestamps_ms = timestamps_ms
 

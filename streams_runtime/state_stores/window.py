@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TypeVar
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.records import K, V
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.caching import CachingWindowStore
@@ -13,9 +13,6 @@ from streams_runtime.state_stores.change_logging import ChangeLoggingWindowBytes
 from streams_runtime.state_stores.state_store import SerdesStore, ValueAndTimestamp, WindowBytesStore, Windowed
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess, ValueAndTimestampSerde, ValuesWithTimestamps
 from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_end_ms, window_key
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 _new_tuple = tuple.__new__
 """Makes a named tuple in half the time of a call of the tuple's class."""

@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from assignor.errors import DecodeError, IllegalStateError
-from assignor.types import TopicPartition
+from assignor.types import Offsets, TopicPartition
 from streams_runtime.tasks.file_system import SYSTEM_FILES, FileSystem, as_state_errors
 
 CHECKPOINT_FILE_NAME = ".checkpoint"
@@ -50,7 +50,7 @@ class CheckpointFile:
         self._files = files
         self.path = task_directory / CHECKPOINT_FILE_NAME
 
-    def read(self) -> dict[TopicPartition, int]:
+    def read(self) -> Offsets:
         """Returns the offsets in the file, which may be OFFSET_UNKNOWN. Returns an empty mapping if there is no file.
         Raises DecodeError for a broken file.
         """
@@ -61,7 +61,7 @@ class CheckpointFile:
                 return {}
         return parse_checkpoint(data)
 
-    def load(self) -> dict[TopicPartition, int] | None:
+    def load(self) -> Offsets | None:
         """Returns the result of `read`. If the file is broken, renames the file, logs a warning and returns None."""
         try:
             return self.read()
@@ -101,7 +101,7 @@ class CheckpointFile:
         return aside
 
 
-def next_offsets(checkpointed: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+def next_offsets(checkpointed: Mapping[TopicPartition, int]) -> Offsets:
     """Returns the offsets that a thread reports to the leader: the offset after each given offset, 0 for
     OFFSET_UNKNOWN.
     """
@@ -124,7 +124,7 @@ def format_checkpoint(offsets: Mapping[TopicPartition, int]) -> str | None:
     return "\n".join(lines) + "\n"
 
 
-def parse_checkpoint(data: bytes) -> dict[TopicPartition, int]:
+def parse_checkpoint(data: bytes) -> Offsets:
     """Parses a checkpoint file. Leaves out entries with a negative offset that is not OFFSET_UNKNOWN.
 
     Raises DecodeError for a text in an unknown format. The `reason` of the error is Kafka's message. Differs from

@@ -40,11 +40,11 @@ import binascii
 import struct
 from collections.abc import Collection, Iterable, Mapping
 
-from assignor.types import TaskId, TopicPartition
+from assignor.types import Offsets, TaskId, TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted
 from streams_runtime.common.losses import TaskLosses
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.logs.base import Claim, Consumer, OffsetAndMetadata, OffsetReset
+from streams_runtime.logs.base import Claim, CommittedOffsets, Consumer, OffsetAndMetadata, OffsetReset
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.tasks.partition_group import UNKNOWN_TIME, InputPosition
 from streams_runtime.tasks.record_collector import StreamsProducer
@@ -100,7 +100,7 @@ class InputOffsets:
     def clear(self) -> None:
         """Forget all offsets, because a closed task reads no input and has nothing to commit."""
         self.commit_needed = self.commit_requested = self.commit_pending = False
-        self.prepared: Mapping[TopicPartition, OffsetAndMetadata] = {}
+        self.prepared: CommittedOffsets = {}
         self.committed_offsets: dict[TopicPartition, int] = {}
         self.changelogs_needed_from: dict[str, int] = {}
         self._known_to_group: dict[TopicPartition, int] = {}  # the newest known committed offset of each partition
@@ -109,9 +109,7 @@ class InputOffsets:
 
     # --- the start of reading
 
-    def begin(
-        self, partitions: Collection[TopicPartition], found: Mapping[TopicPartition, OffsetAndMetadata] | None = None
-    ) -> dict[TopicPartition, int]:
+    def begin(self, partitions: Collection[TopicPartition], found: CommittedOffsets | None = None) -> Offsets:
         """Seek the consumer to the group's committed offsets or, without a committed offset, to the position that
         auto.offset.reset selects. Returns the committed partition time of each partition, -1 for an unknown time.
 
@@ -215,7 +213,7 @@ class InputOffsets:
         self.commit_needed = self.commit_requested = self.commit_pending = False
         self.prepared = {}
 
-    def purgeable(self) -> dict[TopicPartition, int]:
+    def purgeable(self) -> Offsets:
         """Returns the committed offset of each partition of a repartition topic. No task needs the records below this
         offset any more.
         """
@@ -265,7 +263,7 @@ class InputOffsets:
             return OffsetReset.EARLIEST
         return self._sources[partition.topic].settings.auto_offset_reset or self._configs.auto_offset_reset
 
-    def _reset_positions(self, partitions: Collection[TopicPartition], why: str) -> dict[TopicPartition, int]:
+    def _reset_positions(self, partitions: Collection[TopicPartition], why: str) -> Offsets:
         by_reset: dict[OffsetReset, list[TopicPartition]] = {}
         for partition in partitions:
             by_reset.setdefault(self._reset_of(partition), []).append(partition)

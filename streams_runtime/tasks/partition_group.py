@@ -44,7 +44,15 @@ from typing import Any, NamedTuple, Protocol
 from assignor.java.priority_queue import JavaPriorityQueue
 from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
 from streams_runtime.common.losses import ALREADY_A_NOTICE, DropReason, TaskLosses, uncounted
-from streams_runtime.common.records import LATEST_MS, Headers, RawRecord, Record, RecordMetadata, record_timestamp
+from streams_runtime.common.records import (
+    LATEST_MS,
+    BytesColumn,
+    Headers,
+    RawRecord,
+    Record,
+    RecordMetadata,
+    record_timestamp,
+)
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import Consumer, RecordBatch
 from streams_runtime.processors.api import FailedRecord
@@ -129,8 +137,8 @@ class RecordQueue:
         self._backlog = 0  # the number of records in the batches after the current batch
         self.offsets: Sequence[int] = _EMPTY
         self._timestamps: Sequence[int] = _EMPTY
-        self._keys: Sequence[bytes | None] = _EMPTY
-        self._values: Sequence[bytes | None] = _EMPTY
+        self._keys: BytesColumn = _EMPTY
+        self._values: BytesColumn = _EMPTY
         self._headers: Sequence[Headers] | None = None
         self._length = 0
         self.place = self._run_start = 0
@@ -577,7 +585,7 @@ class PartitionGroup:
         return enough
 
 
-def _deserialized(deserialize: Callable[[bytes], Any] | None, cells: Sequence[bytes | None]) -> Iterable[Any]:
+def _deserialized(deserialize: Callable[[bytes], Any] | None, cells: BytesColumn) -> Iterable[Any]:
     if deserialize is None:
         return cells
     if all(cells):  # `map` takes half of the time, but passes None to the deserializer

@@ -26,10 +26,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
+from assignor.types import JAVA_LONG_MAX, Offsets, TaskId, TopicPartition
 from streams_runtime.common.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError, TaskMigrated
 from streams_runtime.common.losses import WindowsAtRisk
-from streams_runtime.common.records import Headers, record_partition
+from streams_runtime.common.records import BytesColumn, Headers, record_partition
 from streams_runtime.logs.base import Claim, Log, OffsetsToCommit, Producer
 from streams_runtime.logs.log_errors import CommitFenced, LogError, LogTimeout, ProducerFenced, UnknownTopicOrPartition
 from streams_runtime.logs.partitioner import positive_hash
@@ -326,7 +326,7 @@ class RecordCollector:
             if self._has_sent or self.pending:
                 on_sent()
 
-    def acknowledged_offsets(self) -> dict[TopicPartition, int]:
+    def acknowledged_offsets(self) -> Offsets:
         """Returns the offset after the last acknowledged record, for each changelog that this task has written to.
 
         Has to be called after each commit, because the method also passes the offsets to `NeededChanges`.
@@ -415,11 +415,7 @@ class StreamsProducer:
             raise _translated(error, f"sending a record to {partition}") from error
 
     def send_columns(
-        self,
-        partition: TopicPartition,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps_ms: Sequence[int],
+        self, partition: TopicPartition, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]
     ) -> None:
         """Send one record for each row of the columns. Raises the errors of `send`. After an error no record is
         sent.

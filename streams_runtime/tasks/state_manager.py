@@ -42,7 +42,7 @@ from pathlib import Path
 
 from assignor.errors import AssignorFault
 from assignor.names.legal_names import is_legal_name, shown_name
-from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
+from assignor.types import JAVA_LONG_MAX, Offsets, TaskId, TopicPartition
 from streams_runtime.common.errors import (
     LockError,
     ProcessorStateError,
@@ -235,7 +235,7 @@ class StateManager:
         """True if the partition is an input of the task as well."""
         return partition in self._source_changelogs
 
-    def changelog_offsets(self) -> dict[TopicPartition, int]:
+    def changelog_offsets(self) -> Offsets:
         """Returns the next offset to apply for each changelog, 0 if the offset is not known."""
         return {p: 0 if metadata.offset is None else metadata.offset + 1 for p, metadata in self._by_changelog.items()}
 
@@ -428,7 +428,7 @@ class StateManager:
             if self._loaded_checkpoint.get(p, unnamed) == OFFSET_UNKNOWN
         ]
 
-    def _without_missing_stores(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def _without_missing_stores(self, offsets: dict[TopicPartition, int]) -> Offsets:
         """Returns the offsets of a checkpoint without the stores whose directories do not exist. Logs a warning with
         these stores.
 

@@ -29,7 +29,7 @@ from assignor.types import LATEST_OFFSET, TopicPartition
 from streams_runtime.common.errors import TaskCorrupted, TaskMigrated
 from streams_runtime.common.losses import WindowsAtRisk
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.logs.base import Claim, OffsetAndMetadata, RecordBatch
+from streams_runtime.logs.base import Claim, CommittedOffsets, RecordBatch
 from streams_runtime.processors.batch_node import NodeRun
 from streams_runtime.state_stores.state_store import StateStore
 from streams_runtime.tasks.input_offsets import InputClaim, InputOffsets
@@ -134,7 +134,7 @@ class StreamTask(Task):
         runtime.stores = dict(self.state_manager.stores)
         self._become(TaskState.RESTORING)
 
-    def complete_restoration(self, committed: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> None:
+    def complete_restoration(self, committed: CommittedOffsets | None = None) -> None:
         """Go from RESTORING to RUNNING. Does nothing in RUNNING. May be called again after LogTimeout.
 
         `committed`: the group's offsets of the input, if the caller has looked up the offsets after the input was
@@ -303,7 +303,7 @@ class StreamTask(Task):
             offsets.prepare(self._buffer.positions())
         return {partition: one.offset for partition, one in offsets.prepared.items()}
 
-    def offsets_to_commit(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
+    def offsets_to_commit(self) -> CommittedOffsets:
         """Returns the offsets of the last `prepare_commit`, with metadata. The thread commits these offsets together
         with the task's `claim`.
         """

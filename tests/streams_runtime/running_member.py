@@ -126,6 +126,7 @@ class RunningMember:
                 ProcessId.from_bytes(uuid.uuid5(uuid.NAMESPACE_URL, name).bytes), definition.source_topics()
             ),
             self.holder,
+            on_end=lambda: None,
         )
 
     def __enter__(self) -> RunningMember:

@@ -138,8 +138,7 @@ async def delete_group(
     group_id: GroupId,
     coordinator: TheCoordinator,
     force: Annotated[
-        bool,
-        Query(description="Also delete a group whose log cannot be read, although it may have members."),
+        bool, Query(description="Also delete a group whose log cannot be read, although it may have members.")
     ] = False,
 ) -> None:
     """Delete a group and its recorded rebalances. If the group has members, the call is refused. A group whose leader

@@ -45,8 +45,8 @@ from coordinator_api.runtime.group_runtime import GroupRuntime
 
 router = named_router(prefix="/v1/groups", tags=["levers"], responses=problems(404, 409))
 
-_REJOIN_GRACE = JsonBody(RejoinGraceBody)
-_HOLD = JsonBody(HoldBody)
+RejoinGraceJson = Annotated[RejoinGraceBody, Depends(JsonBody(RejoinGraceBody))]
+HoldJson = Annotated[HoldBody, Depends(JsonBody(HoldBody))]
 
 HeldGeneration = Annotated[
     int | None,
@@ -86,10 +86,7 @@ async def resume_group(request: Request, group: RequestedGroup) -> None:
 
 @router.put("/{group}/rejoin-grace", status_code=204, responses=problems(404, 409, 415))
 async def set_rejoin_grace(
-    request: Request,
-    body: Annotated[RejoinGraceBody, Depends(_REJOIN_GRACE)],
-    group_id: GroupId,
-    coordinator: TheCoordinator,
+    request: Request, body: RejoinGraceJson, group_id: GroupId, coordinator: TheCoordinator
 ) -> None:
     """Reserve the tasks of members that leave. A process that comes back within `grace_ms` continues with its tasks,
     and no rebalance runs. A process that crashes without leaving gets no grace.
@@ -180,9 +177,7 @@ async def show_hold(request: Request, group: RequestedGroup, coordinator: TheCoo
 
 
 @router.put("/{group}/hold", status_code=204, responses=problems(404, 409, 415))
-async def hold_rebalances(
-    request: Request, body: Annotated[HoldBody, Depends(_HOLD)], group_id: GroupId, coordinator: TheCoordinator
-) -> None:
+async def hold_rebalances(request: Request, body: HoldJson, group_id: GroupId, coordinator: TheCoordinator) -> None:
     """Hold each computed rebalance that takes a task from a running owner, until an operator approves it.
 
     Members keep processing meanwhile. After the time limit, the rebalance is carried out without approval. Tasks

@@ -71,10 +71,10 @@ WaitMs = Annotated[
     int, Query(ge=0, le=MAX_WAIT_MS, description="Longest time for which the request may be held."), DIGITS
 ]
 
-_SUBSCRIPTION = JsonBody(SubscriptionBody, may_be_large=True)
-_HEARTBEAT = JsonBody(HeartbeatBody, may_be_large=True)
-_PROCESS_HEARTBEAT = JsonBody(ProcessHeartbeatBody, may_be_large=True)
-_LEAVE = JsonBody(LeaveBody, required=False)
+SubscriptionJson = Annotated[SubscriptionBody, Depends(JsonBody(SubscriptionBody, may_be_large=True))]
+HeartbeatJson = Annotated[HeartbeatBody, Depends(JsonBody(HeartbeatBody, may_be_large=True))]
+ProcessHeartbeatJson = Annotated[ProcessHeartbeatBody, Depends(JsonBody(ProcessHeartbeatBody, may_be_large=True))]
+LeaveJson = Annotated[LeaveBody, Depends(JsonBody(LeaveBody, required=False))]
 
 
 async def _admit_join(coordinator: TheCoordinator) -> None:
@@ -82,13 +82,12 @@ async def _admit_join(coordinator: TheCoordinator) -> None:
     coordinator.overload.admit("join")
 
 
+AdmittedJoin = Annotated[None, Depends(_admit_join)]
+
+
 @router.post("/subscriptions", responses={status: {"model": SubscriptionAnswer} for status in (200, 201)})
 async def subscribe(
-    request: Request,
-    coordinator: TheCoordinator,
-    runtime: RequestedGroup,
-    _: Annotated[None, Depends(_admit_join)],
-    body: Annotated[SubscriptionBody, Depends(_SUBSCRIPTION)],
+    request: Request, coordinator: TheCoordinator, runtime: RequestedGroup, _: AdmittedJoin, body: SubscriptionJson
 ) -> Response:
     """Join (201, with a new member id) or rejoin (200)."""
     await _check_subscription(body.subscription)
@@ -116,10 +115,7 @@ async def subscribe(
 @router.get(
     "/members/{member}/assignment",
     responses={
-        200: {
-            "model": AssignmentAnswer,
-            "content": {RAW: {"schema": {"type": "string", "format": "binary"}}},
-        },
+        200: {"model": AssignmentAnswer, "content": {RAW: {"schema": {"type": "string", "format": "binary"}}}},
         204: {"description": "There is no assignment yet: ask again."},
     },
 )
@@ -164,9 +160,7 @@ async def fetch_assignment(
 
 
 @router.post("/members/{member}/heartbeat", responses={200: {"model": HeartbeatAnswer}})
-async def heartbeat(
-    runtime: RequestedGroup, member_id: MemberId, body: Annotated[HeartbeatBody, Depends(_HEARTBEAT)]
-) -> Response:
+async def heartbeat(runtime: RequestedGroup, member_id: MemberId, body: HeartbeatJson) -> Response:
     """Keep the session alive. The answer says whether the member has to rejoin, to stop or to pause."""
     answered = accepted(await runtime.respond(body.to_heartbeat(member_id)), HeartbeatAnswered)
     return answer(HeartbeatAnswer.model_validate(answered))
@@ -177,7 +171,7 @@ async def process_heartbeat(
     request: Request,
     coordinator: TheCoordinator,
     runtime: RequestedGroup,
-    body: Annotated[ProcessHeartbeatBody, Depends(_PROCESS_HEARTBEAT)],
+    body: ProcessHeartbeatJson,
     wait_ms: WaitMs = 0,
 ) -> Response:
     """Keep the sessions of all members of a process alive. The service holds the call until the `news` differs from
@@ -207,12 +201,7 @@ async def process_heartbeat(
 
 
 @router.delete("/members/{member}", status_code=204)
-async def leave(
-    runtime: RequestedGroup,
-    member_id: MemberId,
-    _body: Annotated[LeaveBody, Depends(_LEAVE)],
-    instance_id: InstanceId = None,
-) -> None:
+async def leave(runtime: RequestedGroup, member_id: MemberId, _body: LeaveJson, instance_id: InstanceId = None) -> None:
     """Leave the group. A rebalance starts at once and gives the member's tasks to other members. With a rejoin grace,
     the tasks are first reserved for the member.
     """

@@ -15,7 +15,7 @@ from coordinator_client.access.tokens import check_name, end_ms, group_prefix
 
 router = named_router(prefix="/v1/tokens", tags=["tokens"], responses=problems())
 
-_TOKEN = JsonBody(TokenBody)
+TokenJson = Annotated[TokenBody, Depends(JsonBody(TokenBody))]
 
 
 # asynchronous, because FastAPI calls a synchronous dependency in a thread
@@ -39,7 +39,7 @@ async def list_tokens(request: Request, tokens: TheTokens) -> Response:
 
 
 @router.post("", status_code=201, responses={201: {"model": CreatedTokenAnswer}, **problems(409, 415)})
-async def create_token(request: Request, tokens: TheTokens, body: Annotated[TokenBody, Depends(_TOKEN)]) -> Response:
+async def create_token(request: Request, tokens: TheTokens, body: TokenJson) -> Response:
     """Create a token (201). Only this answer contains the secret value.
 
     The first token of a service has to be an admin token for all groups. After the first token is created, every call

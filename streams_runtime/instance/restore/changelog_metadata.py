@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from assignor.topology.internal_topics import CLEANUP_POLICY
-from assignor.types import TaskId, TopicPartition
+from assignor.types import Offsets, TaskId, TopicPartition
 from streams_runtime.common.states import TaskType
 from streams_runtime.logs.base import IsolationLevel, Log, RecordBatch
 from streams_runtime.logs.log_errors import LogError, LogTimeout, UnknownTopicOrPartition
@@ -143,11 +143,11 @@ class ChangelogOffsetLookup:
         except UnknownTopicOrPartition:
             return self._by_task(changelogs)
 
-    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Returns the high watermarks. Raises LogTimeout, UnknownTopicOrPartition."""
         return self._log.end_offsets(partitions, IsolationLevel.READ_UNCOMMITTED)
 
-    def committed_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    def committed_offsets(self, partitions: Sequence[TopicPartition]) -> Offsets:
         """Returns the group's committed offsets, 0 for partitions without a committed offset. Raises LogTimeout."""
         committed = self._log.committed_offsets(self._group_id, partitions)
         return {each: committed[each].offset if each in committed else 0 for each in partitions}

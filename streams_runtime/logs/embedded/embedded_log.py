@@ -8,16 +8,17 @@ directory must be on a local disk, because SQLite's write-ahead log needs shared
 import json
 import os
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from assignor.topology.internal_topics import RETENTION_MS
-from assignor.types import TopicPartition
+from assignor.types import Offsets, TopicPartition
 from operating_system.private_files import make_private_directory, open_lock, warn_if_readable_by_others
 from operating_system.processes import with_advice
 from streams_runtime.common.clock import Clock, SystemClock
 from streams_runtime.logs.base import (
     Claim,
+    CommittedOffsets,
     ConfigChanges,
     Consumer,
     IsolationLevel,
@@ -48,7 +49,7 @@ from streams_runtime.logs.embedded.reads_and_writes import (
 from streams_runtime.logs.embedded.record_batches import encoded
 from streams_runtime.logs.embedded.schema import Catalog, prepare
 from streams_runtime.logs.log_errors import LogError, check_not_beyond
-from streams_runtime.logs.producers import AppendSignals, BufferingProducer, NewBatch, ProducerIdentity
+from streams_runtime.logs.producers import AppendSignals, BufferingProducer, NewBatches, ProducerIdentity
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.logs.topic_configs import (
     TopicConfigs,
@@ -156,18 +157,18 @@ class EmbeddedLog:
         found = self.topics().get(topic)
         return 0 if found is None else found.partitions
 
-    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return {partition: bounds.begin for partition, bounds in self._bounds(partitions).items()}
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
-    ) -> dict[TopicPartition, int]:
+    ) -> Offsets:
         """Returns the end offsets. The log never contains an open transaction, so the last stable offset is the end
         offset.
         """
         return {partition: bounds.end for partition, bounds in self._bounds(partitions).items()}
 
-    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:
         asked = list(partitions)
         begins = self.begin_offsets(asked)
         found: dict[TopicPartition, int] = {}
@@ -178,9 +179,7 @@ class EmbeddedLog:
                 found[partition] = offset
         return found
 
-    def committed_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    def committed_offsets(self, group_id: str, partitions: Iterable[TopicPartition] | None) -> CommittedOffsets:
         select = (
             "SELECT topic, number, committed_offset, metadata FROM group_offsets"
             " WHERE group_id=? AND committed_offset IS NOT NULL"
@@ -281,18 +280,13 @@ class EmbeddedLog:
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         return self._catalog.find([partition])[partition].configs.record_limits
 
-    def append(
-        self,
-        batches: Mapping[TopicPartition, Sequence[NewBatch]],
-        offsets: OffsetsToCommit,
-        identity: ProducerIdentity | None,
-    ) -> dict[TopicPartition, int]:
+    def append(self, batches: NewBatches, offsets: OffsetsToCommit, identity: ProducerIdentity | None) -> Offsets:
         as_bytes = {  # batches are encoded before the transaction, because other writers wait for the transaction
             partition: [encoded(batch.timestamps_ms, batch.keys, batch.values, batch.headers) for batch in of_it]
             for partition, of_it in batches.items()
         }
 
-        def write() -> dict[TopicPartition, int]:
+        def write() -> Offsets:
             known = self._catalog.find(as_bytes)
             with self._writer.transaction() as connection:
                 check_writer(connection, offsets, identity)

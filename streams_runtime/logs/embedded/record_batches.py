@@ -22,7 +22,7 @@ from io import BytesIO
 from typing import NamedTuple
 
 from assignor.types import TopicPartition
-from streams_runtime.common.records import NAME_ERRORS, Headers
+from streams_runtime.common.records import NAME_ERRORS, BytesColumn, Headers
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.log_errors import LogError
 
@@ -45,8 +45,8 @@ class EncodedBatch(NamedTuple):
 
 def encoded(
     timestamps_ms: Sequence[int],
-    keys: Sequence[bytes | None],
-    values: Sequence[bytes | None],
+    keys: BytesColumn,
+    values: BytesColumn,
     headers: Sequence[Headers] | None = None,
     offsets: Sequence[int] | None = None,
 ) -> EncodedBatch:
@@ -106,7 +106,7 @@ def decoded(partition: TopicPartition, base_offset: int, payload: bytes) -> Reco
     return RecordBatch(partition, offsets, timestamps_ms, keys, values, headers)
 
 
-def _joined(column: Sequence[bytes | None]) -> tuple[array[int], bytes, bool]:
+def _joined(column: BytesColumn) -> tuple[array[int], bytes, bool]:
     """Returns the length of each entry of the column, all bytes of the column, and whether the column has nulls. Most
     columns have no nulls, and a column without nulls is handled in C code only.
     """

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from assignor.types import TopicPartition
 from kafka_client.record_batches.batch_rows import BatchRowWriter
 from kafka_client.record_batches.record_batch_v2 import BatchHeader, decoded, encoded, number
-from streams_runtime.common.records import Headers
+from streams_runtime.common.records import BytesColumn, Headers
 from streams_runtime.logs.base import BATCH_BYTES
 from streams_runtime.logs.record_limits import AnyRecord
 
@@ -98,9 +98,7 @@ class PartitionQueue:
         self._opened().rows.append(key, value, timestamp_ms, headers)  # the first record of a batch is always taken
         return True
 
-    def extend(
-        self, keys: Sequence[bytes | None], values: Sequence[bytes | None], timestamps_ms: Sequence[int]
-    ) -> tuple[int, bool]:
+    def extend(self, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]) -> tuple[int, bool]:
         """Adds records without headers, as columns. Returns the total size of their keys and values in bytes, and
         whether a batch became full.
         """
@@ -168,11 +166,7 @@ class Accumulator:
             return self._appended(size, is_full=queue.append(key, value, timestamp_ms, headers))
 
     def append_columns(
-        self,
-        queue: PartitionQueue,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps_ms: Sequence[int],
+        self, queue: PartitionQueue, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]
     ) -> bool:
         """Adds records without headers, as columns. Returns True if the caller has to notify the sender (see
         `append`).

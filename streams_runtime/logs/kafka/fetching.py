@@ -24,7 +24,7 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from aiokafka.protocol.fetch import FetchRequest
@@ -337,18 +337,13 @@ class Fetcher:
         if not reported:
             return set()
         begins, ends = [
-            await LeaderRequest(self._leadership.connections, reported).offsets(which, read_committed=False)
+            await LeaderRequest(self._leadership.connections, reported, {}).offsets(which, read_committed=False)
             for which in (EARLIEST, LATEST)
         ]
         return {partition for partition in reported if not begins[partition] <= offsets[partition] <= ends[partition]}
 
     def _take(
-        self,
-        partition: TopicPartition,
-        one: FetchedPartition,
-        offset: int,
-        answer: Any,
-        outside: Collection[TopicPartition],
+        self, partition: TopicPartition, one: FetchedPartition, offset: int, answer: Any, outside: set[TopicPartition]
     ) -> None:
         """Handle the answer for one partition. `answer`: the partition's number, error, high watermark, last stable
         offset, first offset, aborted, ..., records.

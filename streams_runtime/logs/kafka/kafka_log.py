@@ -12,16 +12,17 @@ import math
 import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from assignor.topology.internal_topics import CreatedTopic
-from assignor.types import TopicPartition
+from assignor.types import Offsets, TopicPartition
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.errors import KafkaClientError, KafkaRefused, KafkaUnavailable, TopicHasOtherPartitions, UnknownTopic
 from kafka_client.event_loop import EventLoopThread
 from operating_system.processes import reset_in_children
 from streams_runtime.logs.base import (
     Claim,
+    CommittedOffsets,
     ConfigChanges,
     Consumer,
     IsolationLevel,
@@ -32,7 +33,7 @@ from streams_runtime.logs.base import (
 )
 from streams_runtime.logs.kafka.claims_topic import CLAIMS_CONFIGS, ClaimOwner, ClaimsWriter, GroupClaims
 from streams_runtime.logs.kafka.consumer import KafkaConsumer
-from streams_runtime.logs.kafka.leadership import Leadership
+from streams_runtime.logs.kafka.leadership import Leadership, T
 from streams_runtime.logs.kafka.log_settings import LogSettings, log_settings
 from streams_runtime.logs.kafka.producer import KafkaProducer
 from streams_runtime.logs.log_errors import (
@@ -51,8 +52,6 @@ from streams_runtime.logs.topic_configs import (
     checked_topic,
     topics_to_add,
 )
-
-T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
 _LIMITS = (
@@ -159,25 +158,23 @@ class KafkaLog:
         except UnknownTopicOrPartition:
             return 0
 
-    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
         asked = list(partitions)
         return self._run(self._admin.begin_offsets(asked), asked) if asked else {}
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
-    ) -> dict[TopicPartition, int]:
+    ) -> Offsets:
         asked = list(partitions)
         read_committed = isolation is IsolationLevel.READ_COMMITTED
         return self._run(self._admin.end_offsets(asked, read_committed), asked) if asked else {}
 
-    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:
         asked = list(partitions)
         found = self._run(self._admin.offsets_for_time(asked, timestamp_ms), asked) if asked else {}
         return {partition: offset for partition, offset in found.items() if offset >= 0}
 
-    def committed_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    def committed_offsets(self, group_id: str, partitions: Iterable[TopicPartition] | None) -> CommittedOffsets:
         """Returns the committed offsets. Waits while an open transaction may still move one of these offsets."""
         asked = None if partitions is None else list(partitions)
         found = {} if asked == [] else self._run(self._admin.committed_offsets(group_id, asked, stable=True))

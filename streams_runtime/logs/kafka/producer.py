@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, Protocol
 
 from assignor.types import TopicPartition
 from kafka_client.event_loop import EventLoopThread
-from streams_runtime.common.records import Headers
-from streams_runtime.logs.base import Claim, OffsetAndMetadata, OffsetsToCommit
+from streams_runtime.common.records import BytesColumn, Headers
+from streams_runtime.logs.base import Claim, CommittedOffsets, OffsetAndMetadata, OffsetsToCommit
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
 from streams_runtime.logs.kafka.leadership import Leadership, all_of
 from streams_runtime.logs.kafka.log_settings import LogSettings
@@ -114,11 +114,7 @@ class KafkaProducer:
             self._make_room()
 
     def send_columns(
-        self,
-        partition: TopicPartition,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps_ms: Sequence[int],
+        self, partition: TopicPartition, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]
     ) -> None:
         if not self._state.accepts_records:
             self._state.refuse_record()
@@ -217,7 +213,7 @@ class KafkaProducer:
             self._is_ending = True
         await self.transactions.end(commit=True)
 
-    async def _add_offsets(self, groups: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]) -> None:
+    async def _add_offsets(self, groups: Mapping[str, CommittedOffsets]) -> None:
         for group, moved in groups.items():
             self._offset_groups.add(group)
             await self.transactions.add_offsets(group, moved)

@@ -8,7 +8,7 @@ more records of the ended transaction can appear. Source: `TransactionManager`, 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from aiokafka.protocol.commit import OffsetCommitRequest
@@ -24,7 +24,7 @@ from assignor.types import TopicPartition
 from kafka_client.error_codes import CONCURRENT_TRANSACTIONS, check
 from kafka_client.errors import NotNow
 from kafka_client.requests import by_topic
-from streams_runtime.logs.base import OffsetAndMetadata
+from streams_runtime.logs.base import CommittedOffsets
 from streams_runtime.logs.kafka.leadership import CoordinatorOf, Leadership
 from streams_runtime.logs.log_errors import LogError, ProducerFenced
 
@@ -82,7 +82,7 @@ class TransactionManager:
 
         await self._call("adding partitions to the transaction", attempt)
 
-    async def add_offsets(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    async def add_offsets(self, group: str, offsets: CommittedOffsets) -> None:
         """Add a group's offsets to the transaction. Raises ProducerFenced, LogTimeout, LogError."""
         of_group = AddOffsetsToTxnRequest(*self._identity(), group)
 
@@ -155,9 +155,7 @@ class TransactionManager:
         await self._leadership.call(what, patient)
 
 
-async def commit_offsets(
-    leadership: Leadership, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
-) -> None:
+async def commit_offsets(leadership: Leadership, group: str, offsets: CommittedOffsets) -> None:
     """Commits offsets outside of a transaction and not as a member of the group, as
     `ConsumerCoordinator.sendOffsetCommitRequest` does.
 
@@ -177,9 +175,7 @@ async def commit_offsets(
     await leadership.call(f"committing offsets of group {group}", attempt)
 
 
-def _offsets_by_topic(
-    offsets: Mapping[TopicPartition, OffsetAndMetadata],
-) -> list[tuple[str, list[tuple[int, int, str]]]]:
+def _offsets_by_topic(offsets: CommittedOffsets) -> list[tuple[str, list[tuple[int, int, str]]]]:
     """Returns the offsets in the form of a request: for each topic, a list of partition number, offset and metadata."""
     topics: dict[str, list[tuple[int, int, str]]] = {}
     for (topic, number), (offset, metadata) in offsets.items():

@@ -9,7 +9,7 @@ schema only if `json.fail.invalid.schema` is true, because the check takes many 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from confluent_kafka.schema_registry import Schema
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
@@ -21,12 +21,10 @@ from jsonschema.validators import validator_for
 
 from assignor.errors import InputError
 from streams_runtime.common.errors import SerializationError
-from streams_runtime.serdes import JSON
+from streams_runtime.serdes import JSON, T
 from streams_runtime.serdes.schema_registry.registry import Registry
 from streams_runtime.serdes.schema_registry.registry_serde import HEADER_BYTES, Decode, Encode, RegistrySerde, header
 from streams_runtime.serdes.schema_registry.registry_settings import RegistrySettings
-
-T = TypeVar("T")
 
 FAIL_INVALID = "json.fail.invalid.schema"
 _AVRO, _JSON = "AVRO", "JSON"

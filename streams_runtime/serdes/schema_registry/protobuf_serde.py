@@ -15,9 +15,10 @@ from importlib import import_module
 from typing import Any, TypeVar, cast
 
 from confluent_kafka.schema_registry import Schema, SchemaReference
-from google.protobuf import descriptor_pool, json_format, message_factory
+from google.protobuf import json_format, message_factory
 from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, EncodeError, Message
 
 from assignor.errors import InputError
@@ -199,7 +200,7 @@ def _full_name(file: FileDescriptorProto, steps: Sequence[int]) -> str:
 
 
 def _file(registry: Registry, schema: Schema, what: str) -> FileDescriptor:
-    pool = descriptor_pool.DescriptorPool()
+    pool = DescriptorPool()
     try:
         return pool.FindFileByName(_added(pool, set(), registry, schema, what, name=None))
     except (TypeError, KeyError) as error:  # the pool raises these errors if files contradict each other
@@ -207,12 +208,7 @@ def _file(registry: Registry, schema: Schema, what: str) -> FileDescriptor:
 
 
 def _added(
-    pool: descriptor_pool.DescriptorPool,
-    known: set[str],
-    registry: Registry,
-    schema: Schema,
-    what: str,
-    name: str | None,
+    pool: DescriptorPool, known: set[str], registry: Registry, schema: Schema, what: str, name: str | None
 ) -> str:
     """Adds a file to the pool, after the files that this file imports. Returns the file's name. `name`: the name by
     which other files import the file.
@@ -235,7 +231,7 @@ def _added(
     return file.name
 
 
-def _add_well_known(pool: descriptor_pool.DescriptorPool, known: set[str], name: str) -> None:
+def _add_well_known(pool: DescriptorPool, known: set[str], name: str) -> None:
     """Adds one of Protobuf's own files to the pool, for which the registry has no schema. Protobuf's Python library has
     a module for each of its own files.
     """

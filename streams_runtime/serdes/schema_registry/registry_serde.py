@@ -10,11 +10,12 @@ A serde is pickled without its cached schemas. Source: `AbstractKafkaSchemaSerDe
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Generic, Self, TypeVar
+from typing import Generic, Self
 
 from confluent_kafka.schema_registry import Schema
 
 from streams_runtime.common.errors import SerializationError
+from streams_runtime.serdes import T
 from streams_runtime.serdes.schema_registry.registry import Registry
 from streams_runtime.serdes.schema_registry.registry_settings import RegistrySettings
 from streams_runtime.serdes.varints import read_varint, varint
@@ -64,8 +65,6 @@ def read_message_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
         steps.append(step)
     return tuple(steps), at
 
-
-T = TypeVar("T")
 
 Encode = Callable[[T], bytes]
 Decode = Callable[[bytes], T]

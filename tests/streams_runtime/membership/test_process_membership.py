@@ -76,7 +76,7 @@ class Process:
             self._definition.group_id, f"t{len(self.members)}", session_timeout_ms=self.session_timeout_ms
         )
         writer = SubscriptionWriter(self._id, self._definition.source_topics())
-        self.members.append(self.membership.member(settings, writer, used))
+        self.members.append(self.membership.member(settings, writer, used, lambda: None))
         self.members[-1].start()
         return used
 

@@ -6,7 +6,7 @@ import pytest
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError, TaskMigrated
-from streams_runtime.logs.base import Claim, NewTopic, OffsetAndMetadata
+from streams_runtime.logs.base import Claim, CommittedOffsets, NewTopic, OffsetAndMetadata
 from streams_runtime.logs.log_errors import CommitFenced, LogError, LogTimeout, ProducerFenced, RecordTooLarge
 from streams_runtime.logs.producers import PENDING_BYTES
 from streams_runtime.tasks.record_collector import StreamsProducer
@@ -24,7 +24,7 @@ def log() -> WatchedLog:
     return log
 
 
-def committed(log: WatchedLog) -> dict[TopicPartition, OffsetAndMetadata]:
+def committed(log: WatchedLog) -> CommittedOffsets:
     return log.log.committed_offsets("app", [IN])
 
 
