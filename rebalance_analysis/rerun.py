@@ -42,7 +42,7 @@ from assignor.task_assignors.registry import task_assignor_named
 from assignor.task_assignors.streams_groups.member_sticky import MemberAssignment, StreamsGroupPlacement
 from assignor.types import AssignorErrorCode, TaskId
 from rebalance_analysis.compare import Comparison, compare_placement, compare_rebalance, compare_streams_group
-from rebalance_analysis.reading.streams_groups import as_placement
+from rebalance_analysis.streams_groups import as_placement
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ V2 = TypeVar("V2")
 
 
 class Record(NamedTuple, Generic[K, V]):
-    """A record. A record is immutable: `_replace` makes a changed copy. `timestamp_ms`: milliseconds since the epoch, not
+    """A record. It is immutable: `_replace` makes a changed copy. `timestamp_ms`: milliseconds since the epoch, not
     negative.
     """
 
