@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from assignor.errors import InputError
+from assignor.types import JAVA_INT_MAX
 
 
 class KafkaRules(NamedTuple):
@@ -21,7 +22,10 @@ class KafkaRules(NamedTuple):
     candidates for the task, in the order of their offsets, and candidates whose process has the task are passed over.
     `computes_processes_if_absent`: for streams groups, whether the map of processes is filled by `computeIfAbsent`,
     otherwise by `putIfAbsent`. `names_app_server`: whether messages name `application.server` behind the thread.
-    `upgrade_from`: the values of `upgrade.from`, oldest first.
+    `refuses_incomplete_endpoints`: whether an endpoint without a host, or with a port that is not an int, is refused as
+    not host:port, and whether `application.server` is checked with all other configs (KIP-1245).
+    `largest_collection`: the largest length of an array in a subscription. `upgrade_from`: the values of
+    `upgrade.from`, oldest first.
     """
 
     release: str
@@ -29,6 +33,8 @@ class KafkaRules(NamedTuple):
     sorts_candidates_by_offset: bool
     computes_processes_if_absent: bool
     names_app_server: bool
+    refuses_incomplete_endpoints: bool
+    largest_collection: int
     upgrade_from: tuple[str, ...]
 
 
@@ -57,8 +63,26 @@ _UPGRADE_FROM_4_3 = (
 )
 
 _RULES = {
-    KafkaVersion.V4_3: KafkaRules("4.3.1", False, False, False, False, _UPGRADE_FROM_4_3),
-    KafkaVersion.V4_4: KafkaRules("4.4.0", True, True, True, True, (*_UPGRADE_FROM_4_3, "4.3")),
+    KafkaVersion.V4_3: KafkaRules(
+        release="4.3.1",
+        rounds_active_share_up=False,
+        sorts_candidates_by_offset=False,
+        computes_processes_if_absent=False,
+        names_app_server=False,
+        refuses_incomplete_endpoints=False,
+        largest_collection=JAVA_INT_MAX,
+        upgrade_from=_UPGRADE_FROM_4_3,
+    ),
+    KafkaVersion.V4_4: KafkaRules(
+        release="4.4.0",
+        rounds_active_share_up=True,
+        sorts_candidates_by_offset=True,
+        computes_processes_if_absent=True,
+        names_app_server=True,
+        refuses_incomplete_endpoints=True,
+        largest_collection=1_000_000,
+        upgrade_from=(*_UPGRADE_FROM_4_3, "4.3"),
+    ),
 }
 
 EQUAL_RELEASES = " and ".join(version.rules.release for version in KafkaVersion)

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from streams_runtime.logs.topic_reading import ConsumedRecord as ConsumedRecord
     from streams_runtime.logs.topic_reading import read_topic as read_topic
     from streams_runtime.membership.coordinator_client import CoordinatorClient as CoordinatorClient
+    from streams_runtime.membership.member_events import GroupMembershipOperation as GroupMembershipOperation
     from streams_runtime.processors.api import Cancellable as Cancellable
     from streams_runtime.processors.api import ExceptionHandler as ExceptionHandler
     from streams_runtime.processors.api import FailedRecord as FailedRecord

@@ -11,31 +11,30 @@ counts them. Source: step zero of `StreamsPartitionAssignor.assign`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 
-from assignor.errors import ConfigError, IllegalStateError, NumberFormatError, TaskAssignmentError
+from assignor.configs.application_server import host_of
+from assignor.errors import IllegalStateError, TaskAssignmentError
 from assignor.java.hash_codes import process_hash
 from assignor.java.order import hash_set_order
+from assignor.kafka_versions import VERSION_WITHOUT_A_NAME, KafkaVersion
 from assignor.protocol.subscription_info import MemberSubscription, decode_members
 from assignor.protocol.versions import EARLIEST_PROBEABLE_VERSION, LATEST_SUPPORTED_VERSION
-from assignor.types import JAVA_INT_MAX, AssignorErrorCode, HostInfo, ProcessId, TaskId, TopicPartition, utf16_order
+from assignor.types import AssignorErrorCode, HostInfo, ProcessId, TaskId, TopicPartition, utf16_order
 
 DEFAULT_FUTURE_PROCESS_ID = ProcessId.parse("ffffffff-ffff-4fff-bfff-ffffffffffff")
 """The id of the dummy client. Differs from Kafka: Kafka's id of the dummy client is random, while this id is constant,
 so that results are repeatable.
 """
 
-_ENDPOINT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)", re.ASCII)
 _TOPOLOGY_NAME = itemgetter(2)
 _CLIENTS_KEPT = 128
 _MANY_CONSUMERS = 100
 _SHUTDOWN_REQUESTED = int(AssignorErrorCode.SHUTDOWN_REQUESTED)
-_JAVA_WHITESPACE = "".join(map(chr, range(0x21)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,33 +116,21 @@ class GroupMetadata:
     shutdown_requested: bool
 
 
-def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: ProcessId | None) -> GroupMetadata:
+def group_metadata(
+    subscriptions: Mapping[str, bytes],
+    future_process_id: ProcessId | None,
+    kafka_version: KafkaVersion = VERSION_WITHOUT_A_NAME,
+) -> GroupMetadata:
     """Decodes the subscriptions and groups them by process. `subscriptions`: the ConsumerProtocolSubscription bytes of
     each member, by member id, in the order received.
 
     Raises DecodeError with the member's id, and ConfigError for an endpoint that is not host:port. Raises
     IllegalStateError for a process that reports tasks of a named topology together with tasks without a topology name.
     """
-    group = _GroupBuilder(future_process_id or DEFAULT_FUTURE_PROCESS_ID)
-    for member_id, member in decode_members(subscriptions):
+    group = _GroupBuilder(future_process_id or DEFAULT_FUTURE_PROCESS_ID, kafka_version)
+    for member_id, member in decode_members(subscriptions, kafka_version.rules.largest_collection):
         group.add(member_id, member)
     return group.build()
-
-
-def host_of(endpoint: str | None) -> HostInfo | None:
-    """Parses a user endpoint. Returns None if the endpoint is None or blank text. Raises ConfigError for text that is
-    not host:port.
-    Source: `HostInfo.buildFromEndpoint`.
-    """
-    if endpoint is None or not endpoint.strip(_JAVA_WHITESPACE):
-        return None
-    match = _ENDPOINT.fullmatch(endpoint)
-    if match is None:
-        raise ConfigError(f"Error parsing host address {endpoint}. Expected format host:port.")
-    digits = match[2].lstrip("0") or "0"
-    if len(digits) > len(str(JAVA_INT_MAX)) or int(digits) > JAVA_INT_MAX:
-        raise NumberFormatError(f'For input string: "{match[2]}"')
-    return HostInfo(match[1], int(digits))
 
 
 def named_beside_unnamed() -> IllegalStateError:
@@ -163,9 +150,9 @@ def named_beside_unnamed() -> IllegalStateError:
 class _ClientBuilder:
     """Collects the members of one process and builds its `ClientMetadata`."""
 
-    def __init__(self, process_id: ProcessId, first: MemberSubscription) -> None:
+    def __init__(self, process_id: ProcessId, first: MemberSubscription, kafka_version: KafkaVersion) -> None:
         self.process_id = process_id
-        self.host = host_of(first.info.user_end_point)
+        self.host = host_of(first.info.user_end_point, kafka_version)
         self.tags = first.info.client_tags
         self.first_rack = first.subscription.rack
         self.racks: set[str | None] = {self.first_rack}
@@ -190,8 +177,9 @@ class _ClientBuilder:
 
 
 class _GroupBuilder:
-    def __init__(self, future_process_id: ProcessId) -> None:
+    def __init__(self, future_process_id: ProcessId, kafka_version: KafkaVersion) -> None:
         self.future_process_id = future_process_id
+        self.kafka_version = kafka_version
         self.clients: dict[ProcessId, _ClientBuilder] = {}
         self.claims: list[dict[TopicPartition, str]] = []
         """Mappings of owned partition to member id, one mapping for each member that owns partitions."""
@@ -208,7 +196,7 @@ class _GroupBuilder:
         process_id = self.future_process_id if version > LATEST_SUPPORTED_VERSION else info.process_id
         client = self.clients.get(process_id)
         if client is None:
-            client = self.clients[process_id] = _ClientBuilder(process_id, member)
+            client = self.clients[process_id] = _ClientBuilder(process_id, member, self.kafka_version)
         client.racks.add(subscription.rack)
         client.consumers.append(member_id)
         if offset_sums:

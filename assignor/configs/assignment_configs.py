@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from assignor.configs.application_server import APPLICATION_SERVER, check_application_server
 from assignor.configs.pins import Pin, TaskWeights, pins_document, pins_from, weights_document, weights_from
 from assignor.errors import ConfigError, InputError
 from assignor.kafka_versions import VERSION_WITHOUT_A_NAME, KafkaVersion, kafka_version_named
@@ -60,7 +61,6 @@ RACK_AWARE_ASSIGNMENT_TRAFFIC_COST = "rack.aware.assignment.traffic_cost"
 RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST = "rack.aware.assignment.non_overlap_cost"
 REPLICATION_FACTOR = "replication.factor"
 WINDOW_STORE_ADDITIONAL_RETENTION_MS = "windowstore.changelog.additional.retention.ms"
-APPLICATION_SERVER = "application.server"
 UPGRADE_FROM = "upgrade.from"
 KAFKA_VERSION = "kafka.version"
 MINIMAL_MOVEMENT_TASK_WEIGHTS = "minimal.movement.task.weights"
@@ -160,12 +160,19 @@ class AssignmentConfigs:
 
     def check(self) -> None:
         """Raises ConfigError for a value that Kafka's leader refuses when it is configured."""
-        known = self.kafka_version.rules.upgrade_from
+        rules = self.kafka_version.rules
+        if rules.refuses_incomplete_endpoints:
+            self._check_application_server()
+        known = rules.upgrade_from
         if self.upgrade_from is not None and self.upgrade_from not in known:
             raise ConfigError(
                 f"Invalid value {self.upgrade_from} for configuration {UPGRADE_FROM}: String must be one of: "
                 f"null, {', '.join(known)}"
             )
+        self._check_application_server()
+
+    def _check_application_server(self) -> None:
+        check_application_server(self.application_server, self.kafka_version, self.log_prefix)
 
     @property
     def log_prefix(self) -> str:

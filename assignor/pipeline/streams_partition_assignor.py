@@ -89,7 +89,7 @@ class GroupTasks:
 def gather_members(snapshot: RebalanceSnapshot) -> GroupMetadata:
     """Carries out step 0. Raises DecodeError with the member's id, or KafkaError, as `group_metadata` does."""
     subscriptions = {member_id: member.subscription for member_id, member in snapshot.members.items()}
-    return group_metadata(subscriptions, snapshot.future_process_id)
+    return group_metadata(subscriptions, snapshot.future_process_id, snapshot.configs.kafka_version)
 
 
 def make_tasks(snapshot: RebalanceSnapshot, versions: ReceivedVersions, created: CreatedTopics) -> GroupTasks:

@@ -21,7 +21,7 @@ from itertools import repeat
 from typing import Any
 
 from assignor.errors import DecodeError, InputError, TaskAssignmentError
-from assignor.types import ProcessId, TopicPartition
+from assignor.types import JAVA_INT_MAX, ProcessId, TopicPartition
 
 _INT8 = struct.Struct(">b")
 _INT16 = struct.Struct(">h")
@@ -133,16 +133,17 @@ def _number_reader(form: struct.Struct, what: str = "") -> Callable[[Reader, str
 
 class Reader:
     """Reads values from bytes, one after the other. `what`: the name of the structure, for errors. The argument `field`
-    of every method is the name of the field that is read, for errors.
+    of every method is the name of the field that is read, for errors. `largest_count`: the largest length of an array.
     """
 
-    __slots__ = ("_data", "_end", "_offset", "_what")
+    __slots__ = ("_data", "_end", "_largest_count", "_offset", "_what")
 
-    def __init__(self, data: bytes | bytearray | memoryview, what: str) -> None:
+    def __init__(self, data: bytes | bytearray | memoryview, what: str, largest_count: int = JAVA_INT_MAX) -> None:
         self._data = bytes(data)
         self._end = len(self._data)
         self._offset = 0
         self._what = what
+        self._largest_count = largest_count
 
     @property
     def offset(self) -> int:
@@ -199,7 +200,7 @@ class Reader:
 
     def count(self, field: str, smallest: int) -> int:
         """Reads the length of an array. Raises DecodeError if the remaining bytes cannot hold that many elements of at
-        least `smallest` bytes each.
+        least `smallest` bytes each, or if the length is above `largest_count`.
         """
         start = self._offset
         value = self._count(field)
@@ -209,6 +210,8 @@ class Reader:
             raise self.error(
                 f"count of {field} is {value} but {self.remaining} bytes remain, at least {smallest} for each", start
             )
+        if value > self._largest_count:
+            raise self.error(f"count of {field} is {value}, which exceeds {self._largest_count}", start)
         return value
 
     def raw(self, size: int, field: str) -> bytes:

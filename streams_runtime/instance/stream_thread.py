@@ -32,6 +32,7 @@ from streams_runtime.instance.thread_work import ThreadSetting, ThreadWork
 from streams_runtime.membership.member_events import (
     AssignTasks,
     CloseTasks,
+    GroupMembershipOperation,
     HeldTasks,
     LoseTasks,
     MemberEnd,
@@ -79,13 +80,13 @@ class StreamThread:
     def start(self) -> None:
         self._thread.start()
 
-    def ask_to_close(self) -> None:
-        """Let the thread commit, write checkpoints, leave the group, and end. Returns at once. Any thread may call
-        `ask_to_close`.
+    def ask_to_close(self, membership: GroupMembershipOperation = GroupMembershipOperation.LEAVE_GROUP) -> None:
+        """Let the thread commit, write checkpoints, leave the group or remain in it, and end. Returns at once. Any
+        thread may call `ask_to_close`.
         """
         if self._state is ThreadState.CREATED:
             self._mailbox.end()  # a thread that was never started carries out no orders
-        self._member.ask_to_close()
+        self._member.ask_to_close(membership)
 
     def close(self) -> None:
         """Call `ask_to_close`, then wait until the member has left the group. Must not be called on the stream

@@ -30,7 +30,7 @@ from streams_runtime.instance.stream_thread import StreamThread
 from streams_runtime.instance.thread_pool import ThreadPool
 from streams_runtime.instance.thread_status import InstanceStatus, OpenTask
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.member_events import PartitionHosts
+from streams_runtime.membership.member_events import GroupMembershipOperation, PartitionHosts
 
 _logger = logging.getLogger(__name__)
 
@@ -191,18 +191,29 @@ class StreamsInstance:
         self._resources.start_housekeeping()
         self._supervisor.start()
 
-    def close(self, timeout_s: float | None = None) -> bool:
-        """Commit and close all tasks, and leave the group. Returns True if the instance has ended within `timeout_s`.
+    def close(
+        self,
+        timeout_s: float | None = None,
+        membership: GroupMembershipOperation = GroupMembershipOperation.LEAVE_GROUP,
+    ) -> bool:
+        """Commit and close all tasks, and leave the group or remain in it. Returns True if the instance has ended
+        within `timeout_s`. If a thread of the instance calls `close`, the method does not wait.
 
-        If a thread of the instance calls `close`, the method does not wait.
+        Raises StreamsRuntimeError for REMAIN_IN_GROUP if the config leave.on.disconnect is true, because the
+        coordinator then removes the members when the process ends its connection. Source: `KafkaStreams.close`.
         """
+        if membership is GroupMembershipOperation.REMAIN_IN_GROUP and self.application.configs.leave_on_disconnect:
+            raise StreamsRuntimeError(
+                "an instance remains in its group only with leave.on.disconnect=false; it is true, so the coordinator "
+                "would remove the members when the connection of this process ends"
+            )
         with self._changed:
             self._closing = True
             never_started = self.state is InstanceState.CREATED
             if never_started:
                 self._state.change(InstanceState.NOT_RUNNING)
             self._changed.notify_all()
-        self._threads.end()
+        self._threads.end(membership)
         if never_started:
             self._change_state(InstanceState.NOT_RUNNING)
         if self._is_own(threading.current_thread().name):

@@ -19,7 +19,7 @@ from itertools import count
 from streams_runtime.instance.application import ThreadErrorResponse
 from streams_runtime.instance.stream_thread import StreamThread
 from streams_runtime.instance.thread_status import ThreadState
-from streams_runtime.membership.member_events import MemberEnd
+from streams_runtime.membership.member_events import GroupMembershipOperation, MemberEnd
 
 ERRORS_KEPT = 20
 """The largest number of kept errors. The number is limited because each error keeps its stack frames in memory, and
@@ -44,6 +44,7 @@ class ThreadPool:
         self._resizing = threading.Lock()
         self._changed = threading.Condition()
         self._ending = False
+        self._membership = GroupMembershipOperation.LEAVE_GROUP
         self._failed = False
         self._errors: list[Exception] = []
 
@@ -118,9 +119,11 @@ class ThreadPool:
                 self._changed.wait_for(lambda: thread not in self._removed, timeout_s)
         return thread
 
-    def end(self) -> None:
+    def end(self, membership: GroupMembershipOperation = GroupMembershipOperation.LEAVE_GROUP) -> None:
         """Tell `supervise` to end every thread. Returns at once."""
         with self._changed:
+            if not self._ending:
+                self._membership = membership
             self._ending = True
             self._changed.notify_all()
 
@@ -209,7 +212,7 @@ class ThreadPool:
             self._ending = True
             threads = tuple(self)
         for thread in threads:  # all threads close at the same time, before the first join
-            thread.ask_to_close()
+            thread.ask_to_close(self._membership)
         for thread in threads:
             thread.join()
         self._errors += [thread.error for thread in threads if thread.error and thread.error not in self._errors]

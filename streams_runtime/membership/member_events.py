@@ -131,6 +131,21 @@ class MemberEnd(StrEnum):
     SHUTDOWN_REQUESTED = "shutdown-requested"
 
 
+class GroupMembershipOperation(StrEnum):
+    """The effect of `StreamsInstance.close` on the group.
+
+    LEAVE_GROUP: the members leave, and a rebalance gives their tasks to other members at once. REMAIN_IN_GROUP: the
+    group keeps the members and their tasks until the session timeout. A static member that comes back before that time
+    has its tasks again without a rebalance.
+
+    Source: `CloseOptions.GroupMembershipOperation` (KIP-1092, KIP-1153). Differs from Kafka: there is no DEFAULT,
+    because `close` leaves the group unless the caller chooses REMAIN_IN_GROUP. Kafka's default depends on the protocol.
+    """
+
+    LEAVE_GROUP = "leave-group"
+    REMAIN_IN_GROUP = "remain-in-group"
+
+
 class AssignmentFailed(AssignorFault):
     """The group's leader sent an assignment with an error code: the group cannot run as declared, for example because
     source topics are missing.
@@ -248,7 +263,9 @@ class ShutdownAsked:
 
 @dataclass(frozen=True, slots=True)
 class CloseAsked:
-    """The owner wants the member to commit and close all tasks, leave the group, and end."""
+    """The owner wants the member to commit and close all tasks, leave the group or remain in it, and end."""
+
+    membership: GroupMembershipOperation = GroupMembershipOperation.LEAVE_GROUP
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ from streams_runtime.membership.member_events import (
     CloseAsked,
     CloseTasks,
     FetchReplied,
+    GroupMembershipOperation,
     GroupRedeclared,
     HeartbeatReplied,
     JoinReplied,
@@ -182,8 +183,8 @@ class MemberMachine:
             case TimerDue(timer):
                 if self._outstanding.takes_timer(timer):
                     self._waited()
-            case CloseAsked():
-                self._asked_to_close()
+            case CloseAsked(membership):
+                self._asked_to_close(membership)
             case TasksLost() | RejoinAsked() | ShutdownAsked():
                 self._asked_by_holder(event)
 
@@ -199,11 +200,12 @@ class MemberMachine:
                 self._news.rejoin_asked = True
         self._act_when_free()
 
-    def _asked_to_close(self) -> None:
+    def _asked_to_close(self, membership: GroupMembershipOperation) -> None:
         if self._phase is Phase.NEW:
             self._departure.end = MemberEnd.LEFT
             self._phase = self._departure.finish()
         elif self._phase not in (Phase.CLOSING, Phase.LEAVING) and not self._departure.is_decided:
+            self._departure.membership = membership
             self._close(MemberEnd.LEFT)
 
     # --- joining

@@ -32,6 +32,7 @@ from streams_runtime.membership.member_events import (
     CallUnanswered,
     FetchReplied,
     GiveOrder,
+    GroupMembershipOperation,
     HeartbeatReplied,
     JoinReplied,
     LeaveReplied,
@@ -328,11 +329,12 @@ class Departure:
     `AbstractCoordinator.maybeLeaveGroup`.
 
     A method that returns a `Phase` returns the next phase of the member. `end`: the reason of the end, if the member
-    ends without an error.
+    ends without an error. `membership`: with REMAIN_IN_GROUP the member sends no leave call.
     """
 
     def __init__(self, standing: Standing, outstanding: Outstanding) -> None:
         self.end: MemberEnd | None = None
+        self.membership = GroupMembershipOperation.LEAVE_GROUP
         self._failure: BaseException | None = None
         self._standing = standing
         self._outstanding = outstanding
@@ -347,6 +349,8 @@ class Departure:
 
     def leave(self) -> Phase:
         outstanding = self._outstanding
+        if self.membership is GroupMembershipOperation.REMAIN_IN_GROUP:
+            return self.finish()
         if self._standing.member_id is not None:
             outstanding.give_up_call()
             outstanding.leave(self._standing.member_id)

@@ -47,6 +47,7 @@ from streams_runtime.membership.member_events import (
     CloseAsked,
     FetchReplied,
     GiveOrder,
+    GroupMembershipOperation,
     GroupRedeclared,
     JoinReplied,
     LeaveReplied,
@@ -176,9 +177,11 @@ class GroupMember:
         """Join the group. From now on, the holder has to carry out orders."""
         self._handle(self, Started())
 
-    def ask_to_close(self) -> None:
-        """Ask the member to commit and close its tasks, leave the group, and end. Returns at once. Idempotent."""
-        self._handle(self, CloseAsked())
+    def ask_to_close(self, membership: GroupMembershipOperation = GroupMembershipOperation.LEAVE_GROUP) -> None:
+        """Ask the member to commit and close its tasks, leave the group or remain in it, and end. Returns at once. Only
+        the first call has an effect.
+        """
+        self._handle(self, CloseAsked(membership))
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the member has ended. Returns False after `timeout_s`. The thread that carries out the member's
