@@ -23,7 +23,8 @@ from assignor.recording.fields import (
     each_of,
     object_entries,
 )
-from assignor.task_assignors.streams_groups.member_sticky import MemberAssignment, MemberSpec
+from assignor.task_assignors.base import MemberSpec
+from assignor.task_assignors.streams_groups.member_sticky import MemberAssignment
 from assignor.types import JAVA_INT_MAX, TaskId
 
 STREAMS_GROUP_FORMAT = "streams_group/1"

@@ -107,11 +107,29 @@ class RackInformation:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberSpec:
+    """A member of a streams group (KIP-1071) before the rebalance. `process_id`: a text, because the hash of the text
+    determines the iteration order. `active`, `standby`: the member's previous tasks.
+
+    `task_offsets`: the sums of the changelog offsets up to which the state of tasks is on the member's disk, as the
+    member reports them; only 4.4 uses them. `task_end_offsets`, `tags`: of no effect on the broker's sticky assignor.
+    Source: `AssignmentMemberSpec`.
+    """
+
+    process_id: str
+    active: frozenset[TaskId] = frozenset()
+    standby: frozenset[TaskId] = frozenset()
+    task_offsets: Mapping[TaskId, int] = field(default_factory=dict)
+    task_end_offsets: Mapping[TaskId, int] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class PlacementClient:
     """A process in the input of a task assignor. `capacity`: the number of the process's threads, which is the number
     of `consumers` if the consumers are known. `host`: the process's `application.server`. `reported_tasks`: each
     consumer that reported state, with the tasks whose state it reported. `active_owners`: each task of which a consumer
-    owns a partition, with this consumer.
+    owns a partition, with this consumer. `members`: the members of a recorded streams group; empty for other groups.
     """
 
     process_id: ProcessId
@@ -125,6 +143,7 @@ class PlacementClient:
     host: HostInfo | None = None
     reported_tasks: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
     active_owners: Mapping[TaskId, str] = field(default_factory=dict)
+    members: Mapping[str, MemberSpec] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

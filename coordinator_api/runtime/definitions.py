@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from assignor.configs import KAFKA_VERSION, AssignmentConfigs
 from assignor.errors import ConfigError, InputError, KafkaError
-from assignor.kafka_versions import VERSION_OF_NEW_GROUPS, KafkaVersion
+from assignor.kafka_versions import VERSION_OF_NEW_GROUPS, VERSION_WITHOUT_A_NAME, KafkaVersion
 from assignor.names.legal_names import LONGEST_NAME, checked_name, is_legal_name
 from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.recording import parse_rebalance_input
@@ -105,8 +105,8 @@ def read_definition(
     `application_id` is missing, the definition gets the group's id.
 
     `clusters`: the clusters that the definition may name; None if the definition may not name a cluster.
-    `kafka_version`: the version for a document without `kafka.version`. Raises InputError that names the field, and
-    NotBuiltYet.
+    `kafka_version`: the version for a document without `kafka.version`. 4.3 is not written, so that the definition of a
+    group of an earlier release stays the same. Raises InputError that names the field, and NotBuiltYet.
     """
     for name, reason in _NOT_OF_A_DEFINITION.items():
         empty = document.get(name) is None or (name == "members" and document[name] == {})
@@ -120,7 +120,7 @@ def read_definition(
                 raise InputError("comes from the cluster's provider; leave it out", name)
     complete = {**_DEFAULTS, "application_id": group_id, **document, "members": {}, "leader_process_id": None}
     configs = complete["configs"]
-    if isinstance(configs, dict):
+    if isinstance(configs, dict) and kafka_version is not VERSION_WITHOUT_A_NAME:
         complete["configs"] = {KAFKA_VERSION: str(kafka_version), **configs}
     snapshot = _parse(complete, "").snapshot
     _check_configs(snapshot.configs)

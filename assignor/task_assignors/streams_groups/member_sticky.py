@@ -24,13 +24,14 @@ Source: `StickyTaskAssignor` of `org.apache.kafka.coordinator.group.streams.assi
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from assignor.errors import IllegalStateError
 from assignor.java.hash_map import JavaHashMap
 from assignor.java.priority_queue import JavaPriorityQueue
 from assignor.kafka_versions import KafkaRules
+from assignor.task_assignors.base import MemberSpec
 from assignor.task_assignors.decisions import Decision, DecisionKind
 from assignor.types import Role, TaskId
 
@@ -84,22 +85,6 @@ class ProcessState:
         count = self.tasks_of[member] + 1
         self.tasks_of[member] = count
         return count
-
-
-@dataclass(frozen=True, slots=True)
-class MemberSpec:
-    """A member before the rebalance. `process_id`: a text, because the hash of the text determines the iteration order.
-    `active`, `standby`: the member's previous tasks. `task_offsets`: the sums of the changelog offsets up to which the
-    state of tasks is on the member's disk, as the member reports them; only 4.4 uses them. `task_end_offsets`, `tags`:
-    of no effect on this assignor. Source: `AssignmentMemberSpec`.
-    """
-
-    process_id: str
-    active: frozenset[TaskId] = frozenset()
-    standby: frozenset[TaskId] = frozenset()
-    task_offsets: Mapping[TaskId, int] = field(default_factory=dict)
-    task_end_offsets: Mapping[TaskId, int] = field(default_factory=dict)
-    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
