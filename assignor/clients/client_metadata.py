@@ -18,10 +18,10 @@ from itertools import groupby
 from operator import itemgetter
 
 from assignor.configs.application_server import host_of
+from assignor.configs.kafka_versions import VERSION_WITHOUT_A_NAME, KafkaVersion
 from assignor.errors import IllegalStateError, TaskAssignmentError
 from assignor.java.hash_codes import process_hash
 from assignor.java.order import hash_set_order
-from assignor.kafka_versions import VERSION_WITHOUT_A_NAME, KafkaVersion
 from assignor.protocol.subscription_info import MemberSubscription, decode_members
 from assignor.protocol.versions import EARLIEST_PROBEABLE_VERSION, LATEST_SUPPORTED_VERSION
 from assignor.types import AssignorErrorCode, HostInfo, ProcessId, TaskId, TopicPartition, utf16_order

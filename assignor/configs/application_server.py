@@ -7,8 +7,8 @@ together with all other configs, so its message differs (KIP-1245). Source: `Hos
 
 import re
 
+from assignor.configs.kafka_versions import KafkaVersion
 from assignor.errors import ConfigError, NumberFormatError
-from assignor.kafka_versions import KafkaVersion
 from assignor.types import JAVA_INT_MAX, HostInfo
 
 APPLICATION_SERVER = "application.server"

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from assignor.configs.application_server import APPLICATION_SERVER, check_application_server
+from assignor.configs.kafka_versions import VERSION_WITHOUT_A_NAME, KafkaVersion, kafka_version_named
 from assignor.configs.pins import Pin, TaskWeights, pins_document, pins_from, weights_document, weights_from
 from assignor.errors import ConfigError, InputError
-from assignor.kafka_versions import VERSION_WITHOUT_A_NAME, KafkaVersion, kafka_version_named
 from assignor.names.near_names import did_you_mean
 from assignor.types import JAVA_INT_MAX, JAVA_INT_MIN, JAVA_LONG_MAX, JAVA_LONG_MIN, utf16_order
 

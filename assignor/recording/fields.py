@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from assignor.configs import AssignmentConfigs
+from assignor.configs.kafka_versions import version_of_release
 from assignor.configs.strict_json import strict_json
 from assignor.errors import InputError
-from assignor.kafka_versions import version_of_release
 from assignor.names.near_names import near_name
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, ProcessId, TaskId

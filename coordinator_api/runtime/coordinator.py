@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from assignor.kafka_versions import VERSION_OF_NEW_GROUPS, KafkaVersion
+from assignor.configs.kafka_versions import VERSION_OF_NEW_GROUPS, KafkaVersion
 from coordinator_api.clock import LoopMonitor
 from coordinator_api.errors import GroupNotFound, LogIsIntact, TooManyGroups, UnreadableGroup
 from coordinator_api.group import events

@@ -17,8 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from assignor.configs import KAFKA_VERSION, AssignmentConfigs
+from assignor.configs.kafka_versions import VERSION_OF_NEW_GROUPS, VERSION_WITHOUT_A_NAME, KafkaVersion
 from assignor.errors import ConfigError, InputError, KafkaError
-from assignor.kafka_versions import VERSION_OF_NEW_GROUPS, VERSION_WITHOUT_A_NAME, KafkaVersion
 from assignor.names.legal_names import LONGEST_NAME, checked_name, is_legal_name
 from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.recording import parse_rebalance_input

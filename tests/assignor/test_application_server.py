@@ -4,8 +4,8 @@ import pytest
 
 from assignor.configs import AssignmentConfigs
 from assignor.configs.application_server import host_of
+from assignor.configs.kafka_versions import KafkaVersion
 from assignor.errors import ConfigError, KafkaError, NumberFormatError
-from assignor.kafka_versions import KafkaVersion
 from assignor.types import HostInfo
 
 V4_3, V4_4 = KafkaVersion.V4_3, KafkaVersion.V4_4

@@ -13,7 +13,8 @@ thread.
 The candidates of a task are the members that had a standby of the task. Kafka 4.4 has two more rules. A member that
 reports an offset for the task is a candidate as well, after all members that had a standby; and candidates with higher
 offsets come first. A candidate whose process has the task is passed over in step 4; up to 4.3, no candidate gets the
-standby if the process of the first candidate has the task. `assignor.kafka_versions` says which version has which rule.
+standby if the process of the first candidate has the task. The table in `assignor.configs.kafka_versions` has the rules
+of each version.
 
 A quota is computed again whenever a member reaches the quota. The assignor ignores racks and tags, and makes no
 warm-ups. The order of Java's maps and heaps is reproduced where it decides between equal members or processes. For this
@@ -27,10 +28,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from assignor.configs.kafka_versions import KafkaRules
 from assignor.errors import IllegalStateError
 from assignor.java.hash_map import JavaHashMap
 from assignor.java.priority_queue import JavaPriorityQueue
-from assignor.kafka_versions import KafkaRules
 from assignor.task_assignors.base import MemberSpec
 from assignor.task_assignors.decisions import Decision, DecisionKind
 from assignor.types import Role, TaskId

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from assignor.kafka_versions import KafkaVersion
+from assignor.configs.kafka_versions import KafkaVersion
 from coordinator_api.errors import GroupNotFound, TooManyGroups, UnreadableGroup
 from coordinator_api.group.events import DeclareGroup
 from coordinator_api.group.outcome import Declared

@@ -5,11 +5,10 @@ from collections import defaultdict
 
 import pytest
 
-from assignor.recording.streams_group import RecordedStreamsGroup, parse_recorded_streams_group
+from assignor.recording.streams_group import RecordedStreamsGroup, as_placement, parse_recorded_streams_group
 from assignor.task_assignors.decisions import DecisionLog
 from assignor.task_assignors.streams_groups.adapter import StreamsGroupStickyTaskAssignor
 from assignor.types import ProcessId, TaskId
-from rebalance_analysis.streams_groups import as_placement
 from tests.recorded import documents
 
 MADE_BY = {"4.3.1": "kafka-4.4/streams_groups_4.3.1.jsonl.gz", "4.4.0": "kafka-4.4/streams_groups_4.4.0.jsonl.gz"}
