@@ -4,9 +4,9 @@ A process (`ClientMetadata`) has one member for each stream thread. Kafka's lead
 order of a Java HashMap of member ids. If the members of one process send different data, the result depends on the
 order of this HashMap. The endpoint, the tags and `first_rack` of a process come from its first member. If several
 members report the same partition, the last of these members counts as its owner. If several members report the same
-task, the offset sum of the last of these members is used. Subscriptions of a newer version than
-LATEST_SUPPORTED_VERSION cannot be decoded. All members that send a newer version belong to one dummy client, which only
-counts them. Source: step zero of `StreamsPartitionAssignor.assign`.
+task, the offset sum of the last of these members is used. A subscription with a version above LATEST_SUPPORTED_VERSION
+cannot be decoded. All members with a version above LATEST_SUPPORTED_VERSION belong to one dummy client, which only
+counts its members. Source: step zero of `StreamsPartitionAssignor.assign`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from assignor.protocol.versions import EARLIEST_PROBEABLE_VERSION, LATEST_SUPPOR
 from assignor.types import AssignorErrorCode, HostInfo, ProcessId, TaskId, TopicPartition, utf16_order
 
 DEFAULT_FUTURE_PROCESS_ID = ProcessId.parse("ffffffff-ffff-4fff-bfff-ffffffffffff")
-"""The id of the dummy client. Differs from Kafka: Kafka's id of the dummy client is random, while this id is constant,
-so that results are repeatable.
+"""The id of the dummy client. Differs from Kafka: the id of the dummy client is constant, so that results are
+repeatable. In Kafka, the id of the dummy client is random.
 """
 
 _TOPOLOGY_NAME = itemgetter(2)
@@ -39,13 +39,13 @@ _SHUTDOWN_REQUESTED = int(AssignorErrorCode.SHUTDOWN_REQUESTED)
 
 @dataclass(frozen=True, slots=True)
 class ClientMetadata:
-    """A process of the group. `consumers`: the ids of its members, sorted. The number of members is the capacity of the
-    process.
+    """A process of the group. `consumers`: the member ids of the process, sorted. The number of members is the capacity
+    of the process.
 
     `owned_partitions`: each owned partition, with the member that claims to own it. `offset_sums`: the offset sum of
-    each reported task. `reported_tasks`: each member that reported tasks, with these tasks. `rack`: the rack of all
-    members; None if their racks differ. `first_rack`: the rack of the first member, which assignors of the public
-    interface see.
+    each reported task. `reported_tasks`: the tasks that each member reported, by member id; members that reported no
+    tasks are absent. `rack`: the rack of all members; None if their racks differ. `first_rack`: the rack of the first
+    member; assignors of the public interface get this rack.
     """
 
     process_id: ProcessId
@@ -63,10 +63,10 @@ class ClientMetadata:
 class ReceivedVersions:
     """The versions of the subscriptions of one rebalance.
 
-    `min_received`: the lowest version of a subscription, capped at LATEST_SUPPORTED_VERSION; all assignments are
+    `min_received`: the lowest version of all subscriptions, but at most LATEST_SUPPORTED_VERSION; all assignments are
     encoded in this version. `min_supported`: the lowest of the members' latest supported versions; UNKNOWN_VERSION if a
     member does not send its latest supported version. `future`: the version of the last member whose version is above
-    LATEST_SUPPORTED_VERSION; None if there is no such member.
+    LATEST_SUPPORTED_VERSION; None if all versions are supported.
     """
 
     min_received: int = LATEST_SUPPORTED_VERSION
@@ -74,7 +74,7 @@ class ReceivedVersions:
     future: int | None = None
 
     def is_version_probing(self) -> bool:
-        """True if another rebalance must follow, in which members send lower versions.
+        """True if some members have to rejoin with a lower version, in another rebalance.
 
         Raises TaskAssignmentError if one member has a future version and another member's version is too old for
         version probing.
@@ -106,8 +106,8 @@ def received_versions(versions: Iterable[tuple[int, int]]) -> ReceivedVersions:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """All processes of a group. `clients`: the processes, in the order of the leader's Java HashMap. `owners`: each
-    partition that a subscription lists as owned, with all members whose subscriptions list it.
+    """All processes of a group. `clients`: the processes, in the order of the leader's Java HashMap. `owners`: for each
+    owned partition, all members whose subscriptions list the partition as owned.
     """
 
     clients: Mapping[ProcessId, ClientMetadata]
@@ -122,7 +122,7 @@ def group_metadata(
     kafka_version: KafkaVersion = VERSION_WITHOUT_A_NAME,
 ) -> GroupMetadata:
     """Decodes the subscriptions and groups them by process. `subscriptions`: the ConsumerProtocolSubscription bytes of
-    each member, by member id, in the order received.
+    each member, by member id, in the order in which the leader received them.
 
     Raises DecodeError with the member's id, and ConfigError for an endpoint that is not host:port. Raises
     IllegalStateError for a process that reports tasks of a named topology together with tasks without a topology name.
@@ -137,9 +137,9 @@ def named_beside_unnamed() -> IllegalStateError:
     """Returns the error for a client that reports tasks of a named topology together with tasks without a topology
     name.
 
-    Kafka sorts a client's tasks, and `TaskId.compareTo` cannot compare a task of a named topology with a task without a
-    topology name. Kafka Streams 4 has no named topologies any more, but a member may still report tasks of named
-    topologies.
+    Kafka sorts a client's tasks. Kafka's `TaskId.compareTo` cannot compare a task of a named topology with a task
+    without a topology name. Kafka Streams 4 has no named topologies any more, but a member may still report tasks of
+    named topologies.
     """
     return IllegalStateError(
         "Can't compare a TaskId with a namedTopology to one without",
@@ -182,7 +182,9 @@ class _GroupBuilder:
         self.kafka_version = kafka_version
         self.clients: dict[ProcessId, _ClientBuilder] = {}
         self.claims: list[dict[TopicPartition, str]] = []
-        """Mappings of owned partition to member id, one mapping for each member that owns partitions."""
+        """One mapping for each member that owns partitions. The mapping has the member's id for each owned
+        partition.
+        """
         self.versions: list[tuple[int, int]] = []
         self.shutdown_requested = False
 
@@ -222,7 +224,7 @@ class _GroupBuilder:
 
 
 def _owners(claims: Sequence[Mapping[TopicPartition, str]]) -> dict[TopicPartition, tuple[str, ...]]:
-    """Returns each partition of `claims` with all members that claim to own it, in the order of `claims`."""
+    """Returns, for each partition of `claims`, all members that claim to own it, in the order of `claims`."""
     owners: dict[TopicPartition, tuple[str, ...]] = {}
     for claimed in claims:
         owners.update(dict.fromkeys(claimed, (next(iter(claimed.values())),)))

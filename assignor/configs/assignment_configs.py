@@ -2,7 +2,8 @@
 
 Whole numbers and lists are parsed as Kafka parses the text of a properties file. The error for an unknown key names the
 nearest known key. The error for a value out of bounds names the bounds. `kafka.version` and the keys that begin with
-`minimal.movement.` are this project's own; only MinimalMovementTaskAssignor uses the latter.
+`minimal.movement.` are this project's own. Only MinimalMovementTaskAssignor uses the keys that begin with
+`minimal.movement.`.
 
 Source: `StreamsConfig` and `AssignmentConfigs` of Kafka Streams 4.3.1; `ConfigDef.parseType` (which trims values with
 `String.trim`), `Integer.parseInt`, `Long.parseLong`.
@@ -71,8 +72,8 @@ RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
 MAX_RACK_AWARE_ASSIGNMENT_TAGS = 5
 MAX_RACK_AWARE_ASSIGNMENT_TAG_KEY_LENGTH = 20
 
-# for each key, the lowest and highest value that Kafka accepts; a key without a bound in Kafka has the bounds of its
-# type
+# For each key, the lowest and the highest value that Kafka accepts. If Kafka has no bound for a key, the bounds of its
+# type count.
 INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
     NUM_STANDBY_REPLICAS: (JAVA_INT_MIN, JAVA_INT_MAX),
     ACCEPTABLE_RECOVERY_LAG: (0, JAVA_LONG_MAX),
@@ -118,9 +119,9 @@ class AssignmentConfigs:
     """
     application_server: str = ""
     upgrade_from: str | None = None
-    """The config of a rolling upgrade as text. `check` refuses a value that the Kafka version does not know."""
+    """The value of Kafka's config `upgrade.from`. `check` refuses a value that the Kafka version does not know."""
     kafka_version: KafkaVersion = VERSION_WITHOUT_A_NAME
-    """The version of Kafka whose rules decide. Source: none, this project's own setting `kafka.version`."""
+    """The version of Kafka whose rules the leader follows. Kafka itself has no setting `kafka.version`."""
     minimal_movement_task_weights: TaskWeights | None = None
     minimal_movement_pins: tuple[Pin, ...] = ()
 

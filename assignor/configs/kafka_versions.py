@@ -1,7 +1,7 @@
-"""The Kafka versions whose results this project equals, and all rules that differ between them.
+"""The Kafka versions whose results this project reproduces, and the rules that differ between these versions.
 
-The setting `kafka.version` of a group names one of them. Everything that is not in `KafkaRules` is the same in all of
-these versions. A new version is one line in `_RULES`, with vectors of its release in `tests/vectors`.
+The setting `kafka.version` of a group names one of these versions. A rule that is not in `KafkaRules` is the same in
+all of these versions. To add a version, add a line to `_RULES`, and test vectors of the release to `tests/vectors`.
 """
 
 import re
@@ -15,15 +15,16 @@ from assignor.types import JAVA_INT_MAX
 class KafkaRules(NamedTuple):
     """The rules of one version.
 
-    `release`: the release whose classes computed the vectors. `rounds_active_share_up`: for StickyTaskAssignor
-    (KIP-924), whether a client has room for an active task while it has fewer active tasks than its share of all tasks,
-    rounded up; otherwise the share of each thread is rounded down, and multiplied by the client's threads.
-    `sorts_candidates_by_offset`: for streams groups (KIP-1071), whether members that report an offset for a task are
-    candidates for the task, in the order of their offsets, and candidates whose process has the task are passed over.
-    `computes_processes_if_absent`: for streams groups, whether the map of processes is filled by `computeIfAbsent`,
-    otherwise by `putIfAbsent`. `names_app_server`: whether messages name `application.server` behind the thread.
-    `refuses_incomplete_endpoints`: whether an endpoint without a host, or with a port that is not an int, is refused as
-    not host:port, and whether `application.server` is checked with all other configs (KIP-1245).
+    `release`: the release of Kafka that computed the test vectors of this version. `rounds_active_share_up`: True if
+    StickyTaskAssignor (KIP-924) rounds a client's share of all tasks up. False if it rounds the number of tasks per
+    thread down, and multiplies the result by the client's threads. `sorts_candidates_by_offset`: True if members of a
+    streams group (KIP-1071) that report an offset for a task are candidates for the task. Candidates are then sorted by
+    offset, and a candidate is skipped if its process has the task. `computes_processes_if_absent`: True if Kafka fills
+    the map of a streams group's processes by `computeIfAbsent`, False if by `putIfAbsent`. `names_app_server`: True if
+    Kafka's messages contain `application.server` after the thread.
+
+    `refuses_incomplete_endpoints`: True if Kafka refuses an endpoint without a host, or with a port that is not an int,
+    as not host:port. Kafka then also checks `application.server` together with all other configs (KIP-1245).
     `largest_collection`: the largest length of an array in a subscription. `upgrade_from`: the values of
     `upgrade.from`, oldest first.
     """
@@ -49,7 +50,7 @@ class KafkaVersion(StrEnum):
         return _RULES[self]
 
     def release(self, recorded: str | None = None) -> str:
-        """Returns `recorded` if it is a release of this version, otherwise the release whose classes computed the
+        """Returns `recorded` if it is a release of this version, otherwise the release that computed the test
         vectors.
         """
         of_this_version = recorded is not None and version_of_release(recorded) is self
@@ -88,7 +89,9 @@ _RULES = {
 EQUAL_RELEASES = " and ".join(version.rules.release for version in KafkaVersion)
 
 VERSION_WITHOUT_A_NAME = KafkaVersion.V4_3
-"""The version of recordings and stored groups that name no version: they were made before there was a choice."""
+"""The version of recordings and stored groups that name no version, because they are older than the setting
+`kafka.version`.
+"""
 
 VERSION_OF_NEW_GROUPS = KafkaVersion.V4_4
 
@@ -96,7 +99,7 @@ _RELEASE = re.compile(r"(\d+\.\d+)\.\d+\Z", re.ASCII)
 
 
 def kafka_version_named(name: str, where: str = "kafka.version") -> KafkaVersion:
-    """Returns the version of a setting such as `4.4`. Raises InputError for a version that is not known."""
+    """Returns the version that a setting such as `4.4` names. Raises InputError for a version that is not known."""
     try:
         return KafkaVersion(name)
     except ValueError:
@@ -104,8 +107,8 @@ def kafka_version_named(name: str, where: str = "kafka.version") -> KafkaVersion
 
 
 def version_of_release(release: str, where: str = "kafka_version") -> KafkaVersion:
-    """Returns the version of a release such as `4.4.0`: the results of all releases of a version are equal. Raises
-    InputError if the text is not a release of a known version.
+    """Returns the version of a release such as `4.4.0`. All releases of a version give equal results. Raises InputError
+    if the text is not a release of a known version.
     """
     match = _RELEASE.match(release)
     if match is None or match[1] not in list(KafkaVersion):

@@ -1,8 +1,8 @@
 """ConsumerProtocol: the subscription that a consumer of a classic group sends, and the assignment that it receives.
 
 The `user_data` of the two messages contain the SubscriptionInfo and the AssignmentInfo of Kafka Streams. A message with
-a version above the highest known version is decoded as the highest known version, because newer versions only add
-fields at the end. Bytes after the last field are ignored.
+an unknown higher version is decoded as the highest known version. Newer versions only add fields at the end. Bytes
+after the last field are ignored.
 Source: `ConsumerProtocol`, `ConsumerProtocolSubscription`, `ConsumerProtocolAssignment`; KIP-429, KIP-792, KIP-881.
 """
 
@@ -24,7 +24,7 @@ _FIRST_VERSION_WITH_GENERATION = 2
 _FIRST_VERSION_WITH_RACK = 3
 _NO_GENERATION = -1
 _NULL = -1
-"""The encoded length of user data that are null."""
+"""The length that is encoded if the user data are null."""
 _NO_BYTES = AssignmentParts(b"")
 
 _SMALLEST_STRING = 2
@@ -163,7 +163,7 @@ def _usable_version(version: int) -> int:
 
 
 def _after_version(data: bytes | memoryview, what: str, largest_count: int = JAVA_INT_MAX) -> tuple[Reader, int]:
-    """Returns a reader of the fields after the version, and the version by which to decode them."""
+    """Returns a reader of the fields after the version, and the version that determines these fields."""
     reader = Reader(data, what, largest_count)
     version = reader.int16("version")
     if version < 0:

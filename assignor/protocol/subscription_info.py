@@ -109,8 +109,8 @@ def _version_problem(version: int, latest_supported: int) -> str | None:
 def encode_subscription_info(info: SubscriptionInfo) -> bytes:
     """Returns the bytes that Kafka writes if its map of tasks iterates in the order of `info.task_offset_sums`.
 
-    Raises TaskAssignmentError for a named topology before version 10, IllegalStateError for a future version, and
-    InputError for a value that does not fit its field.
+    Raises TaskAssignmentError if a task has a topology name and the version is below 10. Raises IllegalStateError for a
+    future version, and InputError for a value that does not fit its field.
     """
     version = info.version
     if info.is_future:
@@ -194,12 +194,13 @@ def decode_members(
 ) -> Iterator[tuple[str, MemberSubscription]]:
     """Yields each member of a group with its decoded subscription, in the order of the leader's HashMap of member ids.
 
-    `subscriptions`: the ConsumerProtocolSubscription of each member, by member id, in the order received.
-    `largest_count`: the largest length of an array in a subscription. Raises DecodeError with the member's id.
+    `subscriptions`: the ConsumerProtocolSubscription of each member, by member id, in the order in which the leader
+    received them. `largest_count`: the largest length of an array in a subscription. Raises DecodeError with the
+    member's id.
 
-    As in Kafka, all subscriptions are decoded before the first user data, so an error in a subscription is raised
-    before any error in user data. Equal bytes of several members are decoded only once. Equal bytes are common, because
-    many threads of a process may have no task.
+    As in Kafka, all subscriptions are decoded before the user data of the first member. So an error in a subscription
+    is raised before any error in user data. Equal bytes of several members are decoded only once. Equal bytes are
+    common, because many threads of a process may have no task.
     """
     decoded: dict[bytes, Subscription] = {}
     for member_id, raw in subscriptions.items():

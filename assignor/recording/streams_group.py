@@ -36,9 +36,9 @@ STREAMS_GROUP_FORMAT = "streams_group/1"
 
 @dataclass(frozen=True, slots=True)
 class RecordedStreamsGroup:
-    """A line of streams_group/1. `members`: by member id, in the order in which the broker's map got them. `tasks`: the
-    tasks of all subtopologies. `stateful`: the tasks with a changelog. `output`: None if the line has no output.
-    `error`: the error of the broker's assignor, "SimpleName: message".
+    """A line of streams_group/1. `members`: the members by member id, in the order in which they were added to the
+    broker's map. `tasks`: the tasks of all subtopologies. `stateful`: the tasks with a changelog. `output`: the
+    recorded result; None if the line has no output. `error`: the error of the broker's assignor, "SimpleName: message".
     """
 
     id: str
@@ -83,7 +83,9 @@ def parse_recorded_streams_group(document: Mapping[str, object]) -> RecordedStre
 
 
 def streams_group_output(placed: Mapping[str, MemberAssignment]) -> dict[str, object]:
-    """Returns the `output` of streams_group/1. A sticky assignor has no warm-ups."""
+    """Returns the `output` of streams_group/1. The lists of warm-ups are empty, because a sticky assignor makes no
+    warm-ups.
+    """
     return {
         member: {
             "active": sorted(map(str, assignment.active)),
@@ -135,8 +137,8 @@ def _subtopologies(value: object, where: str) -> Iterator[tuple[list[TaskId], bo
 
 
 def _as_member(value: object, where: str) -> MemberSpec:
-    """Reads a member. Its rack, instance id and warm-ups have no effect on this assignor, so only their types are
-    checked.
+    """Reads a member. The member's rack, instance id and warm-ups have no effect on this assignor, so only their types
+    are checked.
     """
     fields = Fields(
         value,
