@@ -1,9 +1,9 @@
-"""The resources of an instance are opened when the instance starts, shared among its threads, and closed when the
-instance has ended.
+"""The resources of an instance, which its threads share. The resources are opened when the instance starts, and closed
+when it has ended.
 
 The resources are the query server, the coordinator's client, the state directory, the log, the process's membership in
-the group, and housekeeping. The query server binds its port first, because subscriptions contain its address. The query
-server closes after the last thread has ended.
+the group, and housekeeping. The query server is opened first, because subscriptions contain its address. The query
+server is closed after the last thread has ended.
 """
 
 import hashlib
@@ -42,16 +42,17 @@ _SYSTEM_CLOCK = SystemClock()
 
 @dataclass(frozen=True, slots=True)
 class InstanceOptions:
-    """The settings of one instance. Settings that are the same for all instances belong to the application.
+    """The settings of one instance. The `Application` has the settings that are the same for all instances.
 
     `thread_name`: a function that takes the index of a thread and returns the thread's name. Names must be unique in
-    the group. `incarnation`: if it is not None, each thread is a static member, and its name is its group.instance.id.
-    A static member fences a member of the same name with a lower incarnation. `lock_wait_ms`: the longest wait for the
-    lock of the state directory while an earlier process is ending. `serve_at`: the host:port at which this instance
-    answers queries, in place of `application.server` of the configs. `owns_process`: True if only this instance runs in
-    the process. With `owns_process`, all warnings and errors that the process logs are reported to the group. With
-    `owns_process`, the garbage collector also ignores all objects that exist when the instance starts.
-    `restore_listener`: if None, the application's factory makes the listener.
+    the group. `incarnation`: None for dynamic members. If `incarnation` is a number, each thread is a static member,
+    and its group.instance.id is its name. A static member fences a member with the same name and a lower incarnation.
+    `lock_wait_ms`: the longest wait for the lock of the state directory while an earlier process is ending. `serve_at`:
+    the host:port at which this instance answers queries, in place of the config `application.server`. `owns_process`:
+    True if only this instance runs in the process. If `owns_process` is True, all warnings and errors that the process
+    logs are reported to the group. If `owns_process` is True, the garbage collector also ignores all objects that exist
+    when the instance starts. `restore_listener`: the restore listener. If `restore_listener` is None, the application
+    makes the listener.
     """
 
     thread_name: Callable[[int], str] | None = None
@@ -68,12 +69,12 @@ class InstanceOptions:
 
 
 class InstanceResources:
-    """Opens all resources in the constructor. Call `close` when no thread uses the resources any more.
+    """Opens all resources in the constructor. Call `close` after all threads have ended.
 
     `coordinator`: one or more URLs of the coordinator, separated by commas, or a client of the coordinator.
-    `InstanceResources.close` does not close a given client. Raises LockError if another process has locked the state
-    directory. Raises InputError, LogError and StreamsRuntimeError for other problems. After an error no resource is
-    open.
+    If the caller passes a client, `close` does not close this client. Raises LockError if another process has locked
+    the state directory. Also raises InputError, LogError and StreamsRuntimeError. If the constructor raises an error,
+    all resources are closed again.
     """
 
     def __init__(
@@ -210,7 +211,7 @@ class InstanceResources:
         self._housekeeping.start()
 
     def close(self) -> None:
-        """Close all resources. If a resource cannot be closed, logs the error and closes the other resources."""
+        """Close all resources. An error of one resource is logged, and the other resources are still closed."""
         self._membership.close()
         self._housekeeping.close()
         server = [] if self._server is None else [("endpoint", self._server.close)]
@@ -226,7 +227,7 @@ class InstanceResources:
 def host_tag() -> str:
     """Returns the host name as the value of a client tag.
 
-    If the name is longer than Kafka allows, cuts the name and appends a hash of the whole name.
+    If the name is longer than Kafka allows, the end of the name is replaced by a hash of the whole name.
     """
     name = socket.gethostname()
     if len(name) <= LONGEST_TAG_VALUE:
@@ -238,8 +239,8 @@ def host_tag() -> str:
 def _check_dead_letter_topic(configs: StreamsConfig, log: Log) -> None:
     """Raises InputError if the dead letter topic is missing.
 
-    Differs from Kafka: in Kafka, the error appears only when the first record has to be sent to the topic, perhaps long
-    after the start.
+    Differs from Kafka: in Kafka, the error is raised only when the first dead letter is sent, which may be long after
+    the start.
     """
     topic = configs.errors_dead_letter_queue_topic_name
     if topic is not None and not log.partitions_of(topic):
