@@ -152,7 +152,8 @@ class _ClientBuilder:
 
     def __init__(self, process_id: ProcessId, first: MemberSubscription, kafka_version: KafkaVersion) -> None:
         self.process_id = process_id
-        self.host = host_of(first.info.user_end_point, kafka_version)
+        end_point = first.info.user_end_point
+        self.host = None if end_point is None else host_of(end_point, kafka_version)
         self.tags = first.info.client_tags
         self.first_rack = first.subscription.rack
         self.racks: set[str | None] = {self.first_rack}

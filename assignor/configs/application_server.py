@@ -17,13 +17,13 @@ _ENDPOINT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0
 _JAVA_WHITESPACE = "".join(map(chr, range(0x21)))
 
 
-def host_of(endpoint: str | None, version: KafkaVersion) -> HostInfo | None:
-    """Returns the host and port of an endpoint. Returns None if the endpoint is None or blank text.
+def host_of(endpoint: str, version: KafkaVersion) -> HostInfo | None:
+    """Returns the host and port of an endpoint. Returns None if the endpoint is blank.
 
     Raises ConfigError for text that is not host:port. Raises NumberFormatError in version 4.3 for a port that is not an
     int.
     """
-    if endpoint is None or not endpoint.strip(_JAVA_WHITESPACE):
+    if not endpoint.strip(_JAVA_WHITESPACE):
         return None
     match = _ENDPOINT.fullmatch(endpoint)
     if match is None:

@@ -161,19 +161,23 @@ class AssignmentConfigs:
 
     def check(self) -> None:
         """Raises ConfigError for a value that Kafka's leader refuses when it is configured."""
-        rules = self.kafka_version.rules
-        if rules.refuses_incomplete_endpoints:
-            self._check_application_server()
-        known = rules.upgrade_from
+        checks = [self._check_upgrade_from, self._check_application_server]
+        if self.kafka_version.rules.refuses_incomplete_endpoints:
+            checks.reverse()  # Kafka checks all configs in alphabetical order
+        for check in checks:
+            check()
+
+    def _check_upgrade_from(self) -> None:
+        known = self.kafka_version.rules.upgrade_from
         if self.upgrade_from is not None and self.upgrade_from not in known:
             raise ConfigError(
                 f"Invalid value {self.upgrade_from} for configuration {UPGRADE_FROM}: String must be one of: "
                 f"null, {', '.join(known)}"
             )
-        self._check_application_server()
 
     def _check_application_server(self) -> None:
-        check_application_server(self.application_server, self.kafka_version, self.log_prefix)
+        if self.application_server:
+            check_application_server(self.application_server, self.kafka_version, self.log_prefix)
 
     @property
     def log_prefix(self) -> str:

@@ -1,12 +1,13 @@
 """The Kafka versions whose results this project reproduces, and the rules that differ between these versions.
 
 The setting `kafka.version` of a group names one of these versions. A rule that is not in `KafkaRules` is the same in
-all of these versions. To add a version, add a line to `_RULES`, and test vectors of the release to `tests/vectors`.
+all of these versions. To add a version, add a member to `KafkaVersion`, and test vectors of the release to
+`tests/vectors`.
 """
 
 import re
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX
@@ -39,15 +40,50 @@ class KafkaRules(NamedTuple):
     upgrade_from: tuple[str, ...]
 
 
+_UPGRADE_FROM_4_3 = (
+    *("2.4", "2.5", "2.6", "2.7", "2.8"),
+    *("3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9"),
+    *("4.0", "4.1", "4.2"),
+)
+
+
 class KafkaVersion(StrEnum):
-    """A value of the setting `kafka.version`."""
+    """A value of the setting `kafka.version`, with the rules of the version."""
 
-    V4_3 = "4.3"
-    V4_4 = "4.4"
+    rules: KafkaRules
 
-    @property
-    def rules(self) -> KafkaRules:
-        return _RULES[self]
+    V4_3 = (
+        "4.3",
+        KafkaRules(
+            release="4.3.1",
+            rounds_active_share_up=False,
+            sorts_candidates_by_offset=False,
+            computes_processes_if_absent=False,
+            names_app_server=False,
+            refuses_incomplete_endpoints=False,
+            largest_collection=JAVA_INT_MAX,
+            upgrade_from=_UPGRADE_FROM_4_3,
+        ),
+    )
+    V4_4 = (
+        "4.4",
+        KafkaRules(
+            release="4.4.0",
+            rounds_active_share_up=True,
+            sorts_candidates_by_offset=True,
+            computes_processes_if_absent=True,
+            names_app_server=True,
+            refuses_incomplete_endpoints=True,
+            largest_collection=1_000_000,
+            upgrade_from=(*_UPGRADE_FROM_4_3, "4.3"),
+        ),
+    )
+
+    def __new__(cls, name: str, rules: KafkaRules) -> Self:
+        version = str.__new__(cls, name)
+        version._value_ = name
+        version.rules = rules
+        return version
 
     def release(self, recorded: str | None = None) -> str:
         """Returns `recorded` if it is a release of this version, otherwise the release that computed the test
@@ -57,34 +93,7 @@ class KafkaVersion(StrEnum):
         return recorded if recorded is not None and of_this_version else self.rules.release
 
 
-_UPGRADE_FROM_4_3 = (
-    *("2.4", "2.5", "2.6", "2.7", "2.8"),
-    *("3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9"),
-    *("4.0", "4.1", "4.2"),
-)
-
-_RULES = {
-    KafkaVersion.V4_3: KafkaRules(
-        release="4.3.1",
-        rounds_active_share_up=False,
-        sorts_candidates_by_offset=False,
-        computes_processes_if_absent=False,
-        names_app_server=False,
-        refuses_incomplete_endpoints=False,
-        largest_collection=JAVA_INT_MAX,
-        upgrade_from=_UPGRADE_FROM_4_3,
-    ),
-    KafkaVersion.V4_4: KafkaRules(
-        release="4.4.0",
-        rounds_active_share_up=True,
-        sorts_candidates_by_offset=True,
-        computes_processes_if_absent=True,
-        names_app_server=True,
-        refuses_incomplete_endpoints=True,
-        largest_collection=1_000_000,
-        upgrade_from=(*_UPGRADE_FROM_4_3, "4.3"),
-    ),
-}
+_VERSIONS = {str(version): version for version in KafkaVersion}
 
 EQUAL_RELEASES = " and ".join(version.rules.release for version in KafkaVersion)
 
@@ -100,10 +109,10 @@ _RELEASE = re.compile(r"(\d+\.\d+)\.\d+\Z", re.ASCII)
 
 def kafka_version_named(name: str, where: str = "kafka.version") -> KafkaVersion:
     """Returns the version that a setting such as `4.4` names. Raises InputError for a version that is not known."""
-    try:
-        return KafkaVersion(name)
-    except ValueError:
-        raise InputError(f"must be one of {', '.join(KafkaVersion)}, not {name!r}", where) from None
+    version = _VERSIONS.get(name)
+    if version is None:
+        raise InputError(f"must be one of {', '.join(_VERSIONS)}, not {name!r}", where)
+    return version
 
 
 def version_of_release(release: str, where: str = "kafka_version") -> KafkaVersion:
@@ -111,7 +120,8 @@ def version_of_release(release: str, where: str = "kafka_version") -> KafkaVersi
     if the text is not a release of a known version.
     """
     match = _RELEASE.match(release)
-    if match is None or match[1] not in list(KafkaVersion):
+    version = None if match is None else _VERSIONS.get(match[1])
+    if version is None:
         known = " or ".join(f"{version}.x" for version in KafkaVersion)
         raise InputError(f"must be a release {known}, not {release[:40]!r}", where)
-    return KafkaVersion(match[1])
+    return version

@@ -24,7 +24,6 @@ PORT_4_3 = (
 @pytest.mark.parametrize(
     ("endpoint", "expected"),
     [
-        (None, None),
         ("", None),
         (" \t", None),
         ("host:80", HostInfo("host", 80)),
@@ -33,9 +32,7 @@ PORT_4_3 = (
         ("PLAINTEXT://[2001:db8::1]:007", HostInfo("2001:db8::1", 7)),
     ],
 )
-def test_should_read_an_endpoint_as_kafka_does(
-    endpoint: str | None, expected: HostInfo | None, version: KafkaVersion
-) -> None:
+def test_should_read_an_endpoint_as_kafka_does(endpoint: str, expected: HostInfo | None, version: KafkaVersion) -> None:
     assert host_of(endpoint, version) == expected
 
 
