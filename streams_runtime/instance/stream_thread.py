@@ -46,7 +46,7 @@ _NOTHING = HeldTasks("", 0)
 
 
 class StreamThread:
-    """One stream thread. Call `start` once. Any thread may call `close`. When the thread is DEAD, `error` or `end` has
+    """One stream thread. Call `start` once. When the thread is DEAD, `error` or `end` has
     the reason of its end.
 
     `error`: the error that ended the thread. `response`: the decision of the user's handler about that error. `end`:
@@ -66,15 +66,11 @@ class StreamThread:
             setting.member, setting.subscriptions, self._mailbox, on_end=self._mailbox.wake
         )
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
-        self._state = ThreadState.CREATED
+        self.state = ThreadState.CREATED
         self._held = _NOTHING
         self._has_handed_in = False
 
     # --- from any thread
-
-    @property
-    def state(self) -> ThreadState:
-        return self._state
 
     def start(self) -> None:
         self._thread.start()
@@ -83,16 +79,9 @@ class StreamThread:
         """Let the thread commit, write checkpoints, leave the group, and end. Returns at once. Any thread may call
         `ask_to_close`.
         """
-        if self._state is ThreadState.CREATED:
+        if self.state is ThreadState.CREATED:
             self._mailbox.end()  # a thread that was never started carries out no orders
         self._member.ask_to_close()
-
-    def close(self) -> None:
-        """Call `ask_to_close`, then wait until the member has left the group. Must not be called on the stream
-        thread.
-        """
-        self.ask_to_close()
-        self._member.wait()
 
     def join(self, timeout_s: float | None = None) -> None:
         self._thread.join(timeout_s)
@@ -113,7 +102,7 @@ class StreamThread:
         counted = self._setting.metrics
         return ThreadStatus(
             self.name,
-            self._state,
+            self.state,
             self._held.member_id,
             self._held.generation_id,
             self._work.published_tasks,
@@ -163,7 +152,7 @@ class StreamThread:
         work.punctuate()
         work.maybe_commit()
         work.send()
-        if self._state is ThreadState.PARTITIONS_ASSIGNED and work.restoration.is_done:
+        if self.state is ThreadState.PARTITIONS_ASSIGNED and work.restoration.is_done:
             work.publish(self._mailbox)
             self._change_state(ThreadState.RUNNING)
             work.prepare_takeover()
@@ -313,8 +302,8 @@ class StreamThread:
         self._member.wait(self._setting.member.session_timeout_ms / 1000)
 
     def _change_state(self, state: ThreadState) -> None:
-        pending = self._state in (ThreadState.PENDING_SHUTDOWN, ThreadState.DEAD)
-        if state is self._state or (pending and state is not ThreadState.DEAD):
+        pending = self.state in (ThreadState.PENDING_SHUTDOWN, ThreadState.DEAD)
+        if state is self.state or (pending and state is not ThreadState.DEAD):
             return
-        self._state = state
+        self.state = state
         self._setting.state_changed()

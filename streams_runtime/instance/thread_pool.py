@@ -31,7 +31,8 @@ class ThreadPool:
     """Call `start`, then `supervise` on a separate thread. `supervise` returns when every stream thread has ended.
     `make`: makes the thread of an index without starting it. Each made thread must call `thread_changed` after each
     change of its state. `changed`: called after each change of a thread's state, and after a thread was added or
-    removed. `changed` must not block.
+    removed. `changed` must not block. `errors`: the last twenty errors that ended threads, oldest first. `has_failed`:
+    True if the instance has to end because of an error, or because the whole application is shut down.
     """
 
     def __init__(self, make: Callable[[int], StreamThread], changed: Callable[[], None]) -> None:
@@ -44,8 +45,8 @@ class ThreadPool:
         self._resizing = threading.Lock()
         self._changed = threading.Condition()
         self._ending = False
-        self._failed = False
-        self._errors: list[Exception] = []
+        self.has_failed = False
+        self.errors: list[Exception] = []
 
     # --- from any thread
 
@@ -56,16 +57,6 @@ class ThreadPool:
     def __len__(self) -> int:
         """Returns the present number of threads, including threads that are about to end."""
         return len(self._threads)
-
-    @property
-    def errors(self) -> tuple[Exception, ...]:
-        """The last twenty errors that ended threads, oldest first."""
-        return tuple(self._errors)
-
-    @property
-    def has_failed(self) -> bool:
-        """True if the instance has to end because of an error, or because the whole application is shut down."""
-        return self._failed
 
     @property
     def is_running(self) -> bool:
@@ -167,8 +158,8 @@ class ThreadPool:
         if thread.end is MemberEnd.SHUTDOWN_REQUESTED:
             self._fail()
         if thread.error is not None:
-            self._errors.append(thread.error)
-            del self._errors[:-ERRORS_KEPT]
+            self.errors.append(thread.error)
+            del self.errors[:-ERRORS_KEPT]
         if thread in self._removed:
             self._forget(thread)
         elif thread.error is not None:
@@ -185,7 +176,7 @@ class ThreadPool:
         self._fail()
 
     def _fail(self) -> None:
-        self._failed = True
+        self.has_failed = True
         self.end()
 
     def _replace(self, thread: StreamThread) -> None:
@@ -212,8 +203,8 @@ class ThreadPool:
             thread.ask_to_close()
         for thread in threads:
             thread.join()
-        self._errors += [thread.error for thread in threads if thread.error and thread.error not in self._errors]
-        self._failed = self._failed or any(thread.error is not None for thread in threads)
+        self.errors += [thread.error for thread in threads if thread.error and thread.error not in self.errors]
+        self.has_failed = self.has_failed or any(thread.error is not None for thread in threads)
         with self._changed:
             self._removed.clear()
             self._changed.notify_all()

@@ -229,7 +229,7 @@ class Outstanding:
         self.now_ms = 0
         self._effects: list[MemberEffect] = []
         self._call = 0
-        self._call_is_out = False
+        self.call_is_out = False
         self._failures = 0
         self._timer = 0
         self._order = 0
@@ -275,10 +275,6 @@ class Outstanding:
 
     # --- the open call
 
-    @property
-    def call_is_out(self) -> bool:
-        return self._call_is_out
-
     def begin_another_call(self) -> None:
         """Set the number of failures to 0, because the next call is not a repetition."""
         self._failures = 0
@@ -287,15 +283,15 @@ class Outstanding:
         """From now on, ignore the answer to the open call, and the timer after which the call would be repeated."""
         self._call += 1
         self._timer += 1
-        self._call_is_out = False
+        self.call_is_out = False
 
     # --- answers to calls, timers and orders
 
     def takes_answer(self, answer: CallAnswer) -> bool:
         """Closes the open call and returns True if this is the answer to the open call."""
-        if answer.call != self._call or not self._call_is_out:
+        if answer.call != self._call or not self.call_is_out:
             return False
-        self._call_is_out = False
+        self.call_is_out = False
         return True
 
     def takes_timer(self, timer: int) -> bool:
@@ -315,7 +311,7 @@ class Outstanding:
     def _next_call(self) -> int:
         self._call += 1
         self._timer += 1
-        self._call_is_out = True
+        self.call_is_out = True
         return self._call
 
 

@@ -24,6 +24,7 @@ import os
 import sysconfig
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -154,6 +155,7 @@ def dead_letter_headers(record: FailedRecord) -> Headers:
     )
 
 
+@dataclass(eq=False, repr=False)
 class ExceptionHandling:
     """Calls the handlers of a task, and carries out their responses.
 
@@ -162,21 +164,12 @@ class ExceptionHandling:
     None without such a topic.
     """
 
-    def __init__(
-        self,
-        sink: Callable[[str, str], Receiver],
-        dead_letter_topic: str | None,
-        processing: ExceptionHandler,
-        deserialization: ExceptionHandler,
-        losses: TaskLosses,
-        clock: Clock | None = None,
-    ) -> None:
-        self._clock = clock or SystemClock()
-        self._sink = sink
-        self._dead_letter_topic = dead_letter_topic
-        self._processing = processing
-        self._deserialization = deserialization
-        self._losses = losses
+    _sink: Callable[[str, str], Receiver]
+    _dead_letter_topic: str | None
+    _processing: ExceptionHandler
+    _deserialization: ExceptionHandler
+    _losses: TaskLosses
+    _clock: Clock = field(default_factory=SystemClock)
 
     @property
     def needs_raw_record(self) -> bool:

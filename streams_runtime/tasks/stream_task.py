@@ -89,11 +89,6 @@ class StreamTask(Task):
         """Returns for each node, except sources, if the node takes single records or batches, and the reason."""
         return self.runtime.graph.node_runs()
 
-    @property
-    def dropped_records(self) -> int:
-        """The number of dropped records, for all reasons."""
-        return self.runtime.losses.dropped_records
-
     def changelog_offsets(self) -> Mapping[TopicPartition, int]:
         if self.state is TaskState.RUNNING:
             return dict.fromkeys(self.changelog_partitions, LATEST_OFFSET)

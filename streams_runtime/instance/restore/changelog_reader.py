@@ -66,9 +66,8 @@ _LIMIT = "look up the committed offsets that limit its standby"
 class ChangelogReader:
     """Reads the changelogs of one stream thread. No other thread uses the reader.
 
-    `consumer`: a consumer that only the reader uses, opened with `configs.isolation_level`. `group_id`: the group under
-    which the application commits. `updates_standbys`: True if the reader reads the changelogs of standbys, False if the
-    reader reads those of active tasks.
+    `consumer`: a consumer that only the reader uses, opened with `configs.isolation_level`. `updates_standbys`:
+    True if the reader reads the changelogs of standbys, False if the reader reads those of active tasks.
     """
 
     def __init__(
@@ -76,7 +75,6 @@ class ChangelogReader:
         log: Log,
         consumer: Consumer,
         *,
-        group_id: str,
         configs: StreamsConfig,
         clock: Clock,
         listener: RestoreListener,
@@ -85,7 +83,7 @@ class ChangelogReader:
         self._consumer = RestoreConsumer(consumer)
         self._clock = clock
         self._listener = listener
-        self._lookup = ChangelogOffsetLookup(log, group_id)
+        self._lookup = ChangelogOffsetLookup(log, configs.application_id)
         self._deadlines = TaskDeadlines(configs.task_timeout_ms, clock)
         self._meter = RestoreMeter(metrics, clock)
         self._poll_ms = configs.poll_ms
