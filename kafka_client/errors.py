@@ -22,9 +22,15 @@ from assignor.errors import AssignorFault, Unavailable
 
 
 class KafkaClientError(AssignorFault):
-    """Base of all errors of this package. `retriable`: True if the same request may succeed later."""
+    """Base of all errors of this package. `retriable`: True if the same request may succeed later. `code`: Kafka's
+    error code; None if no broker answered.
+    """
 
     retriable: ClassVar[bool] = False
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class KafkaUnavailable(KafkaClientError, Unavailable):
@@ -37,15 +43,10 @@ class NotNow(KafkaClientError):
     """A try failed for a reason that may pass, such as a partition without a leader. The error's message gives the
     reason.
 
-    `connections.call` catches NotNow and tries again, so callers of `ClusterAdmin` never see NotNow. `code`: Kafka's
-    error code; None if no broker answered.
+    `connections.call` catches NotNow and tries again, so callers of `ClusterAdmin` never see NotNow.
     """
 
     retriable: ClassVar[bool] = True
-
-    def __init__(self, message: str, code: int | None = None) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class KafkaRefused(KafkaClientError):
@@ -54,10 +55,6 @@ class KafkaRefused(KafkaClientError):
     The error's message names the change that the user has to make. `code`: Kafka's error code; None if the connection
     itself was refused.
     """
-
-    def __init__(self, message: str, code: int | None = None) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class TopicHasOtherPartitions(KafkaRefused):

@@ -83,10 +83,12 @@ def _compact(*names: str) -> tuple[Any, ...]:
     return tuple((name, CompactString("utf-8")) for name in names)
 
 
-def _version(name: str, key: int, version: int, request: Any, response: Any, *, flexible: bool = True) -> Any:
-    """Returns the class of one version of a request. `request`: the fields of the request. `response`: the fields of
-    the response after the throttle time. `flexible`: True if the version has tagged fields (KIP-482).
+def _version(api: tuple[str, int, int], request: Any, response: Any, *, flexible: bool = True) -> Any:
+    """Returns the class of one version of a request. `api`: the name of the request, its API key and the version.
+    `request`: the fields of the request. `response`: the fields of the response after the throttle time. `flexible`:
+    True if the version has tagged fields (KIP-482).
     """
+    name, key, version = api
     common = {"API_KEY": key, "API_VERSION": version}
     tags = (_TAGS,) if flexible else ()
     answer = type(f"{name}Response_v{version}", (Response,), {**common, "SCHEMA": Schema(_THROTTLED, *response, *tags)})
@@ -112,9 +114,7 @@ _DESCRIBED_MEMBER = (
 )
 
 OffsetFetch7 = _version(
-    "OffsetFetch",
-    9,
-    7,
+    ("OffsetFetch", 9, 7),
     (
         *_compact("consumer_group"),
         ("topics", CompactArray(*_compact("topic"), ("partitions", CompactArray(Int32)), _TAGS)),
@@ -123,9 +123,7 @@ OffsetFetch7 = _version(
     (("topics", CompactArray(*_compact("topic"), _COMMITTED, _TAGS)), _ERROR),
 )
 JoinGroup9 = _version(
-    "JoinGroup",
-    11,
-    9,
+    ("JoinGroup", 11, 9),
     (
         *_compact("group"),
         ("session_timeout", Int32),
@@ -144,32 +142,24 @@ JoinGroup9 = _version(
     ),
 )
 Heartbeat3 = _version(
-    "Heartbeat",
-    12,
-    3,
+    ("Heartbeat", 12, 3),
     (*_text("group"), ("generation_id", Int32), *_text("member_id", "group_instance_id")),
     (_ERROR,),
     flexible=False,
 )
 LeaveGroup3 = _version(
-    "LeaveGroup",
-    13,
-    3,
+    ("LeaveGroup", 13, 3),
     (*_text("group"), ("members", Array(*_text("member_id", "group_instance_id")))),
     (_ERROR, ("members", Array(*_text("member_id", "group_instance_id"), _ERROR))),
     flexible=False,
 )
 LeaveGroup5 = _version(
-    "LeaveGroup",
-    13,
-    5,
+    ("LeaveGroup", 13, 5),
     (*_compact("group"), ("members", CompactArray(*_compact("member_id", "group_instance_id", "reason"), _TAGS))),
     (_ERROR, ("members", CompactArray(*_compact("member_id", "group_instance_id"), _ERROR, _TAGS))),
 )
 SyncGroup5 = _version(
-    "SyncGroup",
-    14,
-    5,
+    ("SyncGroup", 14, 5),
     (
         *_compact("group"),
         ("generation_id", Int32),
@@ -179,9 +169,7 @@ SyncGroup5 = _version(
     (_ERROR, *_compact("protocol_type", "protocol_name"), ("member_assignment", CompactBytes)),
 )
 DescribeGroups4 = _version(
-    "DescribeGroups",
-    15,
-    4,
+    ("DescribeGroups", 15, 4),
     (("groups", Array(String("utf-8"))), ("include_authorized_operations", Boolean)),
     (
         (
@@ -197,9 +185,7 @@ DescribeGroups4 = _version(
     flexible=False,
 )
 ListGroups5 = _version(
-    "ListGroups",
-    16,
-    5,
+    ("ListGroups", 16, 5),
     (("states", CompactArray(CompactString("utf-8"))), ("types", CompactArray(CompactString("utf-8")))),
     (_ERROR, ("groups", CompactArray(*_compact("group", "protocol_type", "state", "type"), _TAGS))),
 )
@@ -208,9 +194,7 @@ ListGroups.
 """
 _CHANGES = Array(*_text("name"), ("config_operation", Int8), *_text("value"))
 IncrementalAlterConfigs0 = _version(
-    "IncrementalAlterConfigs",
-    44,
-    0,
+    ("IncrementalAlterConfigs", 44, 0),
     (
         ("resources", Array(("resource_type", Int8), *_text("resource_name"), ("configs", _CHANGES))),
         ("validate_only", Boolean),

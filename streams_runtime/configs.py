@@ -269,62 +269,36 @@ class StreamsConfig:
     @classmethod
     def from_dotted(cls, values: Mapping[str, object], where: str = "configs") -> StreamsConfig:
         """Returns the configs that are given by dotted names. Raises an InputError that names the invalid key."""
-        given = _ReadConfigs.of(values, where)
+        configs = cls("", "")._with_values(values, where)
         for key in ("application.id", "bootstrap.servers"):
-            if _FIELD_OF[key].name not in given.fields:
+            if not getattr(configs, _FIELD_OF[key].name):
                 raise InputError(f"{key!r} is missing and has no default", where)
-        configs = cls(
-            **given.fields,
-            client_tags=given.client_tags,
-            assignment=given.assignment,
-            kafka_properties=given.kafka_properties,
-        )
         return _checked(configs, where)
 
     def with_dotted(self, values: Mapping[str, object], where: str = "configs") -> StreamsConfig:
         """Returns a copy of the configs in which the given values, by dotted names, replace the present values. Raises
         an InputError that names the wrong key.
         """
-        given = _ReadConfigs.of(values, where)
-        configs = replace(
-            self,
-            **given.fields,
-            client_tags={**self.client_tags, **given.client_tags},
-            assignment={**self.assignment, **given.assignment},
-            kafka_properties={**self.kafka_properties, **given.kafka_properties},
-        )
-        return _checked(configs, where)
+        return _checked(self._with_values(values, where), where)
 
-
-@dataclass(frozen=True, slots=True)
-class _ReadConfigs:
-    """The checked values of configs that were given by dotted names. `fields`: the fields of StreamsConfig that are not
-    mappings.
-    """
-
-    fields: dict[str, Any]
-    client_tags: dict[str, str]
-    assignment: dict[str, object]
-    kafka_properties: dict[str, str]
-
-    @classmethod
-    def of(cls, values: Mapping[str, object], where: str) -> _ReadConfigs:
-        given = cls({}, {}, {}, {})
+    def _with_values(self, values: Mapping[str, object], where: str) -> StreamsConfig:
+        fields_given: dict[str, Any] = {}
+        tags, assignment, properties = dict(self.client_tags), dict(self.assignment), dict(self.kafka_properties)
         for key, value in values.items():
             if not isinstance(key, str):
                 raise InputError(f"unknown config {key!r}: configs have names of text", where)
             if key.startswith(_CLIENT_TAG_PREFIX):
-                given.client_tags[key.removeprefix(_CLIENT_TAG_PREFIX)] = str(value)
+                tags[key.removeprefix(_CLIENT_TAG_PREFIX)] = str(value)
             elif (setting := _FIELD_OF.get(key)) is not None:
                 is_default = value is None and setting.default is None
-                given.fields[setting.name] = None if is_default else setting.metadata["read"](key, value, where)
+                fields_given[setting.name] = None if is_default else setting.metadata["read"](key, value, where)
             elif key in _ASSIGNMENT_KEYS or key.startswith("topic."):
-                given.assignment[key] = value
+                assignment[key] = value
             elif key in KAFKA_PROPERTIES:
-                given.kafka_properties[key] = str(value)
+                properties[key] = str(value)
             else:
                 raise InputError(f"unknown config {key!r}{_hint(key)}", where)
-        return given
+        return replace(self, **fields_given, client_tags=tags, assignment=assignment, kafka_properties=properties)
 
 
 def _checked(configs: StreamsConfig, where: str) -> StreamsConfig:

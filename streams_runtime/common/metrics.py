@@ -131,16 +131,13 @@ class InstanceMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
-        self._counters = {
-            each.name: Counter(each.name, each.description, each.labels, registry=self.registry)
-            for each in METRICS
-            if each.name.endswith("_total")
-        }
-        self._gauges = {
-            each.name: Gauge(each.name, each.description, each.labels, registry=self.registry)
-            for each in METRICS
-            if not each.name.endswith("_total")
-        }
+        self._counters: dict[str, Counter] = {}
+        self._gauges: dict[str, Gauge] = {}
+        for name, labels, description, _kafka in METRICS:
+            if name.endswith("_total"):
+                self._counters[name] = Counter(name, description, labels, registry=self.registry)
+            else:
+                self._gauges[name] = Gauge(name, description, labels, registry=self.registry)
 
     def thread(self, name: str) -> ThreadMetrics:
         """Returns the metrics of a thread. If a thread replaces another thread of the same name, the counters
@@ -160,7 +157,7 @@ class ThreadMetrics:
     """The metrics of one stream thread. The thread reports counts once per pass and not for each record.
     `processed_records`, `dropped_records`, `passed_over_records`: the numbers of records since this object was made,
     for progress displays. Records are passed over if the log deleted them before the group read them. `dropped_records`
-    includes the records that were filtered out for their null keys.
+    includes the records that were filtered out for their null keys. `polls`, `commits`, `punctuations`: counters.
     """
 
     def __init__(self, name: str, counters: Mapping[str, Counter], gauges: Mapping[str, Gauge]) -> None:
@@ -170,11 +167,11 @@ class ThreadMetrics:
         self._processed = counters["streams_processed_records_total"].labels(name)
         self._processed_by_task = counters["streams_task_processed_records_total"]
         self._tasks_processed: dict[TaskId, Counter] = {}
-        self._polls = counters["streams_polls_total"].labels(name)
+        self.polls = counters["streams_polls_total"].labels(name)
         self._created = counters["streams_created_tasks_total"].labels(name)
         self._closed = counters["streams_closed_tasks_total"].labels(name)
-        self._commits = counters["streams_commits_total"].labels(name)
-        self._punctuations = counters["streams_punctuations_total"].labels(name)
+        self.commits = counters["streams_commits_total"].labels(name)
+        self.punctuations = counters["streams_punctuations_total"].labels(name)
         restored = counters["streams_restored_records_total"]
         self._restored_active = restored.labels(name, TaskType.ACTIVE.value)
         self._restored_standby = restored.labels(name, TaskType.STANDBY.value)
@@ -198,15 +195,6 @@ class ThreadMetrics:
         if counter is None:
             counter = self._tasks_processed[task] = self._processed_by_task.labels(self.name, str(task))
         counter.inc(records)
-
-    def polled(self) -> None:
-        self._polls.inc()
-
-    def committed(self) -> None:
-        self._commits.inc()
-
-    def punctuated(self, times: int = 1) -> None:
-        self._punctuations.inc(times)
 
     def restored(self, records: int, *, active: bool) -> None:
         """Counts changelog records that were applied to restore an active task, or to keep a standby up to date."""

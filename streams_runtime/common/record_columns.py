@@ -77,9 +77,13 @@ class _RowsColumn:
 
 
 class RecordColumns(Generic[K, V]):
-    """Records as columns of the same length. See the rules of `streams_runtime.common.record_columns`."""
+    """Records as columns of the same length. See the rules of `streams_runtime.common.record_columns`.
 
-    __slots__ = ("_headers", "_keys", "_root", "_rows", "_timestamps", "_values")
+    `headers`: the headers of the only record. A batch of several records has no headers, because a record with headers
+    always gets a batch of its own.
+    """
+
+    __slots__ = ("_keys", "_root", "_rows", "_timestamps", "_values", "headers")
 
     def __init__(self, keys: Iterable[K], values: Iterable[V], timestamps_ms: Iterable[int]) -> None:
         """Raises StreamsRuntimeError for a value that cannot be a column, for columns of different lengths, and for an
@@ -88,7 +92,7 @@ class RecordColumns(Generic[K, V]):
         self._keys = column("keys", keys)
         self._values = column("values", values, len(self._keys))
         self._timestamps = _timestamps(timestamps_ms, len(self._keys))
-        self._headers: Headers = ()
+        self.headers: Headers = ()
         self._root: RecordColumns[Any, Any] | None = None
         self._rows: Sequence[int] | None = None
 
@@ -101,7 +105,7 @@ class RecordColumns(Generic[K, V]):
         """
         columns = cls.__new__(cls)
         columns._keys, columns._values = _RowsColumn(keys), _RowsColumn(values)
-        columns._timestamps, columns._headers = _RowsColumn(timestamps_ms), headers
+        columns._timestamps, columns.headers = _RowsColumn(timestamps_ms), headers
         columns._root = columns._rows = None
         return columns
 
@@ -132,7 +136,7 @@ class RecordColumns(Generic[K, V]):
 
     def __iter__(self) -> Iterator[Record[K, V]]:
         """Iterates over the rows as records."""
-        headers = self._headers
+        headers = self.headers
         for key, value, timestamp_ms in zip(self.keys, self.values, self.timestamps_ms, strict=True):
             yield _new_record(Record, (key, value, timestamp_ms, headers))
 
@@ -149,13 +153,6 @@ class RecordColumns(Generic[K, V]):
     @property
     def timestamps_ms(self) -> Sequence[int]:
         return self._timestamps.as_list()
-
-    @property
-    def headers(self) -> Headers:
-        """The headers of the only record. A batch of several records has no headers, because a record with headers
-        always gets a batch of its own.
-        """
-        return self._headers
 
     def numpy_keys(self, dtype: DTypeLike | None = None) -> NDArray[Any]:
         """Returns the keys as a read-only array. If `dtype` is a type of floats, None becomes NaN."""
@@ -213,7 +210,7 @@ class RecordColumns(Generic[K, V]):
     ) -> RecordColumns[Any, Any]:
         derived: RecordColumns[Any, Any] = RecordColumns.__new__(RecordColumns)
         derived._keys, derived._values, derived._timestamps = keys, values, timestamps
-        derived._headers = self._headers
+        derived.headers = self.headers
         derived._root = self if self._root is None else self._root
         derived._rows = rows
         return derived

@@ -6,7 +6,7 @@ or the name of the store if the grouping has no name.
 Source: `KGroupedStreamImpl`, `GroupedStreamAggregateBuilder`, `KGroupedTableImpl`.
 """
 
-from typing import Generic, TypeVar
+from typing import Any, Generic
 
 from streams_runtime.common.records import K, V
 from streams_runtime.dsl.materialized import (
@@ -21,12 +21,8 @@ from streams_runtime.dsl.repartitioning import GroupedTableRepartitionNode, Repa
 from streams_runtime.dsl.stream_aggregates import A, KStreamAggregate, KStreamWindowAggregate, StreamAggregation
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_aggregates import KTableAggregate, TableAggregation
-from streams_runtime.dsl.table_operators import StoredTableOperator
 from streams_runtime.dsl.windows import TimeWindowedSerde, TimeWindows
 from streams_runtime.serdes import Serde
-from streams_runtime.state_stores.state_store import Windowed
-
-KT = TypeVar("KT")
 
 
 class StreamGrouping(Generic[K, V]):
@@ -54,39 +50,24 @@ class StreamGrouping(Generic[K, V]):
         return settings
 
     def aggregated(
-        self, aggregation: StreamAggregation[A], settings: Materialized, name: str | None
-    ) -> TableStage[K, A]:
-        keys, values = self.stream.key_serde, aggregation.value_serde
-        store_name, node_name = self._names(aggregation.prefix, settings, name)
-        store = StoreFactory(store_name, keys, values, settings)
-        operator = KStreamAggregate(store, aggregation)
-        return self._table(node_name, operator, keys, values)
-
-    def aggregated_in_windows(
-        self, windows: TimeWindows, aggregation: StreamAggregation[A], settings: Materialized, name: str | None
-    ) -> TableStage[Windowed[K], A]:
-        keys, values = self.stream.key_serde, aggregation.value_serde
-        store_name, node_name = self._names(aggregation.prefix, settings, name)
-        store = WindowStoreFactory(store_name, keys, values, settings, windows)
-        operator = KStreamWindowAggregate(store, aggregation)
-        windowed_keys = None if keys is None else TimeWindowedSerde(keys, windows.size_ms)
-        return self._table(node_name, operator, windowed_keys, values)
-
-    def _names(self, prefix: str, settings: Materialized, name: str | None) -> tuple[str, str]:
-        """Returns the names of the store and of the node. If both names are generated, the store's name has the lower
-        number.
-        """
-        naming = self.stream.graph.naming
-        store_name = settings.name or naming.store(prefix)
-        return store_name, naming.name_or_generated(name, prefix)
-
-    def _table(
-        self, node_name: str, operator: StoredTableOperator, key_serde: Serde[KT] | None, value_serde: Serde[A] | None
-    ) -> TableStage[KT, A]:
-        stream = self.stream
+        self, windows: TimeWindows | None, aggregation: StreamAggregation[A], settings: Materialized, name: str | None
+    ) -> TableStage[Any, A]:
+        """Returns the table of the aggregation. The keys of the table are windowed if there are `windows`."""
+        stream, naming = self.stream, self.stream.graph.naming
+        keys, values = stream.key_serde, aggregation.value_serde
+        # if both names are generated, the store's name has the lower number
+        store_name = settings.name or naming.store(aggregation.prefix)
+        node_name = naming.name_or_generated(name, aggregation.prefix)
+        table_keys: Serde[Any] | None = keys
+        if windows is None:
+            operator = KStreamAggregate(StoreFactory(store_name, keys, values, settings), aggregation)
+        else:
+            windowed_store = WindowStoreFactory(store_name, keys, values, settings, windows)
+            operator = KStreamWindowAggregate(windowed_store, aggregation)
+            table_keys = None if keys is None else TimeWindowedSerde(keys, windows.size_ms)
         if stream.repartition_required:
-            stream = self._repartitioned(self._repartition_name or operator.store.name)
-        return stream.make_table(node_name, operator, key_serde, value_serde)
+            stream = self._repartitioned(self._repartition_name or store_name)
+        return stream.make_table(node_name, operator, table_keys, values)
 
     def _repartitioned(self, prefix: str) -> Stage[K, V]:
         """Returns the stage that reads the repartition topic. As in Kafka, each call takes three numbers from the

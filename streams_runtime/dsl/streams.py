@@ -23,7 +23,7 @@ from streams_runtime.common.records import K2, V2, K, V
 from streams_runtime.dsl import joins, stream_aggregates, stream_operations, table_aggregates, table_operations
 from streams_runtime.dsl import stream_processors as processors
 from streams_runtime.dsl.groupings import StreamGrouping, TableGrouping
-from streams_runtime.dsl.materialized import StoreArgument, checked_settings
+from streams_runtime.dsl.materialized import Materialized, StoreArgument, checked_settings
 from streams_runtime.dsl.stream_aggregates import A, StreamAggregation
 from streams_runtime.dsl.stream_processors import StreamOperator
 from streams_runtime.dsl.streams_graph import Stage, TableStage
@@ -35,6 +35,7 @@ from streams_runtime.processors.topology import check_functions, checked_topics
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import Windowed
 
+KT = TypeVar("KT")
 VT = TypeVar("VT")
 
 
@@ -320,16 +321,18 @@ class BranchedKStream(Generic[K, V]):
         self._streams[stage.name] = KStream(stage)
 
 
-class KGroupedStream(Generic[K, V]):
-    """The records of a stream, grouped by key. An aggregation makes a table."""
+class _GroupedRecords(Generic[K, V, KT]):
+    """The aggregations of a grouped stream. `KT`: the type of the keys of the resulting tables."""
 
-    def __init__(self, grouping: StreamGrouping[K, V]) -> None:
+    def __init__(self, grouping: StreamGrouping[K, V], windows: TimeWindows | None = None) -> None:
         self._grouping = grouping
+        self._windows = windows
 
-    def count(self, *, store: StoreArgument = None, name: str | None = None) -> KTable[K, int]:
-        """Count the records of each key. Records whose value is None are not counted."""
-        settings = self._grouping.settings_for_count(store)
-        return KTable(self._grouping.aggregated(stream_aggregates.COUNT, settings, name))
+    def count(self, *, store: StoreArgument = None, name: str | None = None) -> KTable[KT, int]:
+        """Count the records of each key, and of each window. In a stream without windows, records whose value is None
+        are not counted.
+        """
+        return self._table(stream_aggregates.COUNT, self._grouping.settings_for_count(store), name)
 
     def aggregate(
         self,
@@ -339,26 +342,34 @@ class KGroupedStream(Generic[K, V]):
         value_serde: Serde[A],
         store: StoreArgument = None,
         name: str | None = None,
-    ) -> KTable[K, A]:
-        """Aggregate the records of each key.
+    ) -> KTable[KT, A]:
+        """Aggregate the records of each key, and of each window.
 
         `aggregator`: a function that takes key, value and the aggregate so far, and returns the new aggregate. If the
         aggregator returns None, the key is removed from the table.
         """
-        check_functions("KGroupedStream.aggregate", initializer=initializer, aggregator=aggregator)
+        check_functions(f"{type(self).__name__}.aggregate", initializer=initializer, aggregator=aggregator)
         aggregation = StreamAggregation.by(initializer, aggregator, value_serde)
-        return KTable(self._grouping.aggregated(aggregation, checked_settings(store), name))
+        return self._table(aggregation, checked_settings(store), name)
 
     def reduce(
         self, reducer: Callable[[V, V], V], *, store: StoreArgument = None, name: str | None = None
-    ) -> KTable[K, V]:
-        """Combine the values of each key. The first value of a key becomes the key's result unchanged.
+    ) -> KTable[KT, V]:
+        """Combine the values of each key, and of each window. The first value of a key becomes the key's result
+        unchanged.
 
         `reducer`: a function that takes the result so far and the next value, and returns the new result.
         """
-        check_functions("KGroupedStream.reduce", reducer=reducer)
+        check_functions(f"{type(self).__name__}.reduce", reducer=reducer)
         aggregation = StreamAggregation.by_reducer(reducer, self._grouping.stream.value_serde)
-        return KTable(self._grouping.aggregated(aggregation, checked_settings(store), name))
+        return self._table(aggregation, checked_settings(store), name)
+
+    def _table(self, aggregation: StreamAggregation[A], settings: Materialized, name: str | None) -> KTable[KT, A]:
+        return KTable(self._grouping.aggregated(self._windows, aggregation, settings, name))
+
+
+class KGroupedStream(_GroupedRecords[K, V, K]):
+    """The records of a stream, grouped by key. An aggregation makes a table."""
 
     def windowed_by(self, windows: TimeWindows) -> TimeWindowedKStream[K, V]:
         """Group the records of each key by windows of time."""
@@ -366,51 +377,12 @@ class KGroupedStream(Generic[K, V]):
         return TimeWindowedKStream(self._grouping, windows)
 
 
-class TimeWindowedKStream(Generic[K, V]):
+class TimeWindowedKStream(_GroupedRecords[K, V, Windowed[K]]):
     """The records of a stream, grouped by key and window. An aggregation makes a table of windowed keys.
 
     The resulting table forwards every update of a window. The store keeps each window for `retention_ms`, by default
     the window size plus the grace period.
     """
-
-    def __init__(self, grouping: StreamGrouping[K, V], windows: TimeWindows) -> None:
-        self._grouping = grouping
-        self._windows = windows
-
-    def count(self, *, store: StoreArgument = None, name: str | None = None) -> KTable[Windowed[K], int]:
-        """Count the records of each key in each window."""
-        settings = self._grouping.settings_for_count(store)
-        return KTable(self._grouping.aggregated_in_windows(self._windows, stream_aggregates.COUNT, settings, name))
-
-    def aggregate(
-        self,
-        initializer: Callable[[], A],
-        aggregator: Callable[[K, V, A], A],
-        *,
-        value_serde: Serde[A],
-        store: StoreArgument = None,
-        name: str | None = None,
-    ) -> KTable[Windowed[K], A]:
-        """Aggregate the records of each key in each window.
-
-        `aggregator`: a function that takes key, value and the window's aggregate so far, and returns the new aggregate.
-        If the aggregator returns None, the windowed key is removed from the table.
-        """
-        check_functions("TimeWindowedKStream.aggregate", initializer=initializer, aggregator=aggregator)
-        aggregation = StreamAggregation.by(initializer, aggregator, value_serde)
-        return KTable(self._grouping.aggregated_in_windows(self._windows, aggregation, checked_settings(store), name))
-
-    def reduce(
-        self, reducer: Callable[[V, V], V], *, store: StoreArgument = None, name: str | None = None
-    ) -> KTable[Windowed[K], V]:
-        """Combine the values of each key in each window. The first value of a key in a window becomes the result
-        unchanged.
-
-        `reducer`: a function that takes the window's result so far and the next value, and returns the new result.
-        """
-        check_functions("TimeWindowedKStream.reduce", reducer=reducer)
-        aggregation = StreamAggregation.by_reducer(reducer, self._grouping.stream.value_serde)
-        return KTable(self._grouping.aggregated_in_windows(self._windows, aggregation, checked_settings(store), name))
 
 
 class KTable(Generic[K, V]):

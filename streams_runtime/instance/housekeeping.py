@@ -10,6 +10,7 @@ Source: `KafkaStreams.setupStateDirCleaner`; a broker's log cleaner, which an em
 import logging
 import threading
 from collections.abc import Collection
+from dataclasses import InitVar, dataclass
 
 from streams_runtime.logs.base import Log
 from streams_runtime.tasks.state_directory import StateDirectory
@@ -47,26 +48,22 @@ class HousekeepingTimes:
         return True
 
 
+@dataclass(eq=False, repr=False)
 class Housekeeping:
     """The background thread of an instance. `cleanup_delay_ms`: state.cleanup.delay.ms.
 
     `written`: the topics that the application's tasks write to.
     """
 
-    def __init__(
-        self,
-        name: str,
-        directory: StateDirectory,
-        log: Log,
-        cleanup_delay_ms: int,
-        log_interval_ms: int = LOG_INTERVAL_MS,
-        written: Collection[str] = (),
-    ) -> None:
-        self._directory = directory
-        self._log = log
-        self._cleanup_delay_ms = cleanup_delay_ms
-        self._times = HousekeepingTimes(cleanup_delay_ms, log_interval_ms)
-        self._written = sorted(written)
+    name: InitVar[str]
+    _directory: StateDirectory
+    _log: Log
+    cleanup_delay_ms: int
+    log_interval_ms: InitVar[int] = LOG_INTERVAL_MS
+    written: Collection[str] = ()
+
+    def __post_init__(self, name: str, log_interval_ms: int) -> None:
+        self._times = HousekeepingTimes(self.cleanup_delay_ms, log_interval_ms)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"{name}-housekeeping", daemon=True)
 
@@ -97,7 +94,7 @@ class Housekeeping:
         """Look up the partitions of each topic, so that the log caches them. If the lookup of a topic fails, the next
         call repeats it.
         """
-        for topic in self._written:
+        for topic in sorted(self.written):
             if self._stop.is_set():
                 return
             try:
@@ -107,6 +104,6 @@ class Housekeeping:
 
     def _clean(self) -> None:
         try:
-            self._directory.clean_obsolete(self._cleanup_delay_ms)
+            self._directory.clean_obsolete(self.cleanup_delay_ms)
         except Exception:
             _logger.exception("obsolete state could not be deleted; trying again later")

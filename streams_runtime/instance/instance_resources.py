@@ -11,7 +11,7 @@ import logging
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 from assignor.errors import InputError
 from assignor.types import HostInfo, ProcessId
@@ -68,6 +68,7 @@ class InstanceOptions:
     clock: Clock = _SYSTEM_CLOCK
 
 
+@dataclass(eq=False, repr=False)
 class InstanceResources:
     """Opens all resources in the constructor. Call `close` after all threads have ended.
 
@@ -77,18 +78,15 @@ class InstanceResources:
     all resources are closed again.
     """
 
-    def __init__(
-        self,
-        application: Application,
-        coordinator: CoordinatorClient | str,
-        options: InstanceOptions,
-        notices: NoticeBoard,
-        group_pause_changed: Callable[[bool], None],
-    ) -> None:
+    _application: Application
+    coordinator: InitVar[CoordinatorClient | str]
+    _options: InstanceOptions
+    _notices: NoticeBoard
+    group_pause_changed: InitVar[Callable[[bool], None]]
+
+    def __post_init__(self, coordinator: CoordinatorClient | str, group_pause_changed: Callable[[bool], None]) -> None:
+        application, options = self._application, self._options
         configs = application.configs
-        self._application = application
-        self._options = options
-        self._notices = notices
         self._sources = {each.id: frozenset(each.source_topics) for each in application.group_topology().subtopologies}
         self._restore_listener = (
             options.restore_listener or (application.restore_listener_factory or SilentRestoreListener)()
@@ -115,7 +113,7 @@ class InstanceResources:
                 self._directory.belong_to(cluster_id)
             _check_dead_letter_topic(configs, self._log)
             undo.pop_all()
-        self._housekeeping = Housekeeping(
+        self.housekeeping = Housekeeping(
             application.id,
             self._directory,
             self._log,
@@ -127,7 +125,7 @@ class InstanceResources:
             application.id,
             session_timeout_ms=configs.session_timeout_ms,
             heartbeat_interval_ms=configs.heartbeat_interval_ms,
-            notices=notices,
+            notices=self._notices,
             pause_changed=group_pause_changed,
         )
 
@@ -207,13 +205,10 @@ class InstanceResources:
         )
         return StreamThread(setting)
 
-    def start_housekeeping(self) -> None:
-        self._housekeeping.start()
-
     def close(self) -> None:
         """Close all resources. An error of one resource is logged, and the other resources are still closed."""
         self._membership.close()
-        self._housekeeping.close()
+        self.housekeeping.close()
         server = [] if self._server is None else [("endpoint", self._server.close)]
         for name, closing in (*server, ("state directory", self._directory.close), ("log", self._log.close)):
             try:

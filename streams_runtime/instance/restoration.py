@@ -21,7 +21,7 @@ did before there was a state updater.
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from assignor.types import TaskId, TopicPartition
@@ -101,6 +101,7 @@ class TaskInputs:
         return self._log.committed_offsets(self._group_id, partitions) if partitions else {}
 
 
+@dataclass(eq=False, repr=False)
 class Restoration:
     """Restores and starts the tasks of one stream thread. No other thread uses the `Restoration`.
 
@@ -108,25 +109,16 @@ class Restoration:
     True if the log did not answer a task in the last pass.
     """
 
-    def __init__(
-        self,
-        tasks: Tasks,
-        reader: ChangelogReader,
-        inputs: TaskInputs,
-        consumer: Consumer,
-        clock: Clock,
-        listener: ThreadListener,
-    ) -> None:
-        self._tasks = tasks
-        self._reader = reader
-        self._inputs = inputs
-        self._consumer = consumer
-        self._clock = clock
-        self._listener = listener
-        self._arrivals: dict[TaskId, _Arrival] = {}
-        self._restored: dict[TaskId, int] = {}
-        self.waits_for_lock = False
-        self.waits_for_log = False
+    _tasks: Tasks
+    _reader: ChangelogReader
+    _inputs: TaskInputs
+    _consumer: Consumer
+    _clock: Clock
+    _listener: ThreadListener
+    _arrivals: dict[TaskId, _Arrival] = field(default_factory=dict, init=False)
+    _restored: dict[TaskId, int] = field(default_factory=dict, init=False)
+    waits_for_lock: bool = field(default=False, init=False)
+    waits_for_log: bool = field(default=False, init=False)
 
     def assigned(self, task: TaskId, *, recycled: bool) -> None:
         """Call this method when an active task is assigned. `recycled`: True if the task was made from a standby with

@@ -46,9 +46,9 @@ _NOTHING = HeldTasks("", 0)
 
 
 class StreamThread:
-    """One stream thread. Call `start` once. Any thread may call `close`. When the thread is DEAD, the fields `error`
-    and `end` show why it has ended. `error`: the error that has ended the thread, or None. `response`: the decision of
-    the user's handler about that error. `end`: the reason why the member has ended without an error.
+    """One stream thread. Call `start` once. When the thread is DEAD, the fields `error` and `end` show why it has
+    ended. `error`: the error that has ended the thread, or None. `response`: the decision of the user's handler about
+    that error. `end`: the reason why the member has ended without an error.
     """
 
     def __init__(self, setting: ThreadSetting) -> None:
@@ -64,15 +64,11 @@ class StreamThread:
             setting.member, setting.subscriptions, self._mailbox, on_end=self._mailbox.wake
         )
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
-        self._state = ThreadState.CREATED
+        self.state = ThreadState.CREATED
         self._held = _NOTHING
         self._has_handed_in = False
 
     # --- Methods for any thread.
-
-    @property
-    def state(self) -> ThreadState:
-        return self._state
 
     def start(self) -> None:
         self._thread.start()
@@ -81,16 +77,9 @@ class StreamThread:
         """Make the thread commit, write checkpoints, leave the group or remain in it, and end. This method does not
         wait for the end. Any thread may call `ask_to_close`.
         """
-        if self._state is ThreadState.CREATED:
+        if self.state is ThreadState.CREATED:
             self._mailbox.end()  # a thread that was not started carries out no orders
         self._member.ask_to_close(membership)
-
-    def close(self) -> None:
-        """Call `ask_to_close`, then wait until the member has left the group. The stream thread itself must not call
-        this method.
-        """
-        self.ask_to_close()
-        self._member.wait()
 
     def join(self, timeout_s: float | None = None) -> None:
         self._thread.join(timeout_s)
@@ -113,7 +102,7 @@ class StreamThread:
         counted = self._setting.metrics
         return ThreadStatus(
             self.name,
-            self._state,
+            self.state,
             self._held.member_id,
             self._held.generation_id,
             self._work.published_tasks,
@@ -164,7 +153,7 @@ class StreamThread:
         work.punctuate()
         work.maybe_commit()
         work.send()
-        if self._state is ThreadState.PARTITIONS_ASSIGNED and work.restoration.is_done:
+        if self.state is ThreadState.PARTITIONS_ASSIGNED and work.restoration.is_done:
             work.publish(self._mailbox)
             self._change_state(ThreadState.RUNNING)
             work.prepare_takeover()
@@ -315,8 +304,8 @@ class StreamThread:
         self._member.wait(self._setting.member.session_timeout_ms / 1000)
 
     def _change_state(self, state: ThreadState) -> None:
-        pending = self._state in (ThreadState.PENDING_SHUTDOWN, ThreadState.DEAD)
-        if state is self._state or (pending and state is not ThreadState.DEAD):
+        pending = self.state in (ThreadState.PENDING_SHUTDOWN, ThreadState.DEAD)
+        if state is self.state or (pending and state is not ThreadState.DEAD):
             return
-        self._state = state
+        self.state = state
         self._setting.state_changed()

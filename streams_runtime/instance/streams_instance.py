@@ -93,8 +93,7 @@ class StreamsInstance:
         self._changed = threading.Condition()
         self._state = ListenedState(application.state_listener)
         self._threads = ThreadPool(self._new_thread, self._thread_changed)
-        self._paused = threading.Event()
-        self._group_paused = threading.Event()
+        self._paused_by: frozenset[PausedBy] = frozenset()
         self._closing = False
         self._ended = False
         self._resources: InstanceResources | None = None
@@ -119,7 +118,7 @@ class StreamsInstance:
 
     @property
     def is_paused(self) -> bool:
-        return self._paused.is_set()
+        return PausedBy.USER in self._paused_by
 
     @property
     def is_group_paused(self) -> bool:
@@ -127,12 +126,12 @@ class StreamsInstance:
 
         If the operator has paused the group, or the user has paused the instance, the instance processes no records.
         """
-        return self._group_paused.is_set()
+        return PausedBy.GROUP in self._paused_by
 
     @property
     def errors(self) -> tuple[Exception, ...]:
         """The last twenty errors that ended threads of this instance, oldest first."""
-        return self._threads.errors
+        return tuple(self._threads.errors)
 
     @property
     def process_id(self) -> ProcessId | None:
@@ -192,7 +191,7 @@ class StreamsInstance:
             self._close_resources()
             self._change_state(InstanceState.ERROR)
             raise
-        self._resources.start_housekeeping()
+        self._resources.housekeeping.start()
         self._supervisor.start()
 
     def close(
@@ -256,15 +255,11 @@ class StreamsInstance:
         `start`. During a pause, members stay in the group, processed records are committed, and stores can be queried.
         Source: `KafkaStreams.pause` (KIP-834).
         """
-        self._paused.set()
-        self.metrics.paused(PausedBy.USER, True)
+        self._set_paused(PausedBy.USER, True)
 
     def resume(self) -> None:
         """End the pause that a call of `pause` has begun. Does nothing if there is no such pause."""
-        self._paused.clear()
-        self.metrics.paused(PausedBy.USER, False)
-        for thread in self._threads:
-            thread.wake()
+        self._set_paused(PausedBy.USER, False)
 
     def add_stream_thread(self) -> str | None:
         """Start one more thread, and return its name. If the state is not REBALANCING or RUNNING, starts no thread and
@@ -305,8 +300,8 @@ class StreamsInstance:
             index,
             self.metrics,
             state_changed=self._threads.thread_changed,
-            is_paused=self._paused.is_set,
-            is_group_paused=self._group_paused.is_set,
+            is_paused=lambda: self.is_paused,
+            is_group_paused=lambda: self.is_group_paused,
             threads=self._threads.__len__,
         )
 
@@ -314,11 +309,11 @@ class StreamsInstance:
         """Begin or end the pause of the group. While the group is paused, tasks are still restored, so that standbys
         can become active at once. While the user has paused the instance, tasks are not restored.
         """
-        if paused:
-            self._group_paused.set()
-        else:
-            self._group_paused.clear()
-        self.metrics.paused(PausedBy.GROUP, paused)
+        self._set_paused(PausedBy.GROUP, paused)
+
+    def _set_paused(self, by: PausedBy, paused: bool) -> None:
+        self._paused_by = self._paused_by | {by} if paused else self._paused_by - {by}
+        self.metrics.paused(by, paused)
         for thread in self._threads:
             thread.wake()
 

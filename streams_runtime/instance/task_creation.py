@@ -115,9 +115,7 @@ class TaskCreator:
 
         lags = InputLags(self.log, self.consumer)
         buffer = PartitionGroup(partitions, new_queue, self.consumer, lags, configs)
-        runtime = ProcessorRuntime(
-            graph, buffer, offsets, collector, handling, losses, configs=configs, clock=self.clock, cache=self.cache
-        )
+        runtime = ProcessorRuntime(graph, buffer, offsets, collector, handling, losses, configs, self.clock, self.cache)
         claim = InputClaim(task, self.producer, configs.application_id)
         return StreamTask(state, buffer, runtime, offsets, claim, configs.task_timeout_ms)
 

@@ -26,6 +26,7 @@ result of the first commit. Kafka cannot get this result, so it deletes the stat
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import cast
 
 from assignor.types import TaskId
@@ -50,6 +51,7 @@ does not recognise it as the refused record.
 """
 
 
+@dataclass(eq=False, repr=False)
 class TaskExecutor:
     """Runs the tasks of one stream thread. An error of user code is raised as a StreamsRuntimeError with the task's id.
 
@@ -58,26 +60,18 @@ class TaskExecutor:
     end of the last call of `process`.
     """
 
-    def __init__(
-        self,
-        producer: StreamsProducer,
-        configs: StreamsConfig,
-        clock: Clock,
-        listener: ThreadListener,
-        metrics: ThreadMetrics,
-    ) -> None:
-        self.processed: dict[TaskId, int] = {}
-        self.commit_is_late = False
-        self.ran_out = True
-        self._producer = producer
-        self._exactly_once = configs.exactly_once
-        self._pass_ms = configs.record_pass_ms
-        self._linger_ms = configs.linger_ms
-        self._clock = clock
-        self._sent_ms = clock.monotonic_ms()
+    _producer: StreamsProducer
+    _configs: StreamsConfig
+    _clock: Clock
+    _listener: ThreadListener
+    _metrics: ThreadMetrics
+    processed: dict[TaskId, int] = field(default_factory=dict, init=False)
+    commit_is_late: bool = field(default=False, init=False)
+    ran_out: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        self._sent_ms = self._clock.monotonic_ms()
         self._send_is_late = False
-        self._listener = listener
-        self._metrics = metrics
         self._records_a_turn = 1
         self._refusals = 0
 
@@ -94,7 +88,7 @@ class TaskExecutor:
         self.ran_out = True
         if self.transaction_is_ending:
             return 0
-        deadline_ms = self._clock.monotonic_ms() + self._pass_ms
+        deadline_ms = self._clock.monotonic_ms() + self._configs.record_pass_ms
         total = 0
         while True:
             turns_started_ms = self._clock.monotonic_ms()
@@ -137,7 +131,7 @@ class TaskExecutor:
         ago, does nothing. After a LogTimeout, the next call tries again. Raises the errors of `commit`.
         """
         now_ms = self._clock.monotonic_ms()
-        if not at_once and now_ms - self._sent_ms < self._linger_ms:
+        if not at_once and now_ms - self._sent_ms < self._configs.linger_ms:
             return
         try:
             self._producer.send_now()
@@ -161,7 +155,7 @@ class TaskExecutor:
         """True under exactly-once if the last commit timed out. The log may have already committed the transaction, and
         a record that is sent now would then belong to no transaction.
         """
-        return self._exactly_once and self.commit_is_late
+        return self._configs.exactly_once and self.commit_is_late
 
     def commit(self, tasks: Iterable[AnyTask]) -> int:
         """Commit the tasks that need a commit, and write their checkpoints. Returns the number of committed tasks.
@@ -246,7 +240,7 @@ class TaskExecutor:
     def _adapt(self, turns_took_ms: int) -> None:
         # Sent records are written only between turns. So if linger.ms is shorter than a pass, the turns have to be
         # short enough for linger.ms.
-        if turns_took_ms * _TURNS_A_PASS > min(self._pass_ms, self._linger_ms):
+        if turns_took_ms * _TURNS_A_PASS > min(self._configs.record_pass_ms, self._configs.linger_ms):
             self._records_a_turn = max(1, self._records_a_turn // 2)
         else:
             self._records_a_turn = min(MOST_RECORDS_A_TURN, self._records_a_turn * 2)

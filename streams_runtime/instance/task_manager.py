@@ -23,6 +23,7 @@ task.
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from assignor.types import TaskId
 from streams_runtime.common.errors import TaskCorrupted, TaskMigrated
@@ -40,34 +41,21 @@ from streams_runtime.tasks.task import raise_most_severe, with_task
 _logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class TaskManager:
     """Manages the tasks of one stream thread. No other thread uses the manager. Each method of the manager calls
     `refresh` after it has changed the tasks.
     """
 
-    def __init__(
-        self,
-        tasks: Tasks,
-        creator: TaskCreator,
-        executor: TaskExecutor,
-        restoration: Restoration,
-        inputs: TaskInputs,
-        closer: TaskCloser,
-        offset_report: OffsetReport,
-        producer: StreamsProducer,
-        *,
-        exactly_once: bool,
-    ) -> None:
-        self._tasks = tasks
-        self._creator = creator
-        self._executor = executor
-        self._restoration = restoration
-        self._inputs = inputs
-        self._closer = closer
-        self._offset_report = offset_report
-        self._producer = producer
-        self._exactly_once = exactly_once
-        self._end_errors: dict[TaskId, Exception] = {}
+    _tasks: Tasks
+    _creator: TaskCreator
+    _executor: TaskExecutor
+    _restoration: Restoration
+    _inputs: TaskInputs
+    _closer: TaskCloser
+    _offset_report: OffsetReport
+    _producer: StreamsProducer
+    _end_errors: dict[TaskId, Exception] = field(default_factory=dict, init=False)
 
     def handle_rebalance_start(self) -> None:
         """Lock each task directory that has state and that no other thread has locked. The next subscription reports
@@ -143,7 +131,11 @@ class TaskManager:
         self._closer.close_dirty_and_revive(standby)
         self._restoration.refresh()
         try:
-            if self._exactly_once and self._producer.transaction_in_flight and any(t.commit_needed() for t in active):
+            if (
+                self._producer.exactly_once
+                and self._producer.transaction_in_flight
+                and any(t.commit_needed() for t in active)
+            ):
                 active += [t for t in self._tasks.running if t.id not in corrupted and t.commit_needed()]
                 self._abort()
             else:
@@ -204,7 +196,7 @@ class TaskManager:
                 self._closer.suspend(task)
                 # Under exactly-once, no checkpoint is enforced. A new active task would delete the checkpoint at once.
                 # A new standby writes its own checkpoint at its first commit.
-                task.post_commit(enforce_checkpoint=not self._exactly_once)
+                task.post_commit(enforce_checkpoint=not self._producer.exactly_once)
             if task.id in errors or task.state is not TaskState.SUSPENDED:
                 to_recycle.remove(task)
                 unfit.append(task)
@@ -273,7 +265,7 @@ class TaskManager:
         """
         needing = [task for task in tasks if task.commit_needed()]
         others = [task for task in self._tasks.running if task not in tasks and task.commit_needed()]
-        together = [*needing, *(others if self._exactly_once else ())] if needing else []
+        together = [*needing, *(others if self._producer.exactly_once else ())] if needing else []
         failed = self._commit_or_drop(together, errors)
         for task in together:
             if task not in tasks and task not in failed:
@@ -313,7 +305,7 @@ class TaskManager:
             _logger.warning(
                 "not committed (%s), so these start over: %s", error, ", ".join(str(each.id) for each in tasks)
             )
-            if self._exactly_once:
+            if self._producer.exactly_once:
                 self._abort()
                 self._closer.mark_corrupt(tasks)
             else:

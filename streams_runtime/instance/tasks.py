@@ -64,15 +64,6 @@ class Tasks:
         yield from (self.active[task] for task in sorted(self.active))
         yield from (self.standby[task] for task in sorted(self.standby))
 
-    def __len__(self) -> int:
-        return len(self.active) + len(self.standby)
-
-    def __contains__(self, task: object) -> bool:
-        return task in self.active or task in self.standby
-
-    def get(self, task: TaskId) -> AnyTask | None:
-        return self.active.get(task) or self.standby.get(task)
-
     def add_active(self, task: StreamTask) -> None:
         self._check_new(task)
         self.active[task.id] = task
@@ -143,8 +134,9 @@ class Tasks:
         return {task.id: task for task in initialised}
 
     def _check_new(self, task: Task) -> None:
-        if task.id in self:
-            raise IllegalStateError(f"task {task.id} is here already, as {self.get(task.id)}")
+        held = self.active.get(task.id) or self.standby.get(task.id)
+        if held is not None:
+            raise IllegalStateError(f"task {task.id} is here already, as {held}")
 
 
 class TaskCloser:

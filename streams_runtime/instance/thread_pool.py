@@ -32,6 +32,9 @@ class ThreadPool:
     `make`: a function that makes the thread with an index, and does not start it. The thread has to call
     `thread_changed` after each change of its state. `changed`: a function that is called after each change of a
     thread's state, and after a thread was added or removed. The function `changed` must not block.
+
+    `errors`: the last twenty errors that ended threads, oldest first. `has_failed`: True if the instance has to end,
+    because of an error or because the whole application is shut down.
     """
 
     def __init__(self, make: Callable[[int], StreamThread], changed: Callable[[], None]) -> None:
@@ -45,8 +48,8 @@ class ThreadPool:
         self._changed = threading.Condition()
         self._ending = False
         self._membership = GroupMembershipOperation.LEAVE_GROUP
-        self._failed = False
-        self._errors: list[Exception] = []
+        self.has_failed = False
+        self.errors: list[Exception] = []
 
     # --- Methods for any thread.
 
@@ -57,16 +60,6 @@ class ThreadPool:
     def __len__(self) -> int:
         """Returns the number of threads. A thread that is ending counts, too."""
         return len(self._threads)
-
-    @property
-    def errors(self) -> tuple[Exception, ...]:
-        """The last twenty errors that ended threads, oldest first."""
-        return tuple(self._errors)
-
-    @property
-    def has_failed(self) -> bool:
-        """True if the instance has to end, because of an error or because the whole application is shut down."""
-        return self._failed
 
     @property
     def is_running(self) -> bool:
@@ -168,8 +161,8 @@ class ThreadPool:
         if thread.end is MemberEnd.SHUTDOWN_REQUESTED:
             self._fail()
         if thread.error is not None:
-            self._errors.append(thread.error)
-            del self._errors[:-ERRORS_KEPT]
+            self.errors.append(thread.error)
+            del self.errors[:-ERRORS_KEPT]
         if thread in self._removed:
             self._forget(thread)
         elif thread.error is not None:
@@ -186,7 +179,7 @@ class ThreadPool:
         self._fail()
 
     def _fail(self) -> None:
-        self._failed = True
+        self.has_failed = True
         self.end()
 
     def _replace(self, thread: StreamThread) -> None:
@@ -214,8 +207,8 @@ class ThreadPool:
             thread.ask_to_close(self._membership)
         for thread in threads:
             thread.join()
-        self._errors += [thread.error for thread in threads if thread.error and thread.error not in self._errors]
-        self._failed = self._failed or any(thread.error is not None for thread in threads)
+        self.errors += [thread.error for thread in threads if thread.error and thread.error not in self.errors]
+        self.has_failed = self.has_failed or any(thread.error is not None for thread in threads)
         with self._changed:
             self._removed.clear()
             self._changed.notify_all()

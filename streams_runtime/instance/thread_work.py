@@ -112,7 +112,6 @@ class ThreadWork:
         self._reader = ChangelogReader(
             setting.log,
             self._restore_consumer,
-            group_id=configs.application_id,
             configs=configs,
             clock=setting.clock,
             listener=setting.restore_listener,
@@ -146,7 +145,6 @@ class ThreadWork:
             TaskCloser(self._tasks, self._reader, self._offset_report),
             self._offset_report,
             self._producer,
-            exactly_once=configs.exactly_once,
         )
         self._is_paused = setting.is_paused
         self._is_group_paused = setting.is_group_paused
@@ -174,7 +172,7 @@ class ThreadWork:
         self._busy = False
         try:
             batches = self._consumer.poll(timeout_ms, self._configs.max_poll_records)
-            self._metrics.polled()
+            self._metrics.polls.inc()
         except OffsetOutOfRange as outside:
             self._reset_offsets(outside)
             return
@@ -225,7 +223,7 @@ class ThreadWork:
         punctuated = self._executor.punctuate(self._tasks.awake)
         if punctuated:
             self._busy = True
-            self._metrics.punctuated(punctuated)
+            self._metrics.punctuations.inc(punctuated)
         if not self._executor.transaction_is_ending:
             self._tasks.let_sleep()
 
@@ -251,7 +249,7 @@ class ThreadWork:
         elif any(task.commit_requested() and task.commit_needed() for task in tasks.awake):
             committed = self._executor.commit(tasks.running)
         if committed:
-            self._metrics.committed()
+            self._metrics.commits.inc()
         if committed and now_ms - self._last_purge_ms >= self._configs.repartition_purge_interval_ms:
             self._last_purge_ms = now_ms
             self._purge()

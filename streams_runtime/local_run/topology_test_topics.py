@@ -5,6 +5,7 @@ Source: `TestInputTopic`, `TestOutputTopic`, `TestRecord` (KIP-470).
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Generic
 
 from assignor.types import TopicPartition
@@ -24,29 +25,25 @@ the first of them.
 _POLL_RECORDS = 1_000
 
 
+@dataclass(eq=False, repr=False)
 class InputTopic(Generic[K, V]):
     """Writes records to a topic of the topology. `TopologyTestDriver.create_input_topic` returns an `InputTopic`."""
 
-    def __init__(
-        self,
-        pipe: Pipe,
-        name: str,
-        key_serde: Serde[K],
-        value_serde: Serde[V],
-        start_timestamp_ms: int,
-        auto_advance_ms: int,
-    ) -> None:
-        if start_timestamp_ms < 0 or auto_advance_ms < 0:
+    _pipe: Pipe
+    name: str
+    _key_serde: Serde[K]
+    _value_serde: Serde[V]
+    _next_timestamp_ms: int
+    _auto_advance_ms: int
+
+    def __post_init__(self) -> None:
+        if self._next_timestamp_ms < 0 or self._auto_advance_ms < 0:
             raise StreamsRuntimeError(
-                f"topic {name}: neither start ({start_timestamp_ms} ms) nor advance ({auto_advance_ms} ms) of its "
-                "timestamps may be negative"
+                f"topic {self.name}: neither start ({self._next_timestamp_ms} ms) nor advance "
+                f"({self._auto_advance_ms} ms) of its timestamps may be negative"
             )
-        self.name = name
-        self._pipe = pipe
-        self._key_serde = serde_for_topic(key_serde, name, is_key=True)
-        self._value_serde = serde_for_topic(value_serde, name, is_key=False)
-        self._next_timestamp_ms = start_timestamp_ms
-        self._auto_advance_ms = auto_advance_ms
+        self._key_serde = serde_for_topic(self._key_serde, self.name, is_key=True)
+        self._value_serde = serde_for_topic(self._value_serde, self.name, is_key=False)
 
     def pipe_input(
         self, key: K | None, value: V | None, timestamp_ms: int | None = None, headers: Headers = ()

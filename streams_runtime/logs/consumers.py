@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from assignor.types import TopicPartition
@@ -43,24 +44,20 @@ class AssignedPartition:
 Assigned = TypeVar("Assigned", bound=AssignedPartition)
 
 
+@dataclass(eq=False, repr=False)
 class AssigningConsumer(ABC, Generic[Assigned]):
     """Implements the calls that all consumers share. `partitions`: the state of each assigned partition.
     `new_partition`: the function that makes this state. Only a thread that holds `lock` changes the set of partitions.
     """
 
-    def __init__(
-        self,
-        new_partition: Callable[[], Assigned],
-        partitions: dict[TopicPartition, Assigned],
-        lock: AbstractContextManager[Any],
-    ) -> None:
-        self._new_partition = new_partition
-        self._partitions = partitions
-        self._lock = lock
-        self._turn = 0
-        self._may_have_more = True  # True after a call that changes which records the next poll can return
-        self._woken = False
-        self._closed = False
+    _new_partition: Callable[[], Assigned]
+    _partitions: dict[TopicPartition, Assigned]
+    _lock: AbstractContextManager[Any]
+    _turn: int = field(default=0, init=False)
+    # True after a call that changes which records the next poll can return
+    _may_have_more: bool = field(default=True, init=False)
+    _woken: bool = field(default=False, init=False)
+    _closed: bool = field(default=False, init=False)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         self._check_open()

@@ -288,6 +288,8 @@ class BufferingProducer:
     for a producer without transactions.
     """
 
+    lingers = False
+
     def __init__(self, destination: Destination, identity: ProducerIdentity | None) -> None:
         self._destination = destination
         self._identity = identity
@@ -301,10 +303,6 @@ class BufferingProducer:
         self._write_at_bytes = PENDING_BYTES if identity is None else float("inf")
         self._guards: OffsetsToCommit = ()
         self._last_offsets: dict[TopicPartition, int] = {}
-
-    @property
-    def lingers(self) -> bool:
-        return False
 
     def begin_transaction(self) -> None:
         self._state.begin_transaction()

@@ -57,10 +57,6 @@ class FencedMemberEpoch(CoordinatorError):
     known_code = "FENCED_MEMBER_EPOCH"
 
 
-class GroupMaxSizeReached(CoordinatorError):
-    known_code = "GROUP_MAX_SIZE_REACHED"
-
-
 class NotLetIn(CoordinatorError, InputError):
     """The coordinator refused the call, because the call had no valid bearer token. The caller has to change its token.
     The call had no effect on the group.

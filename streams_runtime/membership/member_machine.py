@@ -99,7 +99,7 @@ class MemberMachine:
         self._settings = settings
         self._writer = writer
         self._join_ids = join_ids
-        self._phase = Phase.NEW
+        self.phase = Phase.NEW
         self._standing = Standing()
         self._news = PendingNews()
         self._outstanding = Outstanding()
@@ -117,10 +117,6 @@ class MemberMachine:
         return self._settings.client_id
 
     @property
-    def phase(self) -> Phase:
-        return self._phase
-
-    @property
     def member_id(self) -> str | None:
         """The member id; None while the group does not know the member."""
         return self._standing.member_id
@@ -130,12 +126,12 @@ class MemberMachine:
         """True if a join will soon be sent or answered. The answer to the join changes the content of the next
         heartbeat.
         """
-        return self._phase is Phase.PREPARING or (self._phase is Phase.JOINING and self._outstanding.call_is_out)
+        return self.phase is Phase.PREPARING or (self.phase is Phase.JOINING and self._outstanding.call_is_out)
 
     @property
     def sends_heartbeats(self) -> bool:
         """True from the answer to the first join until the member leaves."""
-        return self._standing.member_id is not None and self._phase not in (Phase.LEAVING, Phase.ENDED)
+        return self._standing.member_id is not None and self.phase not in (Phase.LEAVING, Phase.ENDED)
 
     def heartbeat(self, offset_sums: Mapping[TaskId, int]) -> SentHeartbeat:
         """Returns the data about the member for the next heartbeat. Call this method only if `sends_heartbeats` is
@@ -147,7 +143,7 @@ class MemberMachine:
         """Returns True if the member can act on this reply now, or can ignore it. Returns False if the coordinator has
         to send the reply again.
         """
-        return self._standing.counts(reply, self._phase)
+        return self._standing.counts(reply, self.phase)
 
     # --- events
 
@@ -156,14 +152,14 @@ class MemberMachine:
         never goes back.
         """
         self._outstanding.now_ms = now_ms
-        if self._phase is not Phase.ENDED:
+        if self.phase is not Phase.ENDED:
             self._take_in(event)
         return self._outstanding.taken()
 
     def _take_in(self, event: MemberEvent) -> None:
         match event:
             case Started():
-                if self._phase is Phase.NEW:
+                if self.phase is Phase.NEW:
                     self._prepare()
             case JoinReplied() | FetchReplied() | LeaveReplied() | CallRefused() | CallUnanswered():
                 if self._outstanding.takes_answer(event):
@@ -189,7 +185,7 @@ class MemberMachine:
     def _asked_by_holder(self, event: TasksLost | RejoinAsked | ShutdownAsked) -> None:
         match event:
             case TasksLost(reason):
-                if self._phase is not Phase.LOSING:
+                if self.phase is not Phase.LOSING:
                     self._news.lost = reason
             case RejoinAsked():
                 self._news.rejoin_asked = True
@@ -199,17 +195,17 @@ class MemberMachine:
         self._act_when_free()
 
     def _asked_to_close(self, membership: GroupMembershipOperation) -> None:
-        if self._phase is Phase.NEW:
+        if self.phase is Phase.NEW:
             self._departure.end = MemberEnd.LEFT
-            self._phase = self._departure.finish()
-        elif self._phase not in (Phase.CLOSING, Phase.LEAVING) and not self._departure.is_decided:
+            self.phase = self._departure.finish()
+        elif self.phase not in (Phase.CLOSING, Phase.LEAVING) and not self._departure.is_decided:
             self._departure.membership = membership
             self._close(MemberEnd.LEFT)
 
     # --- joining
 
     def _prepare(self) -> None:
-        self._phase = Phase.PREPARING
+        self.phase = Phase.PREPARING
         self._outstanding.give(StartRebalance())
 
     def _join(self, offset_sums: Mapping[TaskId, int]) -> None:
@@ -226,7 +222,7 @@ class MemberMachine:
         self._request = self._standing.join_request(self._settings, self._join_ids, subscription)
         self._standing.joins(offset_sums)
         self._outstanding.begin_another_call()
-        self._phase = Phase.JOINING
+        self.phase = Phase.JOINING
         self._outstanding.join(self._request)
 
     def _joined(self, reply: JoinReply) -> None:
@@ -248,7 +244,7 @@ class MemberMachine:
     def _fetch(self) -> None:
         standing = self._standing
         assert standing.member_id is not None, "it has joined"
-        self._phase = Phase.FETCHING
+        self.phase = Phase.FETCHING
         # If the fetch fails, replies to later heartbeats contain this generation again.
         self._news.assignment_generation = BEFORE_FIRST_ASSIGNMENT
         self._outstanding.fetch(standing.member_id, standing.awaited)
@@ -269,7 +265,7 @@ class MemberMachine:
         If a member is slow, every reply may ask for a rejoin and also report a ready assignment. If the member rejoined
         first, it would rejoin again and again, and never give up the tasks for which other members wait.
         """
-        self._phase = Phase.AWAITING
+        self.phase = Phase.AWAITING
         if self._news.are_serious():
             self._act()
         elif self._news.assignment_generation >= self._standing.awaited:
@@ -312,7 +308,7 @@ class MemberMachine:
         """Give the task holder its orders: first to give up the tasks that are no longer assigned, and then to start
         the assigned tasks.
         """
-        self._phase = Phase.CHANGING
+        self.phase = Phase.CHANGING
         self._taking = received
         self._rejoins_after_change = rejoins
         if received.error_code is AssignorErrorCode.NONE:
@@ -324,7 +320,7 @@ class MemberMachine:
         assert received is not None, "it takes an assignment"
         self._owned = OwnedTasks.of(received)
         self._standing.works_by(received.held.generation_id)
-        self._phase = Phase.HOLDING
+        self.phase = Phase.HOLDING
         if self._rejoins_after_change or self._has_news():
             self._act()
 
@@ -336,7 +332,7 @@ class MemberMachine:
         if isinstance(reply.answer, HeartbeatNews):
             self._standing.reported = reply.sent.offset_sums
             self._news.add(reply.answer, reply.generation_id)
-        elif self._standing.counts(reply, self._phase):
+        elif self._standing.counts(reply, self.phase):
             self._news.add_refusal(reply.answer)
         else:
             return
@@ -349,17 +345,17 @@ class MemberMachine:
         """Act on news. If an order or a call has no answer yet, does nothing: the machine acts on the news after the
         answer.
         """
-        if self._phase is Phase.AWAITING:
+        if self.phase is Phase.AWAITING:
             self._await_assignment()
-        elif self._phase is Phase.HOLDING:
+        elif self.phase is Phase.HOLDING:
             if self._has_news():
                 self._act()
         elif self._outstanding.call_is_out:
             return
-        elif self._phase is Phase.FETCHING:
+        elif self.phase is Phase.FETCHING:
             if self._has_news():
                 self._act()
-        elif self._phase is Phase.JOINING:
+        elif self.phase is Phase.JOINING:
             serious = self._news.stop or self._news.lost is not None
             # the join is not repeated, because the member has to act on the news first
             if serious and self._standing.member_id is not None:
@@ -404,8 +400,8 @@ class MemberMachine:
     # --- Methods for answers and for pauses between calls.
 
     def _answered(self, answer: CallAnswer) -> None:
-        if self._phase in (Phase.CLOSING, Phase.LEAVING):
-            self._phase = self._departure.answered(answer, self._phase)
+        if self.phase in (Phase.CLOSING, Phase.LEAVING):
+            self.phase = self._departure.answered(answer, self.phase)
             return
         match answer:
             case JoinReplied(_, reply):
@@ -419,13 +415,13 @@ class MemberMachine:
                 self._act_when_free()
 
     def _waited(self) -> None:
-        if self._phase is Phase.JOINING:
+        if self.phase is Phase.JOINING:
             assert self._request is not None, "a subscription has been written"
             self._outstanding.join(self._request)
-        elif self._phase is Phase.FETCHING:
+        elif self.phase is Phase.FETCHING:
             self._fetch_again()
-        elif self._phase is Phase.LEAVING:
-            self._phase = self._departure.finish()
+        elif self.phase is Phase.LEAVING:
+            self.phase = self._departure.finish()
 
     def _fetch_again(self) -> None:
         if self._has_news():
@@ -437,7 +433,7 @@ class MemberMachine:
         """Called after the task holder has carried out the last of several orders. Orders are carried out in sequence,
         so all earlier orders are done, too.
         """
-        match self._phase:
+        match self.phase:
             case Phase.PREPARING:
                 if self._news.are_serious():
                     self._act()
@@ -447,11 +443,11 @@ class MemberMachine:
                 self._changed()
             case Phase.LOSING:
                 if self._departure.is_decided:
-                    self._phase = self._departure.leave()
+                    self.phase = self._departure.leave()
                 else:
                     self._prepare()
             case Phase.CLOSING:
-                self._phase = self._departure.leave()
+                self.phase = self._departure.leave()
 
     # --- Methods that give up all tasks.
 
@@ -459,15 +455,15 @@ class MemberMachine:
         self._news.lost = None
         self._owned = OwnedTasks()
         self._outstanding.give_up_call()
-        self._phase = Phase.LOSING
+        self.phase = Phase.LOSING
         self._outstanding.give(LoseTasks(reason))
 
     def _fail(self, error: BaseException) -> None:
-        if self._phase is Phase.LEAVING:
+        if self.phase is Phase.LEAVING:
             return
         self._departure.failed(error)
-        if self._phase in (Phase.LOSING, Phase.CLOSING):
-            self._phase = self._departure.leave()
+        if self.phase in (Phase.LOSING, Phase.CLOSING):
+            self.phase = self._departure.leave()
         else:
             self._lose(f"the member failed: {error!r}")
 
@@ -475,5 +471,5 @@ class MemberMachine:
         self._departure.end = end
         if self._standing.member_id is not None:
             self._outstanding.give_up_call()
-        self._phase = Phase.CLOSING
+        self.phase = Phase.CLOSING
         self._outstanding.give(CloseTasks())

@@ -236,7 +236,7 @@ class Outstanding:
         self.now_ms = 0
         self._effects: list[MemberEffect] = []
         self._call = 0
-        self._call_is_out = False
+        self.call_is_out = False
         self._failures = 0
         self._timer = 0
         self._order = 0
@@ -282,10 +282,6 @@ class Outstanding:
 
     # --- Methods for the call without an answer.
 
-    @property
-    def call_is_out(self) -> bool:
-        return self._call_is_out
-
     def begin_another_call(self) -> None:
         """Set the number of failures to 0. Called before a call that is not a repetition."""
         self._failures = 0
@@ -296,7 +292,7 @@ class Outstanding:
         """
         self._call += 1
         self._timer += 1
-        self._call_is_out = False
+        self.call_is_out = False
 
     # --- Methods for answers.
 
@@ -304,9 +300,9 @@ class Outstanding:
         """Returns True if this is the answer to the present call. After this answer, the member no longer waits for the
         call.
         """
-        if answer.call != self._call or not self._call_is_out:
+        if answer.call != self._call or not self.call_is_out:
             return False
-        self._call_is_out = False
+        self.call_is_out = False
         return True
 
     def takes_timer(self, timer: int) -> bool:
@@ -326,7 +322,7 @@ class Outstanding:
     def _next_call(self) -> int:
         self._call += 1
         self._timer += 1
-        self._call_is_out = True
+        self.call_is_out = True
         return self._call
 
 

@@ -31,6 +31,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 
 from assignor.types import TaskId
 from streams_runtime.common.notices import NoticeBoard
@@ -146,6 +147,7 @@ class CallQueue:
             return None
 
 
+@dataclass(eq=False, repr=False)
 class GroupMember:
     """One member of the group. Call `start` once. Any thread may call the methods of `GroupMember`.
 
@@ -154,20 +156,13 @@ class GroupMember:
     the machine. Any thread may call `handle`.
     """
 
-    def __init__(
-        self,
-        handle: Callable[[GroupMember, MemberEvent], None],
-        machine: MemberMachine,
-        holder: TaskHolder,
-        on_end: Callable[[], None],
-    ) -> None:
-        self.end: MemberEnd | None = None
-        self.failure: BaseException | None = None
-        self.machine = machine
-        self.holder = holder
-        self._handle = handle
-        self._on_end = on_end
-        self._ended = threading.Event()
+    _handle: Callable[[GroupMember, MemberEvent], None]
+    machine: MemberMachine
+    holder: TaskHolder
+    _on_end: Callable[[], None]
+    end: MemberEnd | None = field(default=None, init=False)
+    failure: BaseException | None = field(default=None, init=False)
+    _ended: threading.Event = field(default_factory=threading.Event, init=False)
 
     @property
     def has_ended(self) -> bool:
@@ -218,41 +213,35 @@ class GroupMember:
         self._on_end()
 
 
+@dataclass(eq=False, repr=False)
 class ProcessMembership:
     """All members of a process in one group, at most a thousand.
 
     `client`: a client of the coordinator. The caller closes the membership first and the client afterwards.
-    `heartbeat_interval_ms`: heartbeat.interval.ms; None for its default.
+    `heartbeat_interval_ms`: heartbeat.interval.ms; None for its default. `notices`: the notices for the heartbeats;
+    None if there are none. `pause_changed`: a function that is called after the group was paused or resumed. The
+    argument is True if the group is paused. Any thread may call the function, and it must not block.
     """
 
-    def __init__(
-        self,
-        client: CoordinatorClient,
-        group_id: str,
-        *,
-        session_timeout_ms: int,
-        heartbeat_interval_ms: int | None = None,
-        notices: NoticeBoard | None = None,
-        pause_changed: Callable[[bool], None] = lambda _paused: None,
-    ) -> None:
-        """`notices`: the notices for the heartbeats; None if there are none. `pause_changed`: a function that is called
-        after the group was paused or resumed. The argument is True if the group is paused. Any thread may call the
-        function, and it must not block.
-        """
-        self._client = client
-        self._notices = notices
-        self._pause_changed = pause_changed
+    _client: CoordinatorClient
+    _group_id: str
+    _: KW_ONLY
+    session_timeout_ms: InitVar[int]
+    heartbeat_interval_ms: InitVar[int | None] = None
+    notices: NoticeBoard | None = None
+    pause_changed: Callable[[bool], None] = lambda _paused: None
+
+    def __post_init__(self, session_timeout_ms: int, heartbeat_interval_ms: int | None) -> None:
         self._pause = GroupPause()
         self._pause_lock = threading.Lock()
-        self._group_id = group_id
         # only the heartbeat thread uses this object
         self._heartbeat = HeartbeatRhythm(heartbeat_interval_ms or default_heartbeat_interval_ms(session_timeout_ms))
-        self._answer_timeout_s = answer_timeout_ms(session_timeout_ms, len(client.addresses.urls)) / 1000
-        self._calls = CallQueue(f"{group_id}-member-calls", CALLS_AT_A_TIME)
+        self._answer_timeout_s = answer_timeout_ms(session_timeout_ms, len(self._client.addresses.urls)) / 1000
+        self._calls = CallQueue(f"{self._group_id}-member-calls", CALLS_AT_A_TIME)
         self._members: list[GroupMember] = []
         self._events: deque[tuple[GroupMember, MemberEvent]] = deque()
         self._machines = threading.Lock()  # only the thread that holds this lock may run the machines
-        self._heartbeats = client.process_heartbeats(group_id)
+        self._heartbeats = self._client.process_heartbeats(self._group_id)
         self._turn = threading.Condition(threading.Lock())
         self._heartbeat_thread: threading.Thread | None = None
         self._version = 0  # a counter that rises whenever the machines have handled events
@@ -388,14 +377,14 @@ class ProcessMembership:
         heartbeat = self._heartbeat
         try:
             while (sent := self._next_heartbeat()) is not None:
-                sends_notices = heartbeat.begins(_now_ms(), 0 if self._notices is None else self._notices.version)
+                sends_notices = heartbeat.begins(_now_ms(), 0 if self.notices is None else self.notices.version)
                 try:
                     reply = self._heartbeats.send(
                         {one.member_id: one.body for one in sent.values()},
                         known=heartbeat.known,
                         wait_ms=heartbeat.wait_ms,
                         timeout_s=self._answer_timeout_s,
-                        notices=self._notices.newest() if self._notices is not None and sends_notices else (),
+                        notices=self.notices.newest() if self.notices is not None and sends_notices else (),
                     )
                     heartbeat.notices_arrived()
                 except CoordinatorUnavailable as error:
@@ -424,7 +413,7 @@ class ProcessMembership:
                 return
             paused = bool(self._pause.paused)
         _logger.info("group %s is %s by its operator", self._group_id, "paused" if paused else "resumed")
-        self._pause_changed(paused)
+        self.pause_changed(paused)
 
     def _log_unreachable(self, failures: int, error: CoordinatorUnavailable) -> None:
         level = logging.WARNING if failures == FAILURES_BEFORE_WARNING else logging.DEBUG

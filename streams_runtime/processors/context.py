@@ -255,10 +255,9 @@ class NodeContext:
         task = self._task("state_store")
         if name not in self.connected_stores:
             connected = ", ".join(sorted(self.connected_stores)) or "none"
-            raise StreamsRuntimeError(
-                f"processor {self.name} has no access to state store {name} (connected: {connected}): name the "
-                "processor in add_state_store, or the store in add_processor or connect_processor_and_stores",
-                task.task_id,
+            raise self._error(
+                f" has no access to state store {name} (connected: {connected}): name the processor in "
+                "add_state_store, or the store in add_processor or connect_processor_and_stores"
             )
         store = task.stores.get(name)
         if store is None:
@@ -277,7 +276,10 @@ class NodeContext:
         current = self.current
         caller = current.name
         if caller is None:
-            raise self._runs_outside()
+            raise self._error(
+                " forwards outside of `process`, a punctuator or `close`; is one processor object shared, or used by a "
+                "thread of its own?"
+            )
         if record.__class__ is not Record:
             record = self._as_record(record)
         if record[2].__class__ is not int or not 0 <= record[2] <= LATEST_MS:
@@ -313,21 +315,14 @@ class NodeContext:
         task = self._task("schedule")
         kind = self._punctuation_type(type)
         if not isinstance(interval_ms, int) or not callable(callback):
-            raise StreamsRuntimeError(
-                f"processor {self.name}: a punctuation needs an interval in whole milliseconds and a function to call,"
-                f" not {interval_ms!r} and {callback!r}",
-                task.task_id,
+            raise self._error(
+                ": a punctuation needs an interval in whole milliseconds and a function to call, not "
+                f"{interval_ms!r} and {callback!r}"
             )
         if interval_ms < 1:
-            raise StreamsRuntimeError(
-                f"processor {self.name}: the shortest interval of a punctuation is 1 ms, not {interval_ms}",
-                task.task_id,
-            )
+            raise self._error(f": the shortest interval of a punctuation is 1 ms, not {interval_ms}")
         if start_time_ms is not None and start_time_ms < 0:
-            raise StreamsRuntimeError(
-                f"processor {self.name}: a punctuation cannot start before the epoch, at {start_time_ms} ms",
-                task.task_id,
-            )
+            raise self._error(f": a punctuation cannot start before the epoch, at {start_time_ms} ms")
 
         def punctuate(time_ms: int) -> None:
             current = self.current
@@ -357,33 +352,25 @@ class NodeContext:
         try:
             return PunctuationType(given)
         except ValueError:
-            raise StreamsRuntimeError(
-                f"processor {self.name}: the type of a punctuation is {' or '.join(PunctuationType)}, not {given!r}",
-                self._task("schedule").task_id,
-            ) from None
+            kinds = " or ".join(PunctuationType)
+            raise self._error(f": the type of a punctuation is {kinds}, not {given!r}") from None
 
     def _no_child(self, name: str | None) -> StreamsRuntimeError:
         children = ", ".join(dict(self._children)) or "none"
-        return StreamsRuntimeError(
-            f"processor {self.name} cannot forward to {name}, which is not its child (children: {children})",
-            self._task("forward").task_id,
-        )
+        return self._error(f" cannot forward to {name}, which is not its child (children: {children})")
 
     def _as_record(self, given: Any) -> Record[Any, Any]:
         """Converts a tuple of four values to a record. Raises StreamsRuntimeError for any other object."""
         if not isinstance(given, tuple) or len(given) != len(Record._fields):
-            raise StreamsRuntimeError(
-                f"processor {self.name} forwards a {type(given).__name__}, which is no Record(key, value, "
-                "timestamp_ms, headers)",
-                self._task("forward").task_id,
-            )
+            kind = type(given).__name__
+            raise self._error(f" forwards a {kind}, which is no Record(key, value, timestamp_ms, headers)")
         return Record(*given)
 
     def _with_timestamp(self, record: Record[Any, Any]) -> Record[Any, Any]:
         try:
             return record._replace(timestamp_ms=record_timestamp(record.timestamp_ms))
         except ValueError as error:
-            raise self._cannot_forward(error) from None
+            raise self._error(f" forwards a record that {error}") from None
 
     def _with_headers(self, record: Record[Any, Any]) -> Record[Any, Any]:
         """Returns the record with checked headers. `forward` calls `_with_headers` only for headers that differ from
@@ -392,20 +379,11 @@ class NodeContext:
         try:
             headers = self.current.checked_headers = record_headers(record.headers)
         except ValueError as error:
-            raise self._cannot_forward(error) from None
+            raise self._error(f" forwards a record that {error}") from None
         return record._replace(headers=headers)
 
-    def _cannot_forward(self, error: ValueError) -> StreamsRuntimeError:
-        return StreamsRuntimeError(
-            f"processor {self.name} forwards a record that {error}", self._task("forward").task_id
-        )
-
-    def _runs_outside(self) -> StreamsRuntimeError:
-        return StreamsRuntimeError(
-            f"processor {self.name} forwards outside of `process`, a punctuator or `close`; is one processor "
-            "object shared, or used by a thread of its own?",
-            self._task("forward").task_id,
-        )
+    def _error(self, problem: str) -> StreamsRuntimeError:
+        return StreamsRuntimeError(f"processor {self.name}{problem}", self._task("forward").task_id)
 
 
 class Operator(ABC):

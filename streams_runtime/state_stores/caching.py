@@ -62,24 +62,16 @@ class CachingStore(WrappedStateStore[LoggingStore]):
 
     # --- open and close
 
-    def open(self, context: StoreContext) -> None:
-        super().open(context)
-        self._bind(context)
-
-    def rebind(self, context: StoreContext) -> None:
-        super().rebind(context)
-        self._unbind()
-        self._bind(context)
-
     def close(self) -> None:
         self._unbind()
         super().close()
 
     def _bind(self, context: StoreContext) -> None:
+        self._unbind()
         if context.cache is not None:
             self._owner = get_ident()
             self._task_cache = context.cache
-            self.cache = context.cache.add(self._inner, key_overhead=self.key_overhead, caches_reads=self.caches_reads)
+            self.cache = context.cache.add(self.inner, key_overhead=self.key_overhead, caches_reads=self.caches_reads)
 
     def _unbind(self) -> None:
         cache, self.cache = self.cache, None
@@ -96,7 +88,7 @@ class CachingStore(WrappedStateStore[LoggingStore]):
         if get_ident() == self._owner:
             return cache.get(key)
         entry = cache.peek(key)
-        return self._inner.read(key) if entry is None else entry[0]
+        return self.inner.read(key) if entry is None else entry[0]
 
 
 class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
@@ -106,40 +98,40 @@ class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
 
     def put(self, key: bytes, value: bytes | None) -> None:
         if self.cache is None:
-            self._inner.put(key, value)
+            self.inner.put(key, value)
         else:
             self.cache.put(key, value)
 
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
         if self.cache is None:
-            self._inner.put_all(entries)
+            self.inner.put_all(entries)
             return
         for key, value in entries:  # check all entries before the first put, so that after an error no entry is put
-            self._inner.check(key, value)
+            self.inner.check(key, value)
         for key, value in entries:
             self.cache.put(key, value)
 
     def get(self, key: bytes) -> bytes | None:
         # `self.cache` is read once, because the task's thread may close the store and set it to None at any time
         cache = self.cache
-        return self._inner.get(key) if cache is None else self._read(cache, key)
+        return self.inner.get(key) if cache is None else self._read(cache, key)
 
     def get_flushed(self, key: bytes) -> bytes | None:
         """Returns the value like `get`, but without the unflushed changes of earlier records."""
         if self.cache is not None and (entry := self.cache.changed_by_present_record(key)) is not None:
             return entry[0]
-        return self._inner.get(key)
+        return self.inner.get(key)
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         cache = self.cache
         # The cache is read before the store. A change that is flushed between the two reads is then found twice, which
         # does no harm. If the store were read first, such a change could be missed.
         changed = {} if cache is None else cache.dirty_items(is_within(start, exclusive_end))
-        return merged(self._inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
+        return merged(self.inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
 
     def approximate_num_entries(self) -> int:
         """Returns the number of entries of the store below. Unflushed changes in the cache do not count."""
-        return self._inner.approximate_num_entries()
+        return self.inner.approximate_num_entries()
 
 
 class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
@@ -159,7 +151,7 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
         if self.cache is None:
-            return self._inner.put(key, value, start_ms)
+            return self.inner.put(key, value, start_ms)
         self.cache.put(key, value)
         return 0
 
@@ -168,18 +160,18 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
         # No window starts before 0 or after JAVA_LONG_MAX. For a start outside of this range, the caller has made `key`
         # with a start within the range. Such a `key` may belong to a different window, so the cache must not be read.
         if cache is None or not 0 <= start_ms <= JAVA_LONG_MAX:
-            return self._inner.fetch(key, start_ms)
+            return self.inner.fetch(key, start_ms)
         return self._read(cache, key)
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
         length = len(key) + SUFFIX_BYTES
         cached = self._cached(lambda each: len(each) == length and each.startswith(key), from_ms, to_ms)
         changed = {suffix_of(each)[0]: value for each, value in cached.items()}
-        return merged(self._inner.fetch_range(key, from_ms, to_ms), changed)
+        return merged(self.inner.fetch_range(key, from_ms, to_ms), changed)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
         cached = self._cached(lambda _key: True, from_ms, to_ms)
-        stored = self._inner.fetch_all(from_ms, to_ms)
+        stored = self.inner.fetch_all(from_ms, to_ms)
         if not cached:
             return stored
         interval_ms = self._segment_interval_ms

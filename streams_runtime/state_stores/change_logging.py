@@ -99,14 +99,6 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
         self._timestamped = timestamped
         self._use(_NOT_LOGGED, NoRecords())
 
-    def open(self, context: StoreContext) -> None:
-        super().open(context)
-        self._bind(context)
-
-    def rebind(self, context: StoreContext) -> None:
-        super().rebind(context)
-        self._bind(context)
-
     def _bind(self, context: StoreContext) -> None:
         self._use(_NOT_LOGGED if context.changes is None else context.changes, context.clock)
 
@@ -154,33 +146,33 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
     """A `KeyValueBytesStore` that logs its changes."""
 
     def get(self, key: bytes) -> bytes | None:
-        return self._inner.get(key)
+        return self.inner.get(key)
 
     read = get
 
     def put(self, key: bytes, value: bytes | None) -> None:
         self.check(key, value)
         logged, timestamp_ms = self._logged(value, self._clock.record_timestamp_ms)
-        self._inner.put(key, value)
+        self.inner.put(key, value)
         self._log_change(self._name, key, logged, timestamp_ms)
 
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
         for key, value in entries:
             self.check(key, value)
-        self._inner.put_all(entries)
+        self.inner.put_all(entries)
         for key, value in entries:
             self._log_change(self._name, key, *self._logged(value, self._clock.record_timestamp_ms))
 
     def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
         logged, timestamp_ms = self._logged(value, record_ms)
-        self._inner.put(key, value)
+        self.inner.put(key, value)
         self._log_change(self._name, key, logged, timestamp_ms)
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
-        return self._inner.scan(start, exclusive_end, reverse=reverse)
+        return self.inner.scan(start, exclusive_end, reverse=reverse)
 
     def approximate_num_entries(self) -> int:
-        return self._inner.approximate_num_entries()
+        return self.inner.approximate_num_entries()
 
 
 class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
@@ -193,7 +185,7 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
         self.check(key, value)
         logged, timestamp_ms = self._logged(value, self._clock.record_timestamp_ms)
-        sequence = self._inner.put(key, value, start_ms)
+        sequence = self.inner.put(key, value, start_ms)
         if sequence is not None:  # None: the store made no change, so there is nothing to log
             if sequence:  # `key` has the sequence number 0, so it is the changelog key if `sequence` is 0
                 key = window_key(key[:-SUFFIX_BYTES], start_ms, sequence)
@@ -202,20 +194,20 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
 
     def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
         logged, timestamp_ms = self._logged(value, record_ms)
-        self._inner.put(key, value, suffix_of(key)[0])
+        self.inner.put(key, value, suffix_of(key)[0])
         self._log_change(self._name, key, logged, timestamp_ms)
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
-        return self._inner.fetch(key, start_ms)
+        return self.inner.fetch(key, start_ms)
 
     def read(self, key: bytes) -> bytes | None:
-        return self._inner.fetch(key, suffix_of(key)[0])
+        return self.inner.fetch(key, suffix_of(key)[0])
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
-        return self._inner.fetch_range(key, from_ms, to_ms)
+        return self.inner.fetch_range(key, from_ms, to_ms)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
-        return self._inner.fetch_all(from_ms, to_ms)
+        return self.inner.fetch_all(from_ms, to_ms)
 
 
 class _Budget:
@@ -262,28 +254,24 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
     # --- open and close
 
     def require_open(self) -> None:
-        self._inner.require_open()
+        self.inner.require_open()
 
     def open(self, context: StoreContext) -> None:
-        if self._inner.is_open:
+        if self.inner.is_open:
             return
-        self._inner.open(context)
+        self.inner.open(context)
         _budget.add(1)
-        self._bind_to_thread()
-
-    def rebind(self, context: StoreContext) -> None:
-        self._inner.rebind(context)
-        self._bind_to_thread()
+        self._bind(context)
 
     def flush(self) -> None:
         self._write_pending()
-        self._inner.flush()
+        self.inner.flush()
 
     def close(self) -> None:
         """Write the pending changes and close the store. If the changes cannot be written, closes the store and raises
         ProcessorStateError.
         """
-        if not self._inner.is_open:
+        if not self.inner.is_open:
             return
         _budget.add(-1)
         self.owner_thread = 0
@@ -292,9 +280,9 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         finally:
             self._pending, self._pending_bytes = {}, 0
             self._evict()
-            self._inner.close()
+            self.inner.close()
 
-    def _bind_to_thread(self) -> None:
+    def _bind(self, context: StoreContext) -> None:
         self.owner_thread = get_ident()
         self._max_bytes = _budget.share_bytes // 2
 
@@ -304,7 +292,7 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         if key.__class__ is not bytes or (value.__class__ is not bytes and value is not None):
             raise self._not_bytes(key, value)
         if not self.owner_thread:  # if `owner_thread` is 0, the store is closed
-            self._inner.require_open()
+            self.inner.require_open()
         pending = self._pending
         previous: bytes | object | None = pending.get(key, _NOT_IN_MEMORY)
         pending[key] = value
@@ -330,7 +318,7 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         """See `RocksDBStore.delete_range`."""
         self._write_pending()
         self._evict()
-        self._inner.delete_range(start, exclusive_end)
+        self.inner.delete_range(start, exclusive_end)
 
     def restore(self, batch: RecordBatch) -> None:
         self.write(batch.keys, batch.values)
@@ -340,7 +328,7 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         if self._pending:
             self._write_pending()
         self._evict()
-        self._inner.write(keys, values)
+        self.inner.write(keys, values)
 
     # --- reads
 
@@ -364,18 +352,18 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         """See `RocksDBStore.scan`."""
         changed = self._pending_in(is_within(start, exclusive_end))
-        return merged(self._inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
+        return merged(self.inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
 
     def approximate_num_entries(self) -> int:
         """Returns the estimate of RocksDB plus the number of pending changes. A key that is in RocksDB and has a
         pending change counts twice.
         """
-        return self._inner.approximate_num_entries() + len(self._pending)
+        return self.inner.approximate_num_entries() + len(self._pending)
 
     # --- internals
 
     def _load(self, key: bytes) -> bytes | None:
-        value = self._inner.get(key)
+        value = self.inner.get(key)
         if get_ident() == self.owner_thread:
             size = len(key) + _ENTRY_BYTES + (0 if value is None else len(value))
             if self._clean_bytes + size > self._max_bytes:
@@ -404,7 +392,7 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         pending = self._pending
         if not pending:
             return
-        self._inner.write(pending.keys(), pending.values())
+        self.inner.write(pending.keys(), pending.values())
         if self._clean_bytes + self._pending_bytes > self._max_bytes:
             self._evict()
             self._clean, self._clean_bytes = pending, self._pending_bytes

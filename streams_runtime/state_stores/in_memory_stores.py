@@ -35,26 +35,19 @@ class _InMemoryStore:
     """The base of all stores in memory. The methods of a store in memory raise InvalidStateStore while the store is not
     open.
 
-    Another thread may close the store during a read. `close` first sets `_open` to False, then replaces the content. A
-    read first gets the content, then checks `_open`. So a read never uses the empty content of a closed store.
+    Another thread may close the store during a read. `close` first sets `is_open` to False, then replaces the content.
+    A read first gets the content, then checks `is_open`. So a read never uses the empty content of a closed store.
     """
 
     persistent = False
 
     def __init__(self, name: str) -> None:
-        self._name = name
-        self._open = False
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def is_open(self) -> bool:
-        return self._open
+        self.name = name
+        self.is_open = False
 
     def open(self, context: StoreContext) -> None:
-        self._open = True
+        self.is_open = True
+        self.rebind(context)
 
     def rebind(self, context: StoreContext) -> None:
         """Does nothing, because the store does not depend on the context."""
@@ -64,11 +57,11 @@ class _InMemoryStore:
         self._require_open()
 
     def _require_open(self) -> None:
-        if not self._open:
+        if not self.is_open:
             raise self._not_open()
 
     def _not_open(self) -> InvalidStateStore:
-        return InvalidStateStore(f"store {self._name} is not open")
+        return InvalidStateStore(f"store {self.name} is not open")
 
 
 class InMemoryKeyValueStore(_InMemoryStore):
@@ -95,12 +88,12 @@ class InMemoryKeyValueStore(_InMemoryStore):
 
     def get(self, key: bytes) -> bytes | None:
         entries = self._entries
-        if not self._open:
+        if not self.is_open:
             raise self._not_open()
         return entries.get(key)
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        if not self._open:
+        if not self.is_open:
             raise self._not_open()
         if value is None:
             if self._entries.pop(key, None) is not None and self._added:
@@ -148,7 +141,7 @@ class InMemoryKeyValueStore(_InMemoryStore):
     def close(self) -> None:
         """Drop the content. Open iterators raise InvalidStateStore."""
         with self._lock:
-            self._open = False
+            self.is_open = False
             self._sorted_keys = None
             self._added = {}
             self._entries = {}
@@ -161,7 +154,7 @@ class InMemoryKeyValueStore(_InMemoryStore):
         empty dict of the closed store, and would be empty instead of raising an error.
         """
         with self._lock:
-            if not self._open:  # this check needs the lock, because `close` holds the lock while it empties the store
+            if not self.is_open:  # this check needs the lock, because `close` holds the lock while it empties the store
                 raise self._not_open()
             if self._sorted_keys is None:
                 self._sorted_keys = sorted(self._entries.copy())
@@ -244,10 +237,6 @@ class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
         self._buckets: WindowBuckets[Entry] = WindowBuckets()
         self._expired: Callable[[str], None] = ignore_expired
 
-    def open(self, context: StoreContext) -> None:
-        super().open(context)
-        self._expired = context.expired
-
     def rebind(self, context: StoreContext) -> None:
         self._expired = context.expired
 
@@ -283,14 +272,14 @@ class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
             if key is None:
                 continue
             if not is_window_key(key, duplicates=self._retains_duplicates):
-                raise ChangelogOfAnotherKind(self._name, batch.partition, batch.offsets, key, "window")
+                raise ChangelogOfAnotherKind(self.name, batch.partition, batch.offsets, key, "window")
             start_ms, sequence = suffix_of(key)
             if self._observe(start_ms):
                 self._set(key[:-SUFFIX_BYTES], value, start_ms, sequence)
 
     def close(self) -> None:
         """Drop the content. Open iterators raise InvalidStateStore."""
-        self._open = False
+        self.is_open = False
         self._buckets = WindowBuckets()
         self._retention = WindowRetention(self._retention.retention_ms)
 
@@ -343,7 +332,7 @@ class InMemoryWindowStore(_InMemoryWindows[bytes]):
         if self._observe(start_ms):
             self._set(key[:-SUFFIX_BYTES], value, start_ms, 0)
         else:
-            self._expired(self._name)
+            self._expired(self.name)
         return 0
 
     def _set(self, key: bytes, value: bytes | None, start_ms: int, sequence: int) -> None:
@@ -376,7 +365,7 @@ class InMemoryDuplicatesWindowStore(_InMemoryWindows[dict[int, bytes]]):
             self._sequence = self._free_sequence(plain_key, start_ms)
             self._set(plain_key, value, start_ms, self._sequence)
         else:
-            self._expired(self._name)
+            self._expired(self.name)
         return self._sequence
 
     def _set(self, key: bytes, value: bytes | None, start_ms: int, sequence: int) -> None:

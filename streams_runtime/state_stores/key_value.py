@@ -22,19 +22,11 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         super().__init__(inner, key_serde, value_serde)
         self._get, self._put = inner.get, inner.put
 
-    def open(self, context: StoreContext) -> None:
-        super().open(context)
-        self._skip_layers()
-
-    def rebind(self, context: StoreContext) -> None:
-        super().rebind(context)
-        self._skip_layers()
-
-    def _skip_layers(self) -> None:
+    def _bind(self, context: StoreContext) -> None:
         """Let `get` call the record cache or, without a cache, the bytes store. The other layers of the store only
         forward reads.
         """
-        layer = self._inner
+        layer = self.inner
         if isinstance(layer, CachingKeyValueStore) and layer.cache is None:
             layer = layer.inner
         if isinstance(layer, ChangeLoggingKeyValueBytesStore):
@@ -70,7 +62,7 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
 
     def put_all(self, entries: list[tuple[K, V | None]]) -> None:
         """Put the entries in this order. If a key or a value cannot be serialized, no entry is put."""
-        self._inner.put_all(
+        self.inner.put_all(
             [
                 (self._serialized_key(key), None if value is None else self._serialize_value(value))
                 for key, value in entries
@@ -95,7 +87,7 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         stored_keys, serialize = self._stored_keys(keys), self._serialize_value
         given = self._checked_values(values, len(stored_keys))
         stored_values = [None if value is None else serialize(value) for value in given]
-        self._inner.put_all(list(zip(stored_keys, stored_values, strict=True)))
+        self.inner.put_all(list(zip(stored_keys, stored_values, strict=True)))
 
     def delete(self, key: K) -> V | None:
         """Delete the key. Returns the deleted value."""
@@ -112,20 +104,20 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         return self._range(start, end, reverse=True)
 
     def all(self) -> Iterator[tuple[K, V]]:
-        return self._deserialized(self._inner.scan(None, None))
+        return self._deserialized(self.inner.scan(None, None))
 
     def prefix_scan(self, prefix: bytes) -> Iterator[tuple[K, V]]:
         """Returns the entries whose serialized keys begin with `prefix`."""
-        return self._deserialized(self._inner.scan(prefix, prefix_end(prefix)))
+        return self._deserialized(self.inner.scan(prefix, prefix_end(prefix)))
 
     def approximate_num_entries(self) -> int:
-        return self._inner.approximate_num_entries()
+        return self.inner.approximate_num_entries()
 
     def _range(self, start: K | None, end: K | None, *, reverse: bool) -> Iterator[tuple[K, V]]:
         first, last = self._stored_bound(start), self._stored_bound(end)
         if is_inverted(first, last, self.name):
             return iter(())
-        return self._deserialized(self._inner.scan(first, None if last is None else after(last), reverse=reverse))
+        return self._deserialized(self.inner.scan(first, None if last is None else after(last), reverse=reverse))
 
     def _deserialized(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[K, V]]:
         deserialize_key, deserialize_value = self._deserialize_key, self._deserialize_value
@@ -164,7 +156,7 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
 
     def entry_access(self) -> EntryAccess:
         """Returns the functions with which operators of the DSL read and write this store. See `EntryAccess`."""
-        layer, serde = self._inner, ValueAndTimestampSerde(self.value_serde)
+        layer, serde = self.inner, ValueAndTimestampSerde(self.value_serde)
         stored_key_of, key_of = self._serialize_key, self._deserialize_key
         read, write = serde.entry_reader(), serde.entry_writer()
         if isinstance(layer, CachingKeyValueStore) and (cache := layer.cache) is not None:
@@ -178,8 +170,8 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
         """Returns a function like `get` of `entry_access`. The function ignores unflushed changes in the record cache,
         except changes by the record that is being processed.
         """
-        inner = self._inner
+        inner = self.inner
         return inner.get_flushed if isinstance(inner, CachingKeyValueStore) else inner.get
 
     def restore(self, batch: RecordBatch) -> None:
-        self._inner.restore(replace(batch, values=ValuesWithTimestamps(batch.values, batch.timestamps_ms)))
+        self.inner.restore(replace(batch, values=ValuesWithTimestamps(batch.values, batch.timestamps_ms)))

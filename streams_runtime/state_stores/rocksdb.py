@@ -14,6 +14,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -135,26 +137,23 @@ class Cursors:
         return chunk
 
 
+@dataclass(eq=False, repr=False)
 class RocksDBStore:
-    """The store below `WriteBehindStore`. Errors of RocksDB become ProcessorStateErrors that name the directory."""
+    """The store below `WriteBehindStore`. Errors of RocksDB become ProcessorStateErrors that name the directory.
+
+    `_format`: the format of the store's files. `_convert`: a function that `open` calls if the format of the files is
+    not `_format`. The arguments of `_convert` are this store and the format of the files (None if the format is not
+    recorded). `_convert` converts the content, or raises StoreOfAnotherKind. Without `_convert`, `open` only checks the
+    content.
+    """
 
     persistent = True
 
-    def __init__(
-        self,
-        name: str,
-        file_format: StoreFormat = KEY_VALUE_FORMAT,
-        convert: Callable[[RocksDBStore, StoreFormat | None], None] | None = None,
-    ) -> None:
-        """`file_format`: the format of the store's files.
+    name: str
+    _format: StoreFormat = KEY_VALUE_FORMAT
+    _convert: Callable[[RocksDBStore, StoreFormat | None], None] | None = None
 
-        `convert`: a function that `open` calls if the format of the files is not `file_format`. The arguments of
-        `convert` are this store and the format of the files (None if the format is not recorded). `convert` converts
-        the content, or raises StoreOfAnotherKind. The default of `convert` only checks the content.
-        """
-        self._name = name
-        self._format = file_format
-        self._convert = RocksDBStore._refuse_other_kinds if convert is None else convert
+    def __post_init__(self) -> None:
         self._directory = Path()
         # the type is Any, because rocksdict's stub lacks methods, and a closed store has `_NOT_OPEN` here
         self._database: Any = _NOT_OPEN
@@ -163,17 +162,13 @@ class RocksDBStore:
         self._write_options = write_options()
 
     @property
-    def name(self) -> str:
-        return self._name
-
-    @property
     def is_open(self) -> bool:
         return self._database is not _NOT_OPEN
 
     def open(self, context: StoreContext) -> None:
         if self.is_open:
             return
-        self._directory = context.directory / ROCKSDB_DIRECTORY / self._name
+        self._directory = context.directory / ROCKSDB_DIRECTORY / self.name
         try:
             make_private_directory(self._directory.parent)
             found = read_format(self._directory)
@@ -196,24 +191,22 @@ class RocksDBStore:
         of the files.
         """
         return StoreOfAnotherKind(
-            f"store {self._name}: the directory {self._directory} holds {content}, not a {self._format.kind} store"
+            f"store {self.name}: the directory {self._directory} holds {content}, not a {self._format.kind} store"
         )
 
     def record_format(self, file_format: StoreFormat) -> None:
         """Write the format of the files to a file in the same directory, for the next process. Raises
         ProcessorStateError.
         """
-        try:
+        with self._failures():
             write_format(self._directory, file_format)
-        except OSError as error:
-            raise self._failure(error) from error
 
     def rebind(self, context: StoreContext) -> None:
         """Does nothing, because the store does not depend on the context."""
 
     def require_open(self) -> None:
         if not self.is_open:
-            raise InvalidStateStore(f"store {self._name} is not open")
+            raise InvalidStateStore(f"store {self.name} is not open")
 
     def get(self, key: bytes) -> bytes | None:
         try:
@@ -233,7 +226,7 @@ class RocksDBStore:
         takes.
         """
         batch: Any = WriteBatch(raw_mode=True)
-        try:
+        with self._failures():
             entries = dict(zip(keys, values, strict=False))
             entries.pop(None, None)
             # the type is Any, because mypy does not know that the key None was removed
@@ -244,15 +237,11 @@ class RocksDBStore:
             except (KeyError, ValueError):  # rocksdict refuses the value None; few batches have deletions
                 batch = _batch_with_deletions(ordered, entries)
             self._database.write(batch, self._write_options)
-        except Exception as error:
-            raise self._failure(error) from error
 
     def delete_range(self, start: bytes, exclusive_end: bytes) -> None:
         """Delete the keys from `start` inclusive to `exclusive_end` exclusive, at the cost of a single write."""
-        try:
+        with self._failures():
             self._database.delete_range(start, exclusive_end, self._write_options)
-        except Exception as error:
-            raise self._failure(error) from error
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
         """Returns a snapshot of the entries from `start` inclusive to `exclusive_end` exclusive. If a bound is None,
@@ -260,21 +249,17 @@ class RocksDBStore:
 
         The entries are in ascending order, or in descending order if `reverse`.
         """
-        database, entries = self._database, _backwards if reverse else _forwards
-        return self._cursors.read(lambda: entries(database, start, exclusive_end))
+        database = self._database
+        return self._cursors.read(lambda: _entries(database, start, exclusive_end, reverse))
 
     def approximate_num_entries(self) -> int:
         """Returns RocksDB's estimate, which may count overwritten and deleted keys until compaction removes them."""
-        try:
+        with self._failures():
             return max(0, self._database.property_int_value("rocksdb.estimate-num-keys") or 0)
-        except Exception as error:
-            raise self._failure(error) from error
 
     def flush(self) -> None:
-        try:
+        with self._failures():
             self._database.flush()
-        except Exception as error:
-            raise self._failure(error) from error
 
     def close(self) -> None:
         """Flush and close the store, and end all iterators.
@@ -287,9 +272,8 @@ class RocksDBStore:
         self._database = _NOT_OPEN  # from now on reads of other threads raise InvalidStateStore
         self._cursors.close()
         try:
-            database.flush()
-        except Exception as error:
-            raise self._failure(error) from error
+            with self._failures():
+                database.flush()
         finally:
             _close_when_unused(database)
 
@@ -309,7 +293,7 @@ class RocksDBStore:
     def _convert_files(self, found: StoreFormat | None) -> None:
         """Convert the files to the format of this store, if their format is different or unknown."""
         try:
-            self._convert(self, found)
+            (self._convert or RocksDBStore._refuse_other_kinds)(self, found)
             self.flush()  # flush first, so that the converted content is durable before its format is recorded
             self.record_format(self._format)
         except BaseException:
@@ -320,10 +304,10 @@ class RocksDBStore:
         options = store_options()
         if change is not None:
             try:
-                change(self._name, options)
+                change(self.name, options)
             except Exception as error:
                 raise ProcessorStateError(
-                    f"store {self._name}: rocksdb.config.setter failed: {type(error).__name__}: {error}"
+                    f"store {self.name}: rocksdb.config.setter failed: {type(error).__name__}: {error}"
                 ) from error
         return options
 
@@ -342,58 +326,53 @@ class RocksDBStore:
                 "delete this directory while the application is stopped, with the task's checkpoint file, "
                 "and the task restores it from its changelog"
             )
-        return kind(f"store {self._name}: RocksDB cannot open {self._directory} ({text}); {remedy}")
+        return kind(f"store {self.name}: RocksDB cannot open {self._directory} ({text}); {remedy}")
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            raise self._failure(error) from error
 
     def _failure(self, error: Exception) -> Exception:
         if isinstance(error, StreamsRuntimeError):
             return error
         # PyO3 raises RuntimeError with "borrowed" if an object is used while another thread closes it.
         if isinstance(error, DbClosedError) or (isinstance(error, RuntimeError) and "borrowed" in str(error)):
-            return InvalidStateStore(f"store {self._name} is not open")
+            return InvalidStateStore(f"store {self.name} is not open")
         if isinstance(error, (KeyError, ValueError, TypeError)):
-            return StreamsRuntimeError(f"store {self._name} takes keys and values of bytes only ({error})")
-        return ProcessorStateError(
-            f"store {self._name}: RocksDB failed in {self._directory}: {with_advice(str(error))}"
-        )
+            return StreamsRuntimeError(f"store {self.name} takes keys and values of bytes only ({error})")
+        return ProcessorStateError(f"store {self.name}: RocksDB failed in {self._directory}: {with_advice(str(error))}")
 
 
-# The two iterators below do not use rocksdict's `items` with bounds in `ReadOptions`. In rocksdict 0.3.29 the bounds
+# The iterator below does not use rocksdict's `items` with bounds in `ReadOptions`. In rocksdict 0.3.29 the bounds
 # may be freed while they are in use, and the lower bound is set as the upper bound. In rocksdict 0.3.29, an iterator
 # that reaches a broken block also ends without an error.
 
 
-def _forwards(database: Any, start: bytes | None, exclusive_end: bytes | None) -> Iterator[Entry]:
+def _entries(database: Any, start: bytes | None, exclusive_end: bytes | None, reverse: bool) -> Iterator[Entry]:
     entries = database.iter()
-    valid, key_of, value_of, step = entries.valid, entries.key, entries.value, entries.next
-    if start is None:
-        entries.seek_to_first()
-    else:
+    valid, key_of, value_of = entries.valid, entries.key, entries.value
+    step = entries.prev if reverse else entries.next
+    lower, upper = (start, None) if reverse else (None, exclusive_end)  # the bound at which the loop ends
+    if reverse and exclusive_end is not None:
+        entries.seek_for_prev(exclusive_end)
+        if valid() and key_of() == exclusive_end:
+            step()
+    elif reverse:
+        entries.seek_to_last()
+    elif start is not None:
         entries.seek(start)
+    else:
+        entries.seek_to_first()
     while valid():
         key = key_of()
-        if exclusive_end is not None and key >= exclusive_end:
+        if (upper is not None and key >= upper) or (lower is not None and key < lower):
             return
         yield key, value_of()
         step()
     entries.status()  # if the loop has ended because of an error, this call raises the error
-
-
-def _backwards(database: Any, start: bytes | None, exclusive_end: bytes | None) -> Iterator[Entry]:
-    entries = database.iter()
-    valid, key_of, value_of, step = entries.valid, entries.key, entries.value, entries.prev
-    if exclusive_end is None:
-        entries.seek_to_last()
-    else:
-        entries.seek_for_prev(exclusive_end)
-        if valid() and key_of() == exclusive_end:
-            step()
-    while valid():
-        key = key_of()
-        if start is not None and key < start:
-            return
-        yield key, value_of()
-        step()
-    entries.status()
 
 
 def _batch_with_deletions(ordered: list[Any], entries: dict[Any, bytes | None]) -> Any:

@@ -76,8 +76,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         if self.is_open:
             return
         self._read_again = context.read_again
-        self._inner.open(context)
-        self._expired = context.expired
+        super().open(context)
         self._retention = WindowRetention(self._retention.retention_ms)
         self._segments = tuple(self._existing_segments())
         self._sequence = 0
@@ -85,8 +84,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         self._newest_ms = (self._segments[-1] + 1) * interval_ms - 1 if self._segments else NO_STREAM_TIME_MS
         self._note_eviction()
 
-    def rebind(self, context: StoreContext) -> None:
-        self._inner.rebind(context)
+    def _bind(self, context: StoreContext) -> None:
         self._expired = context.expired
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
@@ -99,7 +97,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         if self._retain_duplicates:
             self._sequence = next_sequence(self._sequence)
         if segment < retention.first_live_segment:
-            self._inner.require_open()
+            self.inner.require_open()
             self._expired(self.name)
             return self._sequence
         stored = _prefix(segment) + key
@@ -111,14 +109,14 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             self._segments = tuple(sorted((*self._segments, segment)))
         if start_ms > self._newest_ms:
             self._newest_ms = start_ms
-        self._inner.put(stored, value)
+        self.inner.put(stored, value)
         return self._sequence
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         if start_ms < self._retention.earliest_readable_ms:
-            self._inner.require_open()
+            self.inner.require_open()
             return None
-        database = self._inner
+        database = self.inner
         is_in_memory = start_ms >= self._in_memory_from_ms and get_ident() == database.owner_thread
         if is_in_memory and start_ms > self._newest_ms:
             return None
@@ -138,7 +136,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         for segment in self._segments_between(from_ms, to_ms):
             prefixed = _prefix(segment) + key
             first, last = window_key(prefixed, from_ms, 0), window_key(prefixed, to_ms, MAX_SEQUENCE)
-            scans.append(self._inner.scan(first, after(last)))
+            scans.append(self.inner.scan(first, after(last)))
         # All stored keys between `first` and `last` begin with `key`. A stored key that is longer than `first` belongs
         # to a longer record key.
         return ((suffix_of(stored)[0], value) for stored, value in chain.from_iterable(scans) if len(stored) == length)
@@ -146,7 +144,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
         from_ms = max(from_ms, self._retention.earliest_readable_ms)
         scans = [
-            self._inner.scan(_prefix(segment), _prefix(segment + 1))
+            self.inner.scan(_prefix(segment), _prefix(segment + 1))
             for segment in self._segments_between(from_ms, to_ms)
         ]
         return _decoded(chain.from_iterable(scans), from_ms, to_ms)
@@ -188,11 +186,11 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             stored = map(add, map(prefixes.__getitem__, starts), keys)
         self._segments = tuple(sorted(found.union(self._segments)))
         # `RocksDBStore.write` iterates over the keys only once, so an iterator of keys is passed and no list is made.
-        self._inner.write(stored if all(values) else list(stored), values)
+        self.inner.write(stored if all(values) else list(stored), values)
 
     def _free_sequence(self, prefixed: bytes, start_ms: int) -> int:
         sequence = self._sequence
-        while self._inner.get(window_key(prefixed, start_ms, sequence)) is not None:
+        while self.inner.get(window_key(prefixed, start_ms, sequence)) is not None:
             sequence = next_sequence(sequence)
         return sequence
 
@@ -205,11 +203,11 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
     def _drop_expired(self) -> None:
         first_live = self._retention.first_live_segment
         if self._segments and self._segments[0] < first_live:
-            self._inner.delete_range(_prefix(self._segments[0]), _prefix(first_live))
+            self.inner.delete_range(_prefix(self._segments[0]), _prefix(first_live))
             self._segments = tuple(segment for segment in self._segments if segment >= first_live)
 
     def _segments_between(self, from_ms: int, to_ms: int) -> list[int]:
-        self._inner.require_open()
+        self.inner.require_open()
         interval_ms = self._retention.segment_interval_ms
         first, last = from_ms // interval_ms, to_ms // interval_ms
         return [segment for segment in self._segments if first <= segment <= last] if from_ms <= to_ms else []
@@ -276,7 +274,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
 
     def _existing_segments(self) -> Iterator[int]:
         start = b""
-        while (entry := next(self._inner.scan(start, None), None)) is not None:
+        while (entry := next(self.inner.scan(start, None), None)) is not None:
             segment = int.from_bytes(entry[0][:SEGMENT_BYTES], "big")
             yield segment
             start = _prefix(segment + 1)

@@ -202,38 +202,41 @@ class WrappedStateStore(Generic[Inner]):
     """
 
     def __init__(self, inner: Inner) -> None:
-        self._inner = inner
-
-    @property
-    def inner(self) -> Inner:
-        return self._inner
+        self.inner = inner
 
     @property
     def name(self) -> str:
-        return self._inner.name
+        return self.inner.name
 
     @property
     def persistent(self) -> bool:
-        return self._inner.persistent
+        return self.inner.persistent
 
     @property
     def is_open(self) -> bool:
-        return self._inner.is_open
+        return self.inner.is_open
 
     def open(self, context: StoreContext) -> None:
-        self._inner.open(context)
+        self.inner.open(context)
+        self._bind(context)
 
     def rebind(self, context: StoreContext) -> None:
-        self._inner.rebind(context)
+        self.inner.rebind(context)
+        self._bind(context)
+
+    def _bind(self, context: StoreContext) -> None:
+        """Called after the inner store was opened or rebound. A store that uses the context of its task overrides
+        `_bind`.
+        """
 
     def restore(self, batch: RecordBatch) -> None:
-        self._inner.restore(batch)
+        self.inner.restore(batch)
 
     def flush(self) -> None:
-        self._inner.flush()
+        self.inner.flush()
 
     def close(self) -> None:
-        self._inner.close()
+        self.inner.close()
 
 
 class SerdesStore(WrappedStateStore[Inner], Generic[Inner, K, V]):

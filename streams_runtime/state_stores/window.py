@@ -43,16 +43,16 @@ class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
                 f"store {self.name}: no window can start at {window_start_ms!r} ms; a whole number is needed"
             )
         stored_key = window_key(self._serialized_key(key), window_start_ms, 0)
-        self._inner.put(stored_key, None if value is None else self._serialize_value(value), window_start_ms)
+        self.inner.put(stored_key, None if value is None else self._serialize_value(value), window_start_ms)
 
     def fetch(self, key: K, start_ms: int) -> V | None:
         possible_start_ms = min(max(start_ms, 0), JAVA_LONG_MAX)  # the start in every window key is within this range
-        stored = self._inner.fetch(window_key(self._serialized_key(key), possible_start_ms, 0), start_ms)
+        stored = self.inner.fetch(window_key(self._serialized_key(key), possible_start_ms, 0), start_ms)
         return None if stored is None else self._deserialize_value(stored)
 
     def fetch_range(self, key: K, from_ms: int, to_ms: int) -> Iterator[tuple[int, V]]:
         deserialize = self._deserialize_value
-        windows = self._inner.fetch_range(self._serialized_key(key), from_ms, to_ms)
+        windows = self.inner.fetch_range(self._serialized_key(key), from_ms, to_ms)
         return ((start_ms, deserialize(value)) for start_ms, value in windows)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[K], V]]:
@@ -60,7 +60,7 @@ class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
         size_ms = self.window_size_ms
         return (
             (Windowed(deserialize_key(key), start_ms, window_end_ms(start_ms, size_ms)), deserialize_value(value))
-            for key, start_ms, value in self._inner.fetch_all(from_ms, to_ms)
+            for key, start_ms, value in self.inner.fetch_all(from_ms, to_ms)
         )
 
 
@@ -78,7 +78,7 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
 
     def entry_access(self) -> EntryAccess:
         """Returns the functions with which operators of the DSL read and write this store. See `EntryAccess`."""
-        inner, serde, serialize_key = self._inner, ValueAndTimestampSerde(self.value_serde), self._serialize_key
+        inner, serde, serialize_key = self.inner, ValueAndTimestampSerde(self.value_serde), self._serialize_key
         read, write = serde.entry_reader(), serde.entry_writer()
         is_cached = isinstance(inner, CachingWindowStore) and inner.cache is not None
         last_start_ms, suffix = -1, b""
@@ -109,4 +109,4 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
         )
 
     def restore(self, batch: RecordBatch) -> None:
-        self._inner.restore(replace(batch, values=ValuesWithTimestamps(batch.values, batch.timestamps_ms)))
+        self.inner.restore(replace(batch, values=ValuesWithTimestamps(batch.values, batch.timestamps_ms)))

@@ -26,6 +26,7 @@ import os
 import sysconfig
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -158,6 +159,7 @@ def dead_letter_headers(record: FailedRecord) -> Headers:
     )
 
 
+@dataclass(eq=False, repr=False)
 class ExceptionHandling:
     """Calls the error handlers of a Streams task, and carries out their responses. `sink`: a function that takes the
     name of a node and the name of a topic. The result of `sink` is a function that writes records with bytes as keys
@@ -165,21 +167,12 @@ class ExceptionHandling:
     dead-letter topic.
     """
 
-    def __init__(
-        self,
-        sink: Callable[[str, str], Receiver],
-        dead_letter_topic: str | None,
-        processing: ExceptionHandler,
-        deserialization: ExceptionHandler,
-        losses: TaskLosses,
-        clock: Clock | None = None,
-    ) -> None:
-        self._clock = clock or SystemClock()
-        self._sink = sink
-        self._dead_letter_topic = dead_letter_topic
-        self._processing = processing
-        self._deserialization = deserialization
-        self._losses = losses
+    _sink: Callable[[str, str], Receiver]
+    _dead_letter_topic: str | None
+    _processing: ExceptionHandler
+    _deserialization: ExceptionHandler
+    _losses: TaskLosses
+    _clock: Clock = field(default_factory=SystemClock)
 
     @property
     def needs_raw_record(self) -> bool:

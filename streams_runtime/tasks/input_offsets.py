@@ -40,6 +40,7 @@ import base64
 import binascii
 import struct
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from assignor.types import Offsets, TaskId, TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted
@@ -60,6 +61,7 @@ _NEEDED_FROM = "changelog-needed-from:"
 _MAX_METADATA_BYTES = 2_500  # brokers take 4,096 bytes of metadata (offset.metadata.max.bytes), and base64 adds a third
 
 
+@dataclass(eq=False, repr=False)
 class InputOffsets:
     """The input offsets of one active task.
 
@@ -73,29 +75,16 @@ class InputOffsets:
     until `committed`. `prepared`: the offsets of the commit in progress.
     """
 
-    def __init__(
-        self,
-        graph: ProcessorGraph,
-        state: StateManager,
-        consumer: Consumer,
-        producer: StreamsProducer,
-        configs: StreamsConfig,
-        losses: TaskLosses,
-    ) -> None:
-        self._task_id = state.task_id
-        self._sources = graph.sources
-        # The first records of a repartition topic are deleted after they were processed. So no record was lost if the
-        # first records are missing.
-        self._repartition_topics = graph.repartition_sources
-        self._windows = state.window_changelogs
-        self._consumer = consumer
-        self._producer = producer
-        self._log = producer.log
-        self._configs = configs
-        self._exactly_once = producer.exactly_once
-        self._losses = losses
+    _graph: ProcessorGraph
+    _state: StateManager
+    _consumer: Consumer
+    _producer: StreamsProducer
+    _configs: StreamsConfig
+    _losses: TaskLosses
+
+    def __post_init__(self) -> None:
         # the value of `producer.aborts` at the begin of the work that is not committed yet
-        self._aborted_before = producer.aborts
+        self._aborted_before = self._producer.aborts
         self.clear()
 
     def clear(self) -> None:
@@ -121,7 +110,7 @@ class InputOffsets:
         partition has no committed offset and auto.offset.reset is `none`.
         """
         if found is None:
-            found = self._log.committed_offsets(self._configs.application_id, partitions)
+            found = self._producer.log.committed_offsets(self._configs.application_id, partitions)
         committed = {partition: found[partition] for partition in partitions if partition in found}
         self._known_to_group = {partition: one.offset for partition, one in committed.items()}
         fresh = self._reset_positions([p for p in partitions if p not in committed], "has no committed offset")
@@ -144,7 +133,7 @@ class InputOffsets:
 
         `out_of_range`: the position of the consumer in each of these partitions. Raises the errors of `begin`.
         """
-        begins = self._log.begin_offsets(out_of_range)
+        begins = self._producer.log.begin_offsets(out_of_range)
         for partition, resumed_at in self._reset_positions(out_of_range, "has no record at its position").items():
             position, begin = out_of_range[partition], begins[partition]
             self._consumer.seek(partition, resumed_at)
@@ -153,7 +142,7 @@ class InputOffsets:
             if position < begin:
                 self._losses.passed_over(partition, position, begin, resumed_at)
             else:
-                end = self._log.end_offsets([partition])[partition]
+                end = self._producer.log.end_offsets([partition])[partition]
                 self._losses.beyond_end(partition, position, end, resumed_at)
 
     # --- Methods for work that is not committed yet.
@@ -177,12 +166,12 @@ class InputOffsets:
 
     def expect_transaction(self) -> None:
         """Raises TaskCorrupted if the transaction with the task's work was aborted."""
-        if self.commit_needed and self._exactly_once and self._producer.aborts != self._aborted_before:
-            raise TaskCorrupted([self._task_id], "the transaction with records of these tasks was aborted")
+        if self.commit_needed and self._producer.exactly_once and self._producer.aborts != self._aborted_before:
+            raise TaskCorrupted([self._state.task_id], "the transaction with records of these tasks was aborted")
 
     def abort(self) -> None:
         """Under exactly-once, abort the transaction if the task has work in it. Never raises."""
-        if self.commit_needed and self._exactly_once:
+        if self.commit_needed and self._producer.exactly_once:
             self._producer.abort()
 
     # --- Methods for the steps of a commit.
@@ -192,9 +181,9 @@ class InputOffsets:
         `prepared` becomes empty. The first needed changelog offsets are always computed here, because a flush after
         `remember` may have written to changelogs.
         """
-        self.commit_pending = self._exactly_once
-        uncommitted = self._uncommitted(positions)
-        needed_from = self._windows.needed_from() if uncommitted and self._windows.needed else {}
+        self.commit_pending = self._producer.exactly_once
+        uncommitted, windows = self._uncommitted(positions), self._state.window_changelogs
+        needed_from = windows.needed_from() if uncommitted and windows.needed else {}
         self.prepared = {
             partition: OffsetAndMetadata(offset, encode_partition_time(partition_time_ms, needed_from))
             for partition, (offset, partition_time_ms) in uncommitted.items()
@@ -221,7 +210,7 @@ class InputOffsets:
         return {
             partition: offset
             for partition, offset in self.committed_offsets.items()
-            if partition.topic in self._repartition_topics
+            if partition.topic in self._graph.repartition_sources
         }
 
     # --- inside
@@ -251,16 +240,18 @@ class InputOffsets:
         reported, because the group skips its earlier records on purpose.
         """
         for partition, begin in fresh.items():
+            # Processed records of repartition topics are deleted, so no record was lost if a topic's first records are
+            # missing.
             is_read_whole = self._reset_of(partition) is OffsetReset.EARLIEST
-            if begin > 0 and is_read_whole and partition.topic not in self._repartition_topics:
+            if begin > 0 and is_read_whole and partition.topic not in self._graph.repartition_sources:
                 self._losses.deleted_unread(partition, begin)
 
     def _reset_of(self, partition: TopicPartition) -> OffsetReset:
-        if partition.topic in self._repartition_topics:
+        if partition.topic in self._graph.repartition_sources:
             # The application itself wrote the records of a repartition topic, and has already committed the input of
             # these records. So a skipped record would be lost.
             return OffsetReset.EARLIEST
-        return self._sources[partition.topic].settings.auto_offset_reset or self._configs.auto_offset_reset
+        return self._graph.sources[partition.topic].settings.auto_offset_reset or self._configs.auto_offset_reset
 
     def _reset_positions(self, partitions: Collection[TopicPartition], why: str) -> Offsets:
         by_reset: dict[OffsetReset, list[TopicPartition]] = {}
@@ -270,13 +261,13 @@ class InputOffsets:
             raise StreamsRuntimeError(
                 f"{', '.join(map(str, none))} {why}, and auto.offset.reset is none: set it to earliest or latest, or "
                 "commit an offset for the group",
-                self._task_id,
+                self._state.task_id,
             )
         positions: dict[TopicPartition, int] = {}
         if earliest := by_reset.get(OffsetReset.EARLIEST):
-            positions |= self._log.begin_offsets(earliest)
+            positions |= self._producer.log.begin_offsets(earliest)
         if latest := by_reset.get(OffsetReset.LATEST):
-            positions |= self._log.end_offsets(latest)
+            positions |= self._producer.log.end_offsets(latest)
             self.commit_requested = True
         return positions
 

@@ -38,6 +38,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
 from itertools import chain, repeat, takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
@@ -96,6 +97,7 @@ _new_tuple = tuple.__new__
 """Makes a named tuple, in half of the time that a call of its class takes."""
 
 
+@dataclass(eq=False, repr=False)
 class RecordQueue:
     """The records of one input partition that the task has not processed yet.
 
@@ -106,27 +108,23 @@ class RecordQueue:
     offsets of the current batch. `handed_out`: the number of records that `deliver` has passed to the receiver.
     """
 
-    def __init__(
-        self,
-        task_id: TaskId,
-        partition: TopicPartition,
-        source: SourceRunner,
-        on_failure: Callable[[FailedRecord], None],
-        losses: TaskLosses | None = None,
-    ) -> None:
-        self.partition = partition
-        self.topic_bytes = len(partition.topic)
-        self.source = source
+    _task_id: TaskId
+    partition: TopicPartition
+    source: SourceRunner
+    _on_failure: Callable[[FailedRecord], None]
+    losses: InitVar[TaskLosses | None] = None
+
+    def __post_init__(self, losses: TaskLosses | None) -> None:
+        topic, settings = self.partition.topic, self.source.settings
+        self.topic_bytes = len(topic)
         self.handed_out = 0
-        self._task_id = task_id
-        self._losses = losses or uncounted(task_id)
-        self._on_failure = on_failure
+        self._losses = losses or uncounted(self._task_id)
         # None for `BytesSerde`: it would return the bytes unchanged, so it is not called
-        keys = serde_for_topic(source.settings.key_serde, partition.topic, is_key=True)
-        values = serde_for_topic(source.settings.value_serde, partition.topic, is_key=False)
+        keys = serde_for_topic(settings.key_serde, topic, is_key=True)
+        values = serde_for_topic(settings.value_serde, topic, is_key=False)
         self._deserialize_key = None if isinstance(keys, BytesSerde) else keys.deserialize
         self._deserialize_value = None if isinstance(values, BytesSerde) else values.deserialize
-        self._extract_timestamp = source.settings.timestamp_extractor
+        self._extract_timestamp = settings.timestamp_extractor
         self._batches: deque[RecordBatch] = deque()
         self.clear()
 
@@ -410,6 +408,7 @@ class InputPosition(NamedTuple):
     partition_time_ms: int
 
 
+@dataclass(eq=False, repr=False)
 class PartitionGroup:
     """The record queues of one Streams task. A group with one partition never waits for other partitions, and reads
     each record just before it is processed.
@@ -419,22 +418,16 @@ class PartitionGroup:
     paused because too many of their records are buffered.
     """
 
-    def __init__(
-        self,
-        partitions: Collection[TopicPartition],
-        new_queue: Callable[[TopicPartition], RecordQueue],
-        consumer: Consumer,
-        lags: InputLags,
-        configs: StreamsConfig,
-    ) -> None:
-        self._new_queue = new_queue
-        self._consumer = consumer
-        self._lags = lags
-        self._max_task_idle_ms = configs.max_task_idle_ms
-        self._max_buffered = configs.buffered_records_per_partition
-        self._queues: dict[TopicPartition, RecordQueue] = {}
-        self.paused: set[TopicPartition] = set()
-        self.set_partitions(partitions)
+    partitions: frozenset[TopicPartition]
+    _new_queue: Callable[[TopicPartition], RecordQueue]
+    _consumer: Consumer
+    _lags: InputLags
+    _configs: StreamsConfig
+    paused: set[TopicPartition] = field(default_factory=set, init=False)
+    _queues: dict[TopicPartition, RecordQueue] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.set_partitions(self.partitions)
 
     def set_partitions(self, partitions: Collection[TopicPartition]) -> None:
         """Change the partitions of the group. Partitions that stay in the group keep their buffered records. Raises the
@@ -473,14 +466,18 @@ class PartitionGroup:
             self._idle.pop(partition, None)
             self._idle[partition] = queue
         buffered = queue.add(batch)
-        if buffered > self._max_buffered and partition not in self.paused:
+        if buffered > self._configs.buffered_records_per_partition and partition not in self.paused:
             self.paused.add(partition)
             self._consumer.pause((partition,))
         return buffered
 
     def resume_partitions(self) -> None:
         """Resume the paused partitions that have at most `buffered.records.per.partition` records."""
-        resumed = {partition for partition in self.paused if len(self._queues[partition]) <= self._max_buffered}
+        resumed = {
+            partition
+            for partition in self.paused
+            if len(self._queues[partition]) <= self._configs.buffered_records_per_partition
+        }
         if resumed:
             self._consumer.resume(resumed)
             self.paused -= resumed
@@ -516,7 +513,7 @@ class PartitionGroup:
             return False
         if self._only_queue is not None:
             return not len(self._only_queue)
-        return self._max_task_idle_ms <= 0 and not len(self)
+        return self._configs.max_task_idle_ms <= 0 and not len(self)
 
     def next_run(self, now_ms: int, max_records: int) -> RecordRun | None:
         """Returns the next run of at most `max_records` records, or None if the group is not `ready`. Raises the errors
@@ -559,10 +556,10 @@ class PartitionGroup:
 
     def _may_skip_idle(self, now_ms: int) -> bool:
         if not len(self._heap):
-            if self._max_task_idle_ms > 0:
+            if self._configs.max_task_idle_ms > 0:
                 self._waited_enough(now_ms)  # this call starts the waiting time if the log has no more records
             return False
-        return self._max_task_idle_ms == MAX_TASK_IDLE_DISABLED or self._waited_enough(now_ms)
+        return self._configs.max_task_idle_ms == MAX_TASK_IDLE_DISABLED or self._waited_enough(now_ms)
 
     def _read_heads(self) -> None:
         for partition, queue in list(self._idle.items()):
@@ -581,7 +578,7 @@ class PartitionGroup:
             if partition in behind:
                 self._deadlines.pop(partition, None)
                 enough = False
-            elif now_ms < self._deadlines.setdefault(partition, now_ms + self._max_task_idle_ms):
+            elif now_ms < self._deadlines.setdefault(partition, now_ms + self._configs.max_task_idle_ms):
                 enough = False
         return enough
 

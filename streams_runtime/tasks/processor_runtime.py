@@ -27,6 +27,7 @@ Source: `StreamTask.process`, `punctuate`, `initializeTopology`, `flush` and `sc
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import InitVar, dataclass
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.clock import Clock
@@ -49,6 +50,7 @@ from streams_runtime.tasks.record_collector import RecordCollector
 _SavedContext = tuple[ContextTuple | None, str | None, int, Headers]
 
 
+@dataclass(eq=False, repr=False)
 class ProcessorRuntime:
     """Runs the processors of one active task on the records of `buffer`.
 
@@ -62,36 +64,27 @@ class ProcessorRuntime:
     True, record contexts include these bytes.
     """
 
-    def __init__(
-        self,
-        graph: ProcessorGraph,
-        buffer: PartitionGroup,
-        offsets: InputOffsets,
-        collector: RecordCollector,
-        handling: ExceptionHandling,
-        losses: TaskLosses,
-        *,
-        configs: StreamsConfig,
-        clock: Clock,
-        cache: ThreadCache | None,
-    ) -> None:
-        self.task_id = collector.task_id
+    graph: ProcessorGraph
+    _buffer: PartitionGroup
+    _offsets: InputOffsets
+    collector: RecordCollector
+    _handling: ExceptionHandling
+    losses: TaskLosses
+    configs: InitVar[StreamsConfig]
+    _clock: Clock
+    thread_cache: InitVar[ThreadCache | None]
+
+    def __post_init__(self, configs: StreamsConfig, thread_cache: ThreadCache | None) -> None:
+        self.task_id = self.collector.task_id
         self.application_id = configs.application_id
-        self.graph = graph
-        self.collector = collector
-        self.sink = collector.sink
-        self.losses = losses
-        self.cache = None if cache is None else TaskCache(cache, self)
+        self.sink = self.collector.sink
+        self.cache = None if thread_cache is None else TaskCache(thread_cache, self)
         self.stores: dict[str, StateStore] = {}
         self.stream_time_ms = UNKNOWN_TIME
-        self.current_system_time_ms = clock.now_ms()
-        self.keeps_raw = handling.needs_raw_record
+        self.current_system_time_ms = self._clock.now_ms()
+        self.keeps_raw = self._handling.needs_raw_record
         self._exactly_once = configs.exactly_once
-        self._buffer = buffer
-        self._offsets = offsets
-        self._handling = handling
-        self._clock = clock
-        self._current = graph.current
+        self._current = self.graph.current
         self._stream_time_punctuations = PunctuationQueue()
         self._system_time_punctuations = PunctuationQueue()
         self.queue: RecordQueue | None = None  # The queue of the current input record. None while no run is processed.

@@ -38,6 +38,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import KW_ONLY, InitVar, dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -64,6 +65,7 @@ class LockOwner(Protocol):
     def name(self) -> str: ...
 
 
+@dataclass(eq=False, repr=False)
 class StateDirectory:
     """The state of one application in one process. No other process can use the directory until `close`.
 
@@ -75,21 +77,17 @@ class StateDirectory:
     this directory.
     """
 
-    def __init__(
-        self,
-        state_dir: Path,
-        application_id: str,
-        clock: Clock,
-        *,
-        lock_wait_ms: int = 0,
-        files: FileSystem = SYSTEM_FILES,
-        calling_thread: Callable[[], LockOwner] = threading.current_thread,
-    ) -> None:
+    state_dir: InitVar[Path]
+    application_id: InitVar[str]
+    _clock: Clock
+    _: KW_ONLY
+    lock_wait_ms: InitVar[int] = 0
+    files: FileSystem = SYSTEM_FILES
+    calling_thread: Callable[[], LockOwner] = threading.current_thread
+
+    def __post_init__(self, state_dir: Path, application_id: str, lock_wait_ms: int) -> None:
         checked_name(application_id, "an application id", "application.id")
         self.application_directory = state_dir.absolute() / application_id
-        self.files = files
-        self._calling_thread = calling_thread
-        self._clock = clock
         self._pid = os.getpid()
         self._mutex = threading.Lock()
         self._owners: dict[TaskId, LockOwner] = {}
@@ -98,12 +96,12 @@ class StateDirectory:
         self._locked_to_report: set[TaskId] = set()
         self._locks: dict[TaskId, HeldLock] = {}
         self._make_directory(self.application_directory)
-        files.warn_if_readable_by_others(self.application_directory)  # never raises an error
+        self.files.warn_if_readable_by_others(self.application_directory)  # never raises an error
         what = f"the state directory of application {application_id!r}"
-        self._process_lock = files.lock(self.application_directory, what, wait_ms=lock_wait_ms)
+        self._process_lock = self.files.lock(self.application_directory, what, wait_ms=lock_wait_ms)
         self._closed = False
         try:
-            self.process_id = stored_process_id(self.application_directory, files)
+            self.process_id = stored_process_id(self.application_directory, self.files)
         except OSError as error:
             self._process_lock.release()
             raise ProcessorStateError(
@@ -154,7 +152,7 @@ class StateDirectory:
         self._check_usable()
         with self._mutex:
             owner = self._owners.get(task)
-            me = self._calling_thread()
+            me = self.calling_thread()
             if owner is not None:
                 # If another thread has the lock, it usually keeps the lock. But a thread that has passed `to_report`
                 # loses the lock if the calling thread has not passed `to_report`.
@@ -185,7 +183,7 @@ class StateDirectory:
 
     def holds(self, task: TaskId) -> bool:
         """True if the calling thread holds the lock of the task's directory."""
-        return self._owners.get(task) is self._calling_thread()
+        return self._owners.get(task) is self.calling_thread()
 
     def lock_owner(self, task: TaskId) -> LockOwner | None:
         """Returns the thread of this process that holds the lock of the task's directory, or None if no thread holds

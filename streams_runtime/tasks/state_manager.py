@@ -42,7 +42,7 @@ have old keys that compaction has removed from the changelog.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assignor.errors import AssignorFault
@@ -72,18 +72,15 @@ STORES_DIRECTORY = Path("rocksdb")
 _logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class StoreMetadata:
     """A store and its changelog. `changelog`: None if the store is not logged. `offset`: the last changelog offset that
     was applied to the store; None if this offset is not known.
     """
 
-    def __init__(self, store: StateStore, changelog: TopicPartition | None) -> None:
-        self.store = store
-        self.changelog = changelog
-        self.offset: int | None = None
-
-    def __repr__(self) -> str:
-        return f"StoreMetadata({self.store.name}: {self.changelog} @ {self.offset})"
+    store: StateStore
+    changelog: TopicPartition | None
+    offset: int | None = None
 
 
 class StateManager:

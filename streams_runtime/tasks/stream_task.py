@@ -90,11 +90,6 @@ class StreamTask(Task):
         """Returns, for each node that is not a source, whether the node takes single records or batches, and why."""
         return self.runtime.graph.node_runs()
 
-    @property
-    def dropped_records(self) -> int:
-        """The number of dropped records, for all reasons."""
-        return self.runtime.losses.dropped_records
-
     def changelog_offsets(self) -> Mapping[TopicPartition, int]:
         if self.state is TaskState.RUNNING:
             return dict.fromkeys(self.changelog_partitions, LATEST_OFFSET)

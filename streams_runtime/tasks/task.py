@@ -55,6 +55,7 @@ class Task(ABC):
         self.state = TaskState.CREATED
         self.state_manager = state_manager
         self.input_partitions = input_partitions
+        self.changelog_partitions = state_manager.changelog_partitions
         self._history = deque([self.state], maxlen=_HISTORY_LENGTH)
         self._deadline = TaskDeadline(self.id, task_timeout_ms)
         # A recycled state manager still has the type of the recycled task, and holds the directory's lock.
@@ -63,10 +64,6 @@ class Task(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id}, {self.state})"
-
-    @property
-    def changelog_partitions(self) -> frozenset[TopicPartition]:
-        return self.state_manager.changelog_partitions
 
     @property
     def stores(self) -> Mapping[str, StateStore]:

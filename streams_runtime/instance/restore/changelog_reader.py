@@ -66,9 +66,8 @@ _LIMIT = "look up the committed offsets that limit its standby"
 class ChangelogReader:
     """Reads the changelogs of one stream thread. No other thread uses the reader.
 
-    `consumer`: a consumer with the isolation level of `configs`, which nobody else uses. `group_id`: the group with the
-    committed offsets of the application. `updates_standbys`: True while the reader reads the changelogs of standbys,
-    and False while it reads the changelogs of active tasks.
+    `consumer`: a consumer with the isolation level of `configs`, which nobody else uses. `updates_standbys`: True while
+    the reader reads the changelogs of standbys, and False while it reads the changelogs of active tasks.
     """
 
     def __init__(
@@ -76,7 +75,6 @@ class ChangelogReader:
         log: Log,
         consumer: Consumer,
         *,
-        group_id: str,
         configs: StreamsConfig,
         clock: Clock,
         listener: RestoreListener,
@@ -85,7 +83,7 @@ class ChangelogReader:
         self._consumer = RestoreConsumer(consumer)
         self._clock = clock
         self._listener = listener
-        self._lookup = ChangelogOffsetLookup(log, group_id)
+        self._lookup = ChangelogOffsetLookup(log, configs.application_id)
         self._deadlines = TaskDeadlines(configs.task_timeout_ms, clock)
         self._meter = RestoreMeter(metrics, clock)
         self._poll_ms = configs.poll_ms

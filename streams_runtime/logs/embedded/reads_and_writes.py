@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from assignor.types import TopicPartition
@@ -222,17 +223,12 @@ class EmbeddedSource:
         self._connection.close()
 
 
+@dataclass(eq=False, repr=False)
 class EmbeddedSnapshot:
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        known: Mapping[TopicPartition, KnownPartition],
-        bounds: Mapping[TopicPartition, Bounds],
-    ) -> None:
-        self._connection = connection
-        self._known = known
-        self.bounds = bounds
-        self._cursors: list[sqlite3.Cursor] = []
+    _connection: sqlite3.Connection
+    _known: Mapping[TopicPartition, KnownPartition]
+    bounds: Mapping[TopicPartition, Bounds]
+    _cursors: list[sqlite3.Cursor] = field(default_factory=list, init=False)
 
     def batches(self, partition: TopicPartition, offset: int) -> Iterator[RecordBatch]:
         cursor = self._connection.execute(

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import InitVar, dataclass
 from typing import Any, NamedTuple, Protocol
 
 from assignor.types import TopicPartition
@@ -57,27 +58,27 @@ class _Target(NamedTuple):
     limits: RecordLimits
 
 
+@dataclass(eq=False, repr=False)
 class KafkaProducer:
     """A `Producer`. Call `open` before any other method."""
 
-    def __init__(
-        self,
-        loop: EventLoopThread,
-        settings: LogSettings,
-        log: ProducerLog,
-        transactional_id: str | None,
-        on_close: Callable[[KafkaProducer], None],
-    ) -> None:
-        self._loop = loop
-        self._settings = settings
-        self._log = log
+    lingers = True
+
+    _loop: EventLoopThread
+    _settings: LogSettings
+    _log: ProducerLog
+    transactional_id: InitVar[str | None]
+    on_close: Callable[[KafkaProducer], None]
+
+    def __post_init__(self, transactional_id: str | None) -> None:
+        settings = self._settings
         self._leadership = Leadership(settings.client)
         self.transactions = TransactionManager(self._leadership, transactional_id, settings.transaction_timeout_ms)
         self._accumulator = Accumulator()
         self._sender = Sender(
-            self._leadership, self.transactions, self._accumulator, settings.linger_ms, log.record_refused
+            self._leadership, self.transactions, self._accumulator, settings.linger_ms, self._log.record_refused
         )
-        self._call_soon = loop.call_soon()
+        self._call_soon = self._loop.call_soon()
         self._targets: dict[TopicPartition, _Target] = {}
         self._state = ProducerState(transactional_id)
         self._offset_groups: set[str] = set()
@@ -86,15 +87,10 @@ class KafkaProducer:
         # epoch.
         self._outcome_unknown = False
         self._last_offsets: dict[TopicPartition, int] = {}
-        self._on_close = on_close
 
     def open(self) -> None:
         """Fence the producer that had the transactional id before. Raises LogTimeout, LogError."""
         self._loop.run(self.transactions.open())
-
-    @property
-    def lingers(self) -> bool:
-        return True
 
     def begin_transaction(self) -> None:
         self._state.begin_transaction()
@@ -190,7 +186,7 @@ class KafkaProducer:
         finally:
             self._transaction_ended()
             self._state.close()
-            self._on_close(self)
+            self.on_close(self)
             self._loop.run(self._close())
 
     # --- Methods that run in the event loop.

@@ -11,6 +11,7 @@ from Kafka: in Kafka, if a record is refused, the other records of its batch and
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka.protocol.produce import ProduceRequest
@@ -40,40 +41,32 @@ partition, the record, the reason as text, and a bool, which is True if the brok
 """
 
 
+@dataclass(eq=False, repr=False)
 class Sender:
     """Sends the batches of one producer. `in_transaction`: the partitions of the open transaction. `error`: the error
     that has stopped the sending, or None. `refused`: messages about the records that the brokers have refused.
     """
 
-    def __init__(
-        self,
-        leadership: Leadership,
-        transactions: TransactionManager,
-        accumulator: Accumulator,
-        linger_ms: int,
-        on_refused: Refused | None = None,
-    ) -> None:
-        self.refused: list[str] = []
-        self._on_refused = on_refused
-        self.in_transaction: set[TopicPartition] = set()
-        self.error: LogError | None = None
-        self._leadership = leadership
-        self._transactions = transactions
-        self._accumulator = accumulator
-        self._linger_s = linger_ms / 1_000
-        self._request_timeout_ms = round(leadership.settings.request_timeout_s * 1_000)
-        self._backoff_s = 0.0
-        self._last_reason = ""
-        self._running: asyncio.Task[None] | None = None
-        self._lingering: asyncio.TimerHandle | None = None
-        self._open_is_due = False
+    _leadership: Leadership
+    _transactions: TransactionManager
+    _accumulator: Accumulator
+    _linger_ms: int
+    _on_refused: Refused | None = None
+    refused: list[str] = field(default_factory=list, init=False)
+    in_transaction: set[TopicPartition] = field(default_factory=set, init=False)
+    error: LogError | None = field(default=None, init=False)
+    _backoff_s: float = field(default=0.0, init=False)
+    _last_reason: str = field(default="", init=False)
+    _running: asyncio.Task[None] | None = field(default=None, init=False)
+    _lingering: asyncio.TimerHandle | None = field(default=None, init=False)
+    _open_is_due: bool = field(default=False, init=False)
 
     def linger(self) -> None:
         """Start a timer that sends the waiting records after `linger.ms`. Does nothing if the timer is already running.
         Call `linger` on the event loop.
         """
         if self._lingering is None:
-            self._lingering = asyncio.get_running_loop().call_later(self._linger_s, self._lingered)
+            self._lingering = asyncio.get_running_loop().call_later(self._linger_ms / 1_000, self._lingered)
 
     def send_open(self) -> None:
         """Send the waiting records before `linger.ms` is over. If requests are in flight, the records are sent right
@@ -185,9 +178,9 @@ class Sender:
                 transactions.producer_id, transactions.epoch, self._accumulator.queues[partition].sequence
             )
             topics.setdefault(partition.topic, []).append((partition.partition, payload))
-        answer = await self._leadership.connections.send(
-            ProduceRequest(transactions.transactional_id, _ALL, self._request_timeout_ms, list(topics.items())), leader
-        )
+        timeout_ms = round(self._leadership.settings.request_timeout_s * 1_000)
+        request = ProduceRequest(transactions.transactional_id, _ALL, timeout_ms, list(topics.items()))
+        answer = await self._leadership.connections.send(request, leader)
         not_now: NotNow | None = None
         lost = False
         for topic, numbers in answer.topics:
