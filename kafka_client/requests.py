@@ -1,9 +1,9 @@
-"""Requests in versions that aiokafka does not have, for group membership and for admin calls.
+"""Newer versions of requests than aiokafka has, for group membership and for admin calls.
 
-The versions of aiokafka lack `skip_assignment` (KIP-814), reasons (KIP-800), leaving by group.instance.id (KIP-345) and
-the types of groups (KIP-848). OffsetFetch 7 can require stable offsets (KIP-447). DescribeGroups 4 returns
-`group.instance.id`. CreateTopics 4 lets the cluster choose the replication factor (KIP-464). IncrementalAlterConfigs
-changes some configs of a topic and keeps the other configs (KIP-339).
+The versions in aiokafka lack these features: `skip_assignment` (KIP-814), the reasons for joining and leaving
+(KIP-800), leaving by `group.instance.id` (KIP-345), and group types (KIP-848). OffsetFetch 7 can require stable offsets
+(KIP-447). DescribeGroups 4 returns `group.instance.id`. CreateTopics 4 lets the cluster choose the replication factor
+(KIP-464). IncrementalAlterConfigs changes some configs of a topic and keeps the other configs (KIP-339).
 Source of field order and types: `JoinGroupRequest.json` and the other message definitions in kafka-clients.
 """
 
@@ -35,7 +35,7 @@ NO_TAGS: dict[int, bytes] = {}
 TOPIC = 2
 """The code of the resource type "topic". Source: `ConfigResource.Type`."""
 SET_CONFIG, DELETE_CONFIG = 0, 1
-"""The codes of two operations on a config: to set the config, and to reset the config to its default. Source:
+"""The operation codes for a config: set the config, and reset the config to its default. Source:
 `AlterConfigOp.OpType`.
 """
 
@@ -45,8 +45,8 @@ _ERROR = ("error_code", Int16)
 
 
 class VersionedRequest:
-    """A request in several versions. The newest version of the request that the broker knows is sent. `structs`:
-    aiokafka's structs of the versions, the oldest first. `needs`: the text of the error if the broker knows none of the
+    """A request in several versions. A broker gets the newest version that it knows. `structs`: the request in each
+    version, as structs of aiokafka, the oldest version first. `needs`: the error's text if the broker knows none of the
     versions.
     """
 
@@ -55,8 +55,9 @@ class VersionedRequest:
         self._needs = needs or type(structs[0]).__name__
 
     def prepare(self, versions: Mapping[int, tuple[int, int]]) -> Any:
-        """Chooses the version of the request for a broker. aiokafka's connection calls `prepare`. `versions`: maps each
-        API key to the lowest and the highest version that the broker knows. Raises IncompatibleBrokerVersion.
+        """Returns the request in the newest version that the broker knows. The connection of aiokafka calls this
+        method. `versions`: maps each API key to the lowest and the highest version that the broker knows. Raises
+        IncompatibleBrokerVersion.
         """
         for struct in reversed(self._structs):
             lowest, highest = versions.get(struct.API_KEY, (0, -1))
@@ -66,8 +67,8 @@ class VersionedRequest:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Groups partitions by topic. The result maps each topic to its partition numbers. Topics and partition numbers are
-    sorted.
+    """Groups partitions by topic. The result maps each topic to the list of its partition numbers. Topics and partition
+    numbers are sorted.
     """
     numbers: dict[str, list[int]] = {}
     for partition in sorted(set(partitions)):
@@ -189,7 +190,7 @@ ListGroups5 = _version(
     (("states", CompactArray(CompactString("utf-8"))), ("types", CompactArray(CompactString("utf-8")))),
     (_ERROR, ("groups", CompactArray(*_compact("group", "protocol_type", "state", "type"), _TAGS))),
 )
-"""Requests all groups of one broker with their types (KIP-848). Brokers before Kafka 3.8 do not know this version of
+"""Lists all groups of one broker, with their types (KIP-848). Brokers before Kafka 3.8 do not know this version of
 ListGroups.
 """
 _CHANGES = Array(*_text("name"), ("config_operation", Int8), *_text("value"))

@@ -1,8 +1,8 @@
 """Grouped streams and tables, and the nodes that their aggregations add to the graph.
 
-Every aggregation has its own store, which has a changelog and keeps timestamps. If an earlier operation may have
-changed the keys, the records first go through a repartition topic. The repartition topic has the name of the grouping,
-or the name of the store if the grouping has no name.
+Every aggregation has its own store with timestamps and a changelog. If an earlier operation may have changed the keys,
+the records go through a repartition topic before the aggregation. The repartition topic gets the name of the grouping.
+If the grouping has no name, the topic gets the name of the store.
 Source: `KGroupedStreamImpl`, `GroupedStreamAggregateBuilder`, `KGroupedTableImpl`.
 """
 
@@ -29,7 +29,7 @@ class StreamGrouping(Generic[K, V]):
     """A grouped stream.
 
     `repartition_name`: the name of the repartition topic without its suffix; None to use the name of the store. If
-    there is a `repartition_name`, all aggregations of the grouping share one repartition topic.
+    `repartition_name` is given, all aggregations of the grouping share one repartition topic.
     """
 
     def __init__(self, stream: Stage[K, V], repartition_name: str | None) -> None:
@@ -38,10 +38,10 @@ class StreamGrouping(Generic[K, V]):
         self._repartition: RepartitionNode | None = None
 
     def settings_for_count(self, store: StoreArgument) -> Materialized:
-        """Returns the settings of the store in which a count is kept.
+        """Returns the settings of the store for a count.
 
-        If the call has a `Materialized` without a name, this method takes a number from the counter of generated names,
-        and does not use it. Kafka does so too, and later generated names must have Kafka's numbers.
+        If the user gave a `Materialized` without a name, one number of the counter of generated names is skipped. Kafka
+        skips this number too, and the next generated names must have the same numbers as in Kafka.
         Source: `KGroupedStreamImpl.count(Materialized)`.
         """
         settings = checked_settings(store)
@@ -70,8 +70,8 @@ class StreamGrouping(Generic[K, V]):
         return stream.make_table(node_name, operator, table_keys, values)
 
     def _repartitioned(self, prefix: str) -> Stage[K, V]:
-        """Returns the stage that reads the repartition topic. As in Kafka, each call takes three numbers from the
-        counter of generated names, even if the aggregation shares the topic of an earlier aggregation.
+        """Returns the stage that reads the repartition topic. As in Kafka, each call uses up three numbers of the
+        counter of generated names, even if an existing repartition topic is used.
         """
         stream = self.stream
         names = RepartitionNames.of_stream(stream.graph.naming, prefix)
@@ -81,10 +81,10 @@ class StreamGrouping(Generic[K, V]):
 
 
 class TableGrouping(Generic[K, V]):
-    """A grouped table: the changes of a table, each with the key of its group. The changes always go through a
-    repartition topic.
+    """A grouped table. The key of each change is the key of the group. The changes always go through a repartition
+    topic.
 
-    `repartition_name`: see `StreamGrouping`.
+    `repartition_name`: the name of the repartition topic without its suffix; None to use the name of the store.
     """
 
     def __init__(self, changes: Stage[K, V], repartition_name: str | None) -> None:

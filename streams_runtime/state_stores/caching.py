@@ -1,23 +1,24 @@
-"""Stores of bytes with a record cache. When the cache is flushed, its changes are forwarded to processors and written
-to the store below.
+"""Stores of bytes with a record cache. The changes in the cache are forwarded to processors and written to the store
+below when the cache is flushed.
 
 Rules:
-- If the changelog would not accept a change, `put` raises an error at once, as it does without a cache. So an error of
-  the check occurs while the record that makes the change is being processed, and the handler of processing errors
-  decides about this record.
+- If the changelog would not accept a change, `put` raises an error at once, as it does without a cache. So the error is
+  raised while the record that makes the change is still being processed, and the handler of processing errors can
+  decide about this record.
 - Reads return the changes in the cache. Only reads of the task's thread add values to the cache.
-- At a flush each changed key is written once, to the store and its changelog, with the context of the record that
-  changed the key last. The flush listener gets the new value and, as the old value, the value that the store has had
-  since the previous flush. A key that was put and deleted between two flushes is neither forwarded nor written.
-- Only a flush of the cache writes to the store below. So checkpoints, standbys and restores contain flushed changes
-  only.
-- In a standby, and in a task without a cache, this layer only forwards the calls to the store below. A close discards
-  the changes that were not flushed.
+- A flush writes each changed key once to the store and its changelog. The write has the context of the last record that
+  changed the key. The flush listener gets the new value and the old value. The old value is the value in the store
+  below, which comes from the previous flush. A key that was put and deleted between two flushes is not forwarded and
+  not written.
+- Only a flush of the cache writes to the store below. So checkpoints, standbys and restored stores contain only flushed
+  changes.
+- In a standby, and in a task without a cache, this layer only forwards calls to the store below. `close` drops the
+  changes that were not flushed.
 
 Source: `CachedStateStore`, `CachingKeyValueStore`, `CachingWindowStore`, `SegmentedCacheFunction`. Differs from Kafka:
-a change is forwarded before it is written, so that a flush can be repeated after an error of the log. A close never
-flushes. A read of a range does not count as a use of its keys. A reverse range leaves out deleted keys, which
-Kafka returns with the value null.
+a change is forwarded before it is written, so that a flush can be repeated after an error of the log. `close` never
+flushes. Reading a range does not count as a use of its keys. A reverse range leaves out deleted keys; Kafka returns
+them with the value null.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,16 +39,16 @@ from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, wi
 LoggingStore = TypeVar("LoggingStore", bound=ChangeLoggingStore[Any])
 
 _SEGMENT_BYTES = 8
-"""The number of bytes by which a cache key of a window store is longer in Kafka, where it begins with a segment
-number.
+"""In Kafka, a cache key of a window store begins with a segment number of this size in bytes. Cache keys of this
+project have no segment number.
 """
 
 
 class CachingStore(WrappedStateStore[LoggingStore]):
     """The base of the stores with a record cache.
 
-    `cache`: the record cache of this store; None in a standby and in a task without a cache. Cache keys are changelog
-    keys.
+    `cache`: the record cache of this store; None in a standby and in a task without a cache. The cache keys are the
+    keys of the changelog.
     """
 
     key_overhead = 0
@@ -82,8 +83,8 @@ class CachingStore(WrappedStateStore[LoggingStore]):
     # --- reads
 
     def _read(self, cache: NamedCache, key: bytes) -> bytes | None:
-        """Returns the value of a cache key. Any thread may call this method, but only reads of the task's thread count
-        as uses of the key.
+        """Returns the value of a cache key. Any thread may call this method. Only reads of the task's thread count as
+        uses of the key.
         """
         if get_ident() == self._owner:
             return cache.get(key)
@@ -112,20 +113,23 @@ class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
             self.cache.put(key, value)
 
     def get(self, key: bytes) -> bytes | None:
-        # `self.cache` is read once, because the task's thread may close the store and set it to None at any time
+        # read `self.cache` only once, because the task's thread may close the store and set it to None at any time
         cache = self.cache
         return self.inner.get(key) if cache is None else self._read(cache, key)
 
     def get_flushed(self, key: bytes) -> bytes | None:
-        """Returns the value like `get`, but without the unflushed changes of earlier records."""
+        """Returns a value like `get`, but ignores unflushed changes. It does not ignore changes of the record that is
+        being processed.
+        """
         if self.cache is not None and (entry := self.cache.changed_by_present_record(key)) is not None:
             return entry[0]
         return self.inner.get(key)
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         cache = self.cache
-        # The cache is read before the store. A change that is flushed between the two reads is then found twice, which
-        # does no harm. If the store were read first, such a change could be missed.
+        # Read the cache before the store, because a change may be flushed between the two reads. If the cache is read
+        # first, such a change is found twice, which does no harm. If the store were read first, such a change could be
+        # missed.
         changed = {} if cache is None else cache.dirty_items(is_within(start, exclusive_end))
         return merged(self.inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
 
@@ -138,9 +142,9 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
     """A `WindowBytesStore` with a record cache, without duplicates.
 
     `segment_interval_ms`: the segment interval of the store below. The cache keys are the window keys. Values that are
-    read from the store below do not enter the cache. A change of an expired window is cached and forwarded like any
-    other change. The expired window can be read while it is in the cache. When the cache is flushed, the store below
-    drops the window.
+    read from the store below are not added to the cache. A change of an expired window is cached and forwarded like any
+    other change. The expired window can be read while it is in the cache. When an expired window is flushed, the store
+    below drops it.
     """
 
     key_overhead = _SEGMENT_BYTES
@@ -157,8 +161,9 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         cache = self.cache
-        # No window starts before 0 or after JAVA_LONG_MAX. For a start outside of this range, the caller has made `key`
-        # with a start within the range. Such a `key` may belong to a different window, so the cache must not be read.
+        # No window starts before 0 or after JAVA_LONG_MAX. If `start_ms` is outside of this range, the caller has made
+        # `key` with a different start within the range. The cache may have this `key` for another window, so do not
+        # read the cache.
         if cache is None or not 0 <= start_ms <= JAVA_LONG_MAX:
             return self.inner.fetch(key, start_ms)
         return self._read(cache, key)
@@ -175,7 +180,7 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
         if not cached:
             return stored
         interval_ms = self._segment_interval_ms
-        # The store below returns its windows in order of segment and window key, so the merge compares pairs of segment
+        # The store below returns its windows sorted by segment and window key. So the merge compares pairs of segment
         # and window key.
         changed = {(suffix_of(key)[0] // interval_ms, key): value for key, value in cached.items()}
         by_segment = (
@@ -186,10 +191,10 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
         return ((key[:-SUFFIX_BYTES], suffix_of(key)[0], value) for (_segment, key), value in windows)
 
     def _cached(self, is_wanted: Callable[[bytes], bool], from_ms: int, to_ms: int) -> dict[bytes, bytes | None]:
-        """Returns the windows in the cache, including windows that have expired in the store below.
-
-        Call `_cached` before the store below is read. A change that is flushed between the two reads is then found
-        twice, which does no harm. If the store were read first, such a change could be missed.
+        """Returns the windows in the cache, including windows that have expired in the store below. The caller must
+        read the cache before the store below, because a change may be flushed between the two reads. If the cache is
+        read first, such a change is found twice, which does no harm. If the store were read first, such a change could
+        be missed.
         """
         cache = self.cache
         if cache is None:

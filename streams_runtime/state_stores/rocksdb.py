@@ -1,12 +1,13 @@
 """Stores of bytes in RocksDB. Each store has its own database in `<task directory>/rocksdb/<store name>`.
 
 Keys are ordered as unsigned bytes. The stores use RocksDB without its own write-ahead log. A crash loses the changes
-since the last `flush`, and the next task restores these changes from the changelog. Only the task's thread may write,
-flush and close a store. Any thread may read. Once `close` has begun, every new read raises InvalidStateStore. Source:
+after the last `flush`. The next task restores these changes from the changelog. Only the task's thread may write, flush
+and close a store. Any thread may read. After `close` has begun, every new read raises InvalidStateStore. Source:
 `RocksDBStore`.
 
-Differs from Kafka: when a plain store becomes a timestamped store, its values are not converted. If the files are from
-another kind of store, the store raises StoreOfAnotherKind, and the task restores the store from its changelog.
+Differs from Kafka: a new version of an application may replace a plain store by a timestamped store. The values in the
+files of the plain store are not converted. The store raises StoreOfAnotherKind, and the task restores it from the
+changelog.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ from streams_runtime.state_stores.window_keys import are_segmented_window_keys
 ROCKSDB_DIRECTORY = "rocksdb"
 _RETRY_CLOSE_S = 0.001
 CHUNK = 32
-"""The number of entries that are read at a time. The number is small, because RocksDB's iterator holds the GIL while it
-reads.
+"""Iterators read this number of entries at a time. The number is small because RocksDB's iterator holds the GIL while
+it reads.
 """
 _SIGNS_OF_DAMAGE = ("Corruption", "No such file", "does not exist")
 Entry = tuple[bytes, bytes]
@@ -53,7 +54,7 @@ KEY_VALUE_FORMAT = StoreFormat(StoreKind.KEY_VALUE)
 
 
 class _NotOpen:
-    """Stands for the database of a store that is not open. Every method raises the error of a closed database."""
+    """Takes the place of the database while a store is not open. Every method raises the error of a closed database."""
 
     def __getattr__(self, name: str) -> Any:
         raise DbClosedError("not open")
@@ -72,23 +73,23 @@ class _Cursor:
 class Cursors:
     """The open iterators of a store, from one `open` to its `close`. Thread-safe.
 
-    Each iterator reads a snapshot of the store, a few entries at a time, and ends when the store closes.
+    Each iterator reads a snapshot of the store, a few entries at a time. Iterators end when the store closes.
 
-    RocksDB keeps its files locked while an iterator exists. A query of another thread may have an open iterator when
-    the task closes the store, so `close` ends all iterators. Source: `RocksDBStore.openIterators`.
+    RocksDB keeps its files locked while an iterator exists. When the task closes the store, a query of another thread
+    may have an open iterator. So `close` ends all iterators. Source: `RocksDBStore.openIterators`.
     """
 
     def __init__(self, failure: Callable[[Exception], Exception]) -> None:
-        """`failure`: a function that converts an error of the database to the error to raise."""
+        """`failure`: a function that converts an error of the database to the error that is raised."""
         self._failure = failure
         self._lock = Lock()
         self._open: WeakSet[_Cursor] = WeakSet()
         self._closed = False
 
     def read(self, open_iterator: Callable[[], Iterator[Entry]]) -> Iterator[Entry]:
-        """Open an iterator of RocksDB at once, and return its entries.
+        """Opens an iterator of RocksDB, and returns an iterator of its entries.
 
-        After `close`, the method `read` and the returned iterators raise InvalidStateStore.
+        After `close`, this method and the returned iterators raise InvalidStateStore.
         """
         with self._lock:
             if self._closed:
@@ -100,8 +101,8 @@ class Cursors:
         return self._entries(chunk, cursor)
 
     def close(self) -> None:
-        """Close all iterators, so that RocksDB unlocks its files. If a thread is reading a chunk, `close` waits for
-        this thread.
+        """Closes all iterators, so that RocksDB unlocks its files. If a thread is just reading, `close` waits until it
+        has read its present chunk.
         """
         with self._lock:
             self._closed = True
@@ -128,8 +129,7 @@ class Cursors:
         except Exception as error:
             cursor.items = None
             self._open.discard(cursor)
-            # The traceback references RocksDB's iterator. As long as the error exists, this reference would keep the
-            # database open.
+            # The traceback refers to RocksDB's iterator. With the traceback, the error would keep the database open.
             raise self._failure(error) from error.with_traceback(None)
         if len(chunk) < CHUNK:
             cursor.items = None
@@ -155,7 +155,8 @@ class RocksDBStore:
 
     def __post_init__(self) -> None:
         self._directory = Path()
-        # the type is Any, because rocksdict's stub lacks methods, and a closed store has `_NOT_OPEN` here
+        # the type is Any, because rocksdict's stub does not have all methods, and because a closed store has
+        # `_NOT_OPEN` here
         self._database: Any = _NOT_OPEN
         self._cursors = Cursors(self._failure)
         self._cursors.close()
@@ -178,7 +179,7 @@ class RocksDBStore:
             database = Rdict(str(self._directory), options)
         except ProcessorStateError:
             raise
-        except Exception as error:  # rocksdict raises errors of the class Exception
+        except Exception as error:  # rocksdict raises errors of the plain class Exception
             raise self._cannot_open(error) from error
         database.set_write_options(self._write_options)
         self._cursors = Cursors(self._failure)
@@ -187,15 +188,13 @@ class RocksDBStore:
             self._convert_files(found)
 
     def wrong_kind(self, content: str) -> StoreOfAnotherKind:
-        """Returns the error for files that were written by another kind of store. `content`: a phrase for the content
-        of the files.
-        """
+        """Returns the error for files of another kind of store. `content`: a text for the content of the files."""
         return StoreOfAnotherKind(
             f"store {self.name}: the directory {self._directory} holds {content}, not a {self._format.kind} store"
         )
 
     def record_format(self, file_format: StoreFormat) -> None:
-        """Write the format of the files to a file in the same directory, for the next process. Raises
+        """Writes the format of the files to a file in the same directory. The next process reads this file. Raises
         ProcessorStateError.
         """
         with self._failures():
@@ -215,26 +214,26 @@ class RocksDBStore:
             raise self._failure(error) from error
 
     def restore(self, batch: RecordBatch) -> None:
-        """Apply changelog records. Records without a key are skipped, as in Kafka."""
+        """Writes changelog records to the store. Records without a key are skipped, as in Kafka."""
         self.write(batch.keys, batch.values)
 
     def write(self, keys: Iterable[bytes | None], values: Iterable[bytes | None]) -> None:
-        """Write keys and their values in one batch. `keys` and `values` have the same length.
+        """Writes keys and their values in one batch. The two iterables must have the same length.
 
-        If a key repeats, its last value is written. The value None deletes the key, and the key None is skipped. The
-        batch is sorted, because RocksDB writes sorted keys in half the time, which saves more time than the sorting
-        takes.
+        If a key occurs several times, its last value is written. The value None deletes the key. The key None is
+        skipped. The batch is sorted, because RocksDB writes sorted keys in half the time. This saves more time than the
+        sorting takes.
         """
         batch: Any = WriteBatch(raw_mode=True)
         with self._failures():
             entries = dict(zip(keys, values, strict=False))
             entries.pop(None, None)
-            # the type is Any, because mypy does not know that the key None was removed
+            # the type is Any, because mypy cannot know that the key None was removed
             ordered: list[Any] = sorted(entries)
             try:
-                # a deque with maxlen 0 runs the map in C, without Python code for each entry
+                # a deque with maxlen 0 runs the map in C, and runs no Python code for each entry
                 deque(map(batch.put, ordered, map(entries.__getitem__, ordered)), maxlen=0)
-            except (KeyError, ValueError):  # rocksdict refuses the value None; few batches have deletions
+            except (KeyError, ValueError):  # rocksdict refuses the value None; only few batches have deletions
                 batch = _batch_with_deletions(ordered, entries)
             self._database.write(batch, self._write_options)
 
@@ -244,10 +243,10 @@ class RocksDBStore:
             self._database.delete_range(start, exclusive_end, self._write_options)
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
-        """Returns a snapshot of the entries from `start` inclusive to `exclusive_end` exclusive. If a bound is None,
+        """Returns a snapshot of the entries from `start` up to, but not including, `exclusive_end`. If a bound is None,
         the range is open at this end.
 
-        The entries are in ascending order, or in descending order if `reverse`.
+        The entries are in ascending order, or in descending order if `reverse` is True.
         """
         database = self._database
         return self._cursors.read(lambda: _entries(database, start, exclusive_end, reverse))
@@ -262,14 +261,13 @@ class RocksDBStore:
             self._database.flush()
 
     def close(self) -> None:
-        """Flush and close the store, and end all iterators.
-
-        If the flush fails, closes the store and raises ProcessorStateError.
+        """Flushes and closes the store, and ends all iterators. If the flush fails, the store is still closed, and
+        ProcessorStateError is raised.
         """
         database = self._database
         if database is _NOT_OPEN:
             return
-        self._database = _NOT_OPEN  # from now on reads of other threads raise InvalidStateStore
+        self._database = _NOT_OPEN  # after this line, reads of other threads raise InvalidStateStore
         self._cursors.close()
         try:
             with self._failures():
@@ -278,8 +276,8 @@ class RocksDBStore:
             _close_when_unused(database)
 
     def _refuse_other_kinds(self, _found: StoreFormat | None) -> None:
-        """Check the first and the last entry of a key-value store whose files have no recorded format. Raises
-        StoreOfAnotherKind if the entries are windows, or if a timestamped store has values without timestamps.
+        """Checks the files of a key-value store that have no recorded format. Reads the first and the last entry.
+        Raises StoreOfAnotherKind if the entries are windows, or if a timestamped store has values without timestamps.
         """
         first, last = next(self.scan(None, None), None), next(self.scan(None, None, reverse=True), None)
         if first is None or last is None:
@@ -291,7 +289,7 @@ class RocksDBStore:
             raise self.wrong_kind("values without timestamps")
 
     def _convert_files(self, found: StoreFormat | None) -> None:
-        """Convert the files to the format of this store, if their format is different or unknown."""
+        """Converts files of a different or unknown format to the format of this store."""
         try:
             (self._convert or RocksDBStore._refuse_other_kinds)(self, found)
             self.flush()  # flush first, so that the converted content is durable before its format is recorded
@@ -372,7 +370,7 @@ def _entries(database: Any, start: bytes | None, exclusive_end: bytes | None, re
             return
         yield key, value_of()
         step()
-    entries.status()  # if the loop has ended because of an error, this call raises the error
+    entries.status()  # raises the error if the loop ended because of an error
 
 
 def _batch_with_deletions(ordered: list[Any], entries: dict[Any, bytes | None]) -> Any:
@@ -392,7 +390,7 @@ def _close_when_unused(database: Any) -> None:
         try:
             database.close()
             return
-        except RuntimeError as error:  # another thread is still reading, but no thread can begin a new read
+        except RuntimeError as error:  # another thread has not finished its read; no thread can begin a new read
             if "borrowed" not in str(error):
                 raise
             time.sleep(_RETRY_CLOSE_S)

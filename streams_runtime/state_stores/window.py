@@ -1,4 +1,6 @@
-"""The window store that processors use: objects around a store of bytes. Source: `MeteredWindowStore`."""
+"""The window store that processors use, which is the outer layer of a store of bytes and converts objects to bytes.
+Source: `MeteredWindowStore`.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,14 +17,14 @@ from streams_runtime.state_stores.value_and_timestamp import EntryAccess, ValueA
 from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_end_ms, window_key
 
 _new_tuple = tuple.__new__
-"""Makes a named tuple in half the time of a call of the tuple's class."""
+"""Makes a named tuple in half the time of a call of its class."""
 
 
 class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
-    """A `WindowStore[K, V]`. Raises StreamsRuntimeError for a key that is None, and the errors of serdes.
+    """A `WindowStore[K, V]`. Raises StreamsRuntimeError if a key is None. Raises the errors of serdes.
 
-    Differs from Kafka: a window that starts before 1970 is refused. Kafka puts a window that starts before 1970 into a
-    wrong segment.
+    Differs from Kafka: a window that starts before 1970 is refused. Kafka puts a window before 1970 into a wrong
+    segment.
     """
 
     def __init__(
@@ -32,7 +34,7 @@ class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
         self.window_size_ms = window_size_ms
 
     def window_of(self, window_key: bytes) -> Windowed[K]:
-        """Deserialize a window key."""
+        """Deserializes a window key."""
         start_ms, _ = suffix_of(window_key)
         key = self._deserialize_key(window_key[:-SUFFIX_BYTES])
         return _new_tuple(Windowed, (key, start_ms, window_end_ms(start_ms, self.window_size_ms)))
@@ -65,7 +67,7 @@ class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
 
 
 class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
-    """A `WindowStore[K, ValueAndTimestamp[V]]`. A put of a ValueAndTimestamp without a value deletes the window."""
+    """A `WindowStore[K, ValueAndTimestamp[V]]`. A put of a ValueAndTimestamp with the value None deletes the window."""
 
     def __init__(
         self, inner: WindowBytesStore, key_serde: Serde[K], value_serde: Serde[V], *, window_size_ms: int
@@ -84,11 +86,11 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
         last_start_ms, suffix = -1, b""
 
         def stored_key_of(key: K, start_ms: int) -> bytes | tuple[bytes, int]:
-            """Returns the window key, which is also the cache key. Without a cache, returns a pair of the window key
+            """Returns the window key, which is also the cache key. In a store without a cache, returns the window key
             and the start.
             """
             nonlocal last_start_ms, suffix
-            # the suffix is kept, because most records belong to the same window as the previous record
+            # keep the suffix for the next call, because most records belong to the same window as the previous record
             if start_ms != last_start_ms:
                 last_start_ms, suffix = start_ms, window_key(b"", start_ms, 0)
             stored_key = serialize_key(key) + suffix
