@@ -44,8 +44,8 @@ class Credentials:
             self.is_empty = not self._by_digest and self._find_signed is None
 
     def also_find(self, find_signed: FindPrincipal) -> None:
-        """Makes `find` call `find_signed` for each token that no source has. Such a token may be a signed token of an
-        issuer.
+        """After this call, the method `find` calls `find_signed` for each token that no source has. Such a token may be
+        a signed token of an issuer.
         """
         self._find_signed = find_signed
         self.is_empty = False

@@ -1,7 +1,7 @@
 """Joins by key: of a stream with a table, and of two tables.
 
 In a join of a stream with a table, each record is joined with the table's present value. A join of a stream with a
-table makes results only for records of the stream, and no result for a change of the table. As in Kafka, a join of two
+table makes results only for records of the stream. A change of the table makes no result. As in Kafka, a join of two
 tables has one node for each side, and a node that merges the results of both sides. When the value of a key changes in
 one table, the node of this side looks up the key in the other table. A result gets the higher timestamp of the two
 joined values.

@@ -60,5 +60,5 @@ def checked_name(name: str) -> str:
 
 
 def is_generated(name: str) -> bool:
-    """Returns True if the name has the form of a generated name of a node of a stream."""
+    """Returns True if the name has the form of a generated name for a stream's node."""
     return _GENERATED.match(name) is not None

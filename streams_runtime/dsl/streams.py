@@ -293,7 +293,7 @@ class BranchedKStream(Generic[K, V]):
     """A stream that is split. A record goes to the first branch with a true predicate. The predicates are checked in
     the order of the calls of `branch`.
 
-    The name of a branch's node is the name of the split with the name or number of the branch after it.
+    The name of a branch's node is the split's name, followed by the branch's name or number.
     """
 
     def __init__(self, branches: stream_operations.Branches[K, V]) -> None:

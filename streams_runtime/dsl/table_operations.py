@@ -35,7 +35,7 @@ class ResultingTable(Generic[K, V]):
     @property
     def is_given(self) -> bool:
         """True if the DSL call has at least one of these arguments. As in Kafka, a call with one of these arguments
-        uses up a number of the counter for the name of a store.
+        uses up a number of the counter of generated names.
         """
         return not (self.key_serde is None and self.value_serde is None and self.store is None)
 

@@ -14,8 +14,8 @@ results. The conditions are:
 - The collecting node and the nodes below it do not share a state store or a topic with other nodes. Records reach the
   nodes below the collecting node only through the collecting node.
 - No node above the collecting node has a state store, or is a user's processor without `process_batch`. The reason is
-  that a run is processed again if an error of the log interrupts it. A store above the collecting node would already
-  contain the changes of the first try.
+  that a run is processed again if an error of the log interrupts it. A store above the collecting node would then
+  already contain the changes of the first try.
 If a node that takes batches does not meet these conditions, it gets batches of one record.
 
 Rules of a batch:

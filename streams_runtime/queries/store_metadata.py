@@ -64,8 +64,8 @@ class StoreCopy:
 
 @dataclass(frozen=True, slots=True)
 class StoreLocation:
-    """The data about a store from which the partition of a key is computed. `source_topics`: maps the full name of each
-    source topic of the store's subtopology to its number of partitions; 0 if the number is not known yet.
+    """The data about a store from which the partition of a key is computed. `source_topics`: the source topics of the
+    store's subtopology. Maps each full topic name to the number of partitions; 0 if the number is not known yet.
 
     `own_partitioner`: True if a sink of the topology writes to one of these topics with a custom partitioner.
     `builder`: the builder of the store; None in a client, because a client does not have the topology.
@@ -79,9 +79,8 @@ class StoreLocation:
 
     @property
     def partitions(self) -> int:
-        """The number of partitions of the store, which is the highest number of partitions of its source topics. The
-        result is 0 if one of these numbers is not known yet, because a wrong result would give a wrong partition of a
-        key.
+        """The store's number of partitions: the highest number of partitions of a source topic. The result is 0 if one
+        of these numbers is not known yet, because a wrong result would give a wrong partition of a key.
         """
         counts = self.source_topics.values()
         return max(counts) if counts and all(counts) else 0

@@ -44,8 +44,8 @@ starts without keys, and a thread fetches them.
 """
 
 FORMER_TOKEN_MS = 10_000
-"""When the instance's token is replaced, the endpoint accepts the old token for this time, because instances and their
-callers do not read their token files at the same moment.
+"""When the instance's token is replaced, the endpoint accepts the old token for this time. The reason is that instances
+and their callers do not read their token files at the same moment.
 """
 
 _LOGGER = logging.getLogger("streams_runtime.queries")

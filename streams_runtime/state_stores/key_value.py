@@ -25,7 +25,7 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         self._get, self._put = inner.get, inner.put
 
     def _bind(self, context: StoreContext) -> None:
-        """Let `get` call the record cache or, without a cache, the bytes store. The other layers of the store only
+        """Makes `get` call the record cache directly, or the bytes store if there is no cache. The skipped layers only
         forward reads.
         """
         layer = self.inner

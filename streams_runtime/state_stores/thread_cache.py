@@ -320,8 +320,8 @@ class NamedCache:
             self._make_room()
 
     def _make_room(self) -> None:
-        """Evicts values of this cache until the total size of all caches of the thread is within the limit, or until
-        this cache is empty. Raises the errors of a flush.
+        """Evicts values of this cache until the thread's caches together are within the size limit, or until this cache
+        is empty. Raises the errors of a flush.
         """
         if self._is_flushing:
             return
@@ -342,8 +342,8 @@ class NamedCache:
         self._flush(list(self._dirty))
 
     def evict_clean(self) -> None:
-        """Evicts clean values of this cache until the total size of all caches of the thread is within the limit, or
-        until this cache has no clean value.
+        """Evicts clean values of this cache until the thread's caches together are within the size limit, or until this
+        cache has no clean value.
         """
         for key in list(self._entries):
             if key in self._dirty:
