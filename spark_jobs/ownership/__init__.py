@@ -1,3 +1,3 @@
-"""Records and shows the owners of tasks: the ownership logs that instances write, the ownership history that is
-computed from these logs, and the present state of a group.
+"""Records and shows the owners of tasks. Instances write ownership logs, the ownership history is computed from these
+logs, and the present state of a group is read from the coordinator and the instances.
 """
