@@ -71,7 +71,7 @@ def source_topics(topology: GroupTopology) -> tuple[str, ...]:
 
 
 def own_subscription(group: str, group_instance_id: str, topics: Iterable[str], version: int) -> bytes:
-    """Returns the ConsumerProtocolSubscription that the leader sends. `version`: the version of its SubscriptionInfo."""
+    """Returns the leader's ConsumerProtocolSubscription. `version`: the version of its SubscriptionInfo."""
     info = SubscriptionInfo(
         version=version,
         process_id=own_process_id(group, group_instance_id),

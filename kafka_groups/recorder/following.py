@@ -255,7 +255,9 @@ class _Reading:
                     return None
 
     async def _write_lines(self) -> None:
-        """Writes the queued lines in the order of their records. Ends at the end of the queue or at the limit of lines."""
+        """Writes the queued lines in the order of their records, until the queue ends or the limit of lines is
+        reached.
+        """
         while (waiting := await self._waiting.get()) is not None:
             if waiting.line is not None:
                 await self._write(*waiting.line)
