@@ -1,4 +1,4 @@
-"""Turns a line of streams_group/1 into a placement problem, so that what-if, forecasts and sweeps can use the line, and
+"""Converts a line of streams_group/1 to a placement problem. So what-if, forecasts and sweeps can use the line, and can
 compare the broker's assignor with other assignors.
 """
 
@@ -14,11 +14,10 @@ from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 
 
 def as_placement(recorded: RecordedStreamsGroup) -> RecordedPlacement:
-    """Returns the line as a placement problem of the broker's assignor, without output. A process becomes a client with
-    one thread for each of its members.
-
-    The lag of a task is known if any member reports the end offset of the task. Raises InputError for a process id that
-    is not a UUID, because clients of a placement problem have UUIDs.
+    """Returns the line as a placement problem of the broker's assignor, without output. A process becomes a client that
+    has one thread for each of its members. The lag of a task is known if at least one member reports the end offset of
+    the task. Raises InputError if a process id is not a UUID, because the id of a client in a placement problem is a
+    UUID.
     """
     ends: dict[TaskId, int] = {}
     for member in recorded.members.values():
