@@ -8,9 +8,10 @@ last had the task open, because it locks the directory immediately after it has 
 always this thread.
 
 If a task has no owner and other tasks of the group run, the model usually assumes that its owner has failed. Then the
-task did not run for the session timeout, because the group notices a failure only after this time. But if there are
-enough caught-up copies, the model assumes that the owner is still in the group and has just revoked the task, as before
-a follow-up rebalance. If no task of the group runs, the model assumes that the group has just started.
+task did not run for the session timeout, because the group notices a failure only after this time. But if the task has
+more caught-up copies than num.standby.replicas, the model assumes that the owner is still in the group and has just
+revoked the task. This happens before a follow-up rebalance. If no task of the group runs, the model assumes that the
+group has just started.
 """
 
 from collections.abc import Iterable, Mapping

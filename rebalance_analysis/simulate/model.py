@@ -19,9 +19,9 @@ class ForecastModel:
     which the changelogs of each stateful task grow while the task runs. `rebalance_ms`: the time from the start of a
     rebalance until its members have their assignments. `session_timeout_ms`: the time until the group notices that a
     process failed; it affects only the unowned time in the result. `state_cleanup_delay_ms`: the time after which a
-    process removes the state of a task that it has closed (Kafka's state.cleanup.delay.ms). `jitter`: a number from 0
-    to 1. Each process has a random number between 1 - jitter and 1 + jitter, by which all its rates are multiplied.
-    `seed`: the seed of these random numbers.
+    process removes the state of a closed task that it has not got again (Kafka's state.cleanup.delay.ms). `jitter`: a
+    number from 0 to 1. Each process has a random number between 1 - jitter and 1 + jitter, by which all its rates are
+    multiplied. `seed`: the seed of these random numbers.
     """
 
     restore_records_per_s: float = 100_000.0

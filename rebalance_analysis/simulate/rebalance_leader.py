@@ -250,7 +250,7 @@ class RecordedMember:
 
     def receives(self, assignment: bytes) -> tuple[HandedOut, bool]:
         """Applies an assignment. Returns the assigned tasks. Also returns True if the member rejoins at once, because
-        it has to revoke a partition or changes its version.
+        it has to revoke a partition or changes to a higher version.
         """
         decoded = decode_assignment(assignment)
         tasks = decode_assigned_tasks(decoded.user_data or b"")
