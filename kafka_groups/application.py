@@ -1,10 +1,10 @@
 """Reads an operator's description of an application. The description consists of a file with the topology, the
 application's properties, and facts that command-line options give.
 
-The file with the topology is the text of the application's `Topology#describe`, or JSON. The JSON has one of three
-forms: `input.topology` of rebalance/1, a whole definition as the coordinator accepts it (`input` of rebalance/1), or a
-line of a recording. The members and the cluster of a definition are ignored. The application's properties are used only
-as far as Kafka's leader reads them.
+The file with the topology is the text of the application's `Topology#describe`, or JSON. The JSON can be the field
+`input.topology` of rebalance/1, or a line of a recording. It can also be a definition as the coordinator accepts it
+(`input` of rebalance/1). The members and the cluster of a definition are ignored. Of the application's properties, only
+those that Kafka's leader reads are used.
 
 Options add facts that the text of `Topology#describe` lacks:
 

@@ -50,8 +50,8 @@ class RebalanceNotReported(AssignorFault):
 def report_rebalance(coordinator: CoordinatorAddress, document: Mapping[str, object]) -> None:
     """Sends a rebalance/1 line to the coordinator. Reporting the same rebalance twice does no harm.
 
-    Raises RebalanceNotReported. Raises InputError if the coordinator's token or a TLS file can no longer be read, or if
-    the host of an address is not valid.
+    Raises RebalanceNotReported. Raises InputError if the file of the token or a TLS file can no longer be read. Also
+    raises InputError if the host of an address is not valid.
     """
     body = json.dumps(document, separators=(",", ":")).encode()
     call = CoordinatorCall(f"{group_path(str(document['group_id']))}/rebalances", _ANSWER_TIMEOUT_S)

@@ -2,8 +2,8 @@
 byte.
 
 The comparison after decoding respects the order of partitions and active tasks. Standby tasks and host maps are
-compared as sets, because receivers ignore their order on the wire, which is the order of Java's hash maps. Two errors
-are equal if they have the same class. Different messages, causes or bytes are reported separately.
+compared as sets. Their order in the bytes comes from Java's hash maps, and receivers ignore it. Two errors are equal if
+they have the same class. Different messages, causes or bytes are reported separately.
 """
 
 import re

@@ -27,11 +27,11 @@ class RebalanceMeasures:
     `thread_loads`. `active_skew`: the highest minus the lowest number of active tasks on a thread. `standby_coverage`:
     the number of placed standbys divided by the number of configured standbys (num.standby.replicas for each stateful
     task); None if no standbys are configured. `rack_spread`: the number of racks that have copies of a task, divided by
-    the number of racks that could have copies. The value is the mean over all stateful tasks with several copies; None
-    if a client has no rack, or if no task has several copies. `cross_rack_reads`: the number of partitions that a
-    client reads from another rack, because no replica is on its own rack; None if a rack is not known. This measure
-    counts the source partitions of active tasks. If standbys are configured, it also counts the changelog partitions of
-    standbys without warm-ups.
+    the number of racks that could have copies. This value is the mean over all stateful tasks that have several copies.
+    It is None if a client has no rack, or if no task has several copies. `cross_rack_reads`: the number of partitions
+    that have no replica on the rack of the client that reads them; None if a rack is not known. This measure counts the
+    source partitions of active tasks. If standbys are configured, it also counts the changelog partitions of standbys
+    without warm-ups.
     """
 
     tasks: int
@@ -143,9 +143,7 @@ def records_to_restore(problem: PlacementProblem, placement: Placement) -> int |
 
 
 def records_to_restore_by_process(problem: PlacementProblem, placement: Placement) -> dict[ProcessId, int] | None:
-    """Returns, for each process, the number of records that it has to read until all its copies have caught up; None if
-    a lag is not known.
-    """
+    """Returns, for each process, the number of records that it has to read to catch up; None if a lag is not known."""
     stateful = frozenset(problem.stateful_tasks)
     records: dict[ProcessId, int] = {}
     for process, placed in placement.clients.items():

@@ -160,7 +160,7 @@ def run(document: Mapping[str, object], load_own: LoadOwn | None = None) -> Reru
 
 def parse_recorded(document: Mapping[str, object]) -> RecordedRebalance | RecordedPlacement:
     """Parses the document of a line according to its `format`. A streams group becomes a placement problem without a
-    recorded output. (`run_streams_group` runs such a line as the broker does.) Raises InputError if the document cannot
+    recorded output. `run_streams_group` runs such a line as the broker does. Raises InputError if the document cannot
     be used. Raises NotBuiltYet if it needs a later release of this program.
     """
     kind = document.get("format")

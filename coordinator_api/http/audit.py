@@ -136,8 +136,8 @@ class AuditedCall:
         self._principal, self._stranger = principal, "unknown token"
 
     def before(self, send: Send) -> Send:
-        """Returns a function that writes the audit line, and then calls `send`. The returned function delays the head
-        of the answer until the first part of the body arrives, because the line contains fields of the body.
+        """Returns a function that writes the audit line, and then calls `send`. The audit line contains fields of the
+        body. So the returned function delays the head of the answer until the first part of the body arrives.
         """
         head: Message | None = None
 

@@ -1,10 +1,10 @@
-"""Tracks the open connections of the service, and detects broken connections. When a process is killed, the kernel
-closes its connections.
+"""Tracks the open connections of the service, and detects broken connections.
 
-    accepted -> gets a number, which each process heartbeat carries, so the members belong to the connection
-    broken -> the groups of its members are notified (`coordinator_api/group/liveness.py` has the rules), and its
-        requests that are held or computed end, because no caller reads the answers
-    closed by the service after an answer -> shows nothing about its members
+- An accepted connection gets a number. If a process sends heartbeats on a connection, its members belong to it.
+- When a process is killed, the kernel closes its connections. If a connection breaks, the groups of its members are
+  notified. `coordinator_api/group/liveness.py` has the rules for this. Held requests and computations of the connection
+  end, because no caller reads the answers.
+- If the service closes a connection after an answer, this does not show that a member has failed.
 
 uvicorn identifies a connection by the caller's address and port (`scope["client"]`). A caller may use a port again
 before uvicorn reports that the earlier connection from this port broke. So each connection also has a unique number.

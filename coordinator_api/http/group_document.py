@@ -10,9 +10,9 @@ A lever is an operator command that stays in force, such as a pause. The field o
 lever is off. If the lever is on, the field has the caller that set the lever, the time and the reason. The field of a
 drain also has a flag that shows whether the instance can be stopped. If the instance cannot be stopped yet, a text
 gives the reasons. The flag and the text are computed from the members and tasks of the same answer, so flag, text and
-lists agree. An instance can be stopped when the group is stable, the members of the group have the assignment of this
-generation, and no member of the instance has an active task. A drain does not wait until members that are away have
-fetched their assignments, because these members send no requests.
+lists agree. An instance can be stopped if three conditions are true. The group is stable. The members of the group have
+the assignment of this generation. No member of the instance has an active task. A drain does not wait until members
+that are away have fetched their assignments, because these members send no requests.
 
 The state of a group is one of Kafka's states, and does not show whether the group processes records. For example, a
 group whose topics are missing is Stable. So the answer also has a `condition`. The field `advice` of the answer names
@@ -278,8 +278,8 @@ def _active_tasks(ids: set[str], tasks: Sequence[TaskCopyAnswer], stays: str | N
 def _why_it_stays(
     group: GroupDescription, members: Sequence[GroupMemberAnswer], drained: Sequence[Lever]
 ) -> str | None:
-    """Returns the reason why the tasks of drained members will not move; None if a rebalance that can move them is
-    under way or due. For example, no rebalance is due after an operator discarded one.
+    """Returns the reason why the tasks of drained members will not move. Returns None if a rebalance is under way or
+    due that can move them. For example, no rebalance is due after an operator discarded one.
     """
     last = group.image.last_rebalance
     if group.image.state is not GroupState.STABLE or last is None or last.end.outcome in _MORE_TO_COME:

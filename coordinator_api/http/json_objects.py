@@ -1,9 +1,9 @@
 """Reads JSON strictly by RFC 8259. Refuses NaN, lone surrogates, numbers that are too large, deep nesting, and text
 that is not UTF-8. If an object has two values of the same name, the last value is used.
 
-A document that a caller sends (a definition, a recording, a placement problem) is read in a worker process, because
-reading and processing a large document can take seconds. A worker process does not block other calls, returns its
-memory to the system, and is stopped when the caller disconnects.
+A definition, a recording or a placement problem that a caller sends is read in a worker process. Reading and processing
+a large document can take seconds. A worker process does not block other calls, returns its memory to the system, and is
+stopped when the caller disconnects.
 """
 
 import math

@@ -1,7 +1,8 @@
 """The only middleware of the service. Each request passes through this middleware before FastAPI finds the route.
 
-    public address -> call of the table -> audit -> no upgrade -> caller -> right -> the whole body, within limits
-    -> owner of the group -> route -> audit line -> answer -> metrics
+The steps, in this order: determine the public address; find the call in the table of calls; begin the audit; refuse an
+upgrade to another protocol; find the caller; check its right; read the whole body; find the owner of the group; run the
+route; write the audit line; send the answer; update the metrics.
 
 The caller's right is checked before the body is read, so a caller without a right cannot fill the memory. A body is
 read whole before its route runs, so that a route never sees an incomplete body. The body of each call has a size limit.
@@ -223,7 +224,7 @@ class RequestGuard:
         except Exception as error:
             problem = problem_of(error, scope)
             if status:
-                raise  # the response has started, so the connection can only be closed
+                raise  # The response has started, so the connection can only be closed.
             # Do not close the connection, because the caller could then lose the answer. uvicorn discards the rest of
             # the body.
             await answer_to(scope, problem)(scope, receive, send_and_note)

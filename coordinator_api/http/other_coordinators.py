@@ -1,16 +1,18 @@
 """Handles groups that other coordinators of the same database own. Redirects calls to the owner of a group, and lists
 the groups of all coordinators.
 
-    call about a group -> open here? answer; else wait until its owner is known
-        another coordinator: 307 with the owner's address and the same path     no owner for now: 503, try again
-        no such group: this coordinator answers 404, or creates it
+- If a call is about a group that this coordinator owns, it answers the call. For any other group, it first waits until
+  the owner is known.
+- If another coordinator owns the group, the answer is 307 with the owner's address and the same path.
+- If the group has no owner now, the answer is 503, and the caller tries again.
+- If the group does not exist, this coordinator answers 404 or creates the group.
 
 `RequestGuard` checks the caller's right, reads the body, and then calls `not_here`. If a group moves to another
 coordinator while a call is in progress or held, the lower packages raise NotOwner. `on_not_owner` then calls `not_here`
 again. A caller that follows status 307 sends the same method and body.
 
-    list -> own groups from memory; each owner of other groups is called with the caller's token, for a second at most
-         -> a group whose owner does not answer is listed as Unknown
+For a list of groups, this coordinator takes its own groups from memory. It calls each other owner with the caller's
+token, and waits for at most a second. A group whose owner does not answer is listed as Unknown.
 
 If a list request comes from another coordinator (header `Assignor-Asked-By`), this coordinator calls no others and
 lists its own groups only. The answers of other coordinators are cached for a second and used again for callers with the

@@ -137,8 +137,8 @@ def stopping() -> Problem:
 @contextmanager
 def refusing_input() -> Iterator[None]:
     """Converts an InputError raised in the block to a Problem with status 422. A NotBuiltYet becomes a Problem with the
-    code UNSUPPORTED_VERSION. Use `refusing_input` only around code that reads a caller's input or a recording, because
-    an InputError from any other code is a fault of the service.
+    code UNSUPPORTED_VERSION. Use `refusing_input` only around code that reads a caller's input or a recording. An
+    InputError from any other code is a fault of the service.
 
     Does not convert OwnAssignorFailed, which is an InputError too. The service's settings list the custom assignor, so
     its failure is a fault of the service.

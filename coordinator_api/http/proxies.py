@@ -1,8 +1,9 @@
 """Finds the address at which a browser sees this service. A proxy may change the path, the host and the scheme of the
 address.
 
-    a call -> from a trusted proxy: X-Forwarded-Prefix, -Host and -Proto count; else root.path
-           -> the prefix is removed from the path, unless the proxy has removed it: routes and rights have no prefix
+If a call comes from a trusted proxy, the headers X-Forwarded-Prefix, -Host and -Proto are used. Without these headers,
+the prefix is the setting root.path. The prefix is removed from the path, if the proxy has not removed it already. So
+routes and rights have no prefix.
 
 Rule: links and redirects to this service are relative to the requested address (`reference`). So they also work if a
 proxy adds a prefix and neither a header nor a setting contains this prefix. Source of the headers' names: Traefik and

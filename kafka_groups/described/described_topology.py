@@ -1,11 +1,11 @@
 """Makes a group's topology from the text that Java's `Topology#describe` prints.
 
-The text shows the nodes with their edges, stores and topics. Topic names in the text lack the application id. The text
-also lacks facts that Kafka's builder has: the internal topics, the logged stores and their changelogs, the
-co-partitioned sources, and fixed partition counts. This module derives the missing facts from the graph, from the names
-that the DSL generates, or from the topics of the cluster. Normally the partition count of a repartition topic follows
-from the topics upstream. If the topic on the cluster has a different partition count, the topic is assumed to have a
-fixed count. Each assumption about the topology is reported.
+The text shows the nodes with their edges, stores and topics. Topic names in the text lack the application id. Kafka's
+builder has facts that the text lacks: the internal topics, the logged stores, their changelogs, the co-partitioned
+sources, and fixed partition counts. This module derives the missing facts from the graph, from the names that the DSL
+generates, or from the topics of the cluster. Normally the partition count of a repartition topic follows from the
+topics upstream. If the topic on the cluster has a different partition count, the topic is assumed to have a fixed
+count. Each assumption about the topology is reported.
 Source: `InternalTopologyBuilder.subtopologyToTopicsInfo`, `KStreamImpl` and `KTableImpl` for the nodes that the DSL
 adds for a call, `Repartitioned.numberOfPartitions`, `RepartitionTopics`.
 """
@@ -67,8 +67,8 @@ def topology_from_description(
     the application's configs, with which Kafka Streams created the changelogs. `has_run`: True if the group has
     completed a rebalance. After a completed rebalance all changelogs exist, so a store without a changelog is not
     logged. `creates_missing`: True if the caller creates missing topics, including missing changelogs. Raises
-    InputError if the text is not a description, if the facts do not fit the topology, or if the partition count of a
-    topic depends on a missing fact.
+    InputError if the text is not a description or if the facts do not fit the topology. Also raises InputError if the
+    partition count of a topic depends on a missing fact.
     """
     definition, graph_assumptions = described_graph(read_description(text), application_id, partition_counts)
     counts = partition_counts or {}
@@ -112,9 +112,9 @@ def _check_order_of_changelogs(
     topology: GroupTopology, assumed_stores: Collection[str], partition_counts: Mapping[str, int]
 ) -> None:
     """Raises InputError if the partition count of a missing repartition topic depends on assumed facts about stores.
-    The reason for this dependency: Kafka's leader iterates over the subtopologies in the order of a hash map, and this
-    order depends on the configs of the changelogs. When the leader reaches a repartition topic, some upstream topics
-    may not have a partition count yet. The repartition topic gets the largest count of the other upstream topics.
+    Kafka's leader iterates over the subtopologies in the order of a hash map. This order depends on the configs of the
+    changelogs. When the leader reaches a repartition topic, some upstream topics may not have a partition count yet.
+    The repartition topic gets the largest count of the other upstream topics.
     """
     missing = {
         topic.name

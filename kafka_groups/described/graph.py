@@ -1,8 +1,8 @@
 """Makes the node graph of a described topology. The graph has the nodes and the internal topics. Parents stand before
 their children.
 
-The text of `Topology#describe` shows topic names without the application id. A topic is assumed to be internal if two
-conditions are true: the topology both writes and reads the topic, and its name has a form that the DSL generates. But
+The text of `Topology#describe` shows topic names without the application id. A topic is assumed to be internal if the
+topology both writes and reads it, and if its name has a form that the DSL generates. But
 if the cluster has a topic with exactly the printed name, the topic is assumed to be the user's own. A source with a
 pattern reads the topics of the cluster that match the pattern.
 Source: `InternalTopologyBuilder.addInternalTopic`, `SourceNodeFactory.topics`,

@@ -242,9 +242,9 @@ class _ShownJoins:
         return tuple(dict.fromkeys(source for side in sides for source in side))
 
     def _cogroup_sources(self, aggregate: str, store: str) -> tuple[Sources, ...]:
-        """Returns the alternatives for the sources of an aggregate: the sources upstream of the aggregate's repartition
-        topic, or the sources that the aggregate reads itself. The result has one element if only one alternative is
-        possible.
+        """Returns the alternatives for the sources of an aggregate. One is the sources upstream of its repartition
+        topic. The other is the sources that the aggregate reads itself. The result has one element if only one
+        alternative is possible.
         """
         own_topic = f"{store}-repartition"
         # The optimizer may move the repartition topic of a cogroup upstream. Kafka records the sources before this

@@ -9,8 +9,8 @@ changelog show the kind. If the changelog does not exist, the store's name may s
 
 A leader that creates missing topics treats a store without a changelog as logged. The changelog may be missing because
 the store is new, or because the previous leader failed while it was creating the changelogs. An unneeded empty
-changelog does no harm, but a missing changelog stops a task. If the kind of a store is unknown, the leader gives its
-changelog configs with which the brokers delete no record that the store may need. Source: `InternalTopologyBuilder`,
+changelog does no harm, but a missing changelog stops a task. If the kind of a store is unknown, its changelog gets safe
+configs: the brokers then delete no record that the store may need. Source: `InternalTopologyBuilder`,
 `TableSourceNode`.
 
 Kinds by names: if the user does not name a store, the DSL generates a name, which shows the DSL call. A store that the
@@ -351,8 +351,8 @@ def _table_topic(definition: TopologyDefinition, store: str, users: Sequence[Pro
     topics or from an internal topic.
 
     The processor that fills the store is found by its generated name, or by the store's name, which contains the topic.
-    If the names do not show this processor, and exactly one processor of the store reads a single topic, this processor
-    is assumed to fill the store.
+    The names may not show this processor. If exactly one processor of the store reads a single topic, it is then
+    assumed to fill the store.
     """
     topics: dict[str, str] = {}
     for user in users:

@@ -14,8 +14,8 @@ Rules:
   no member can carry. A leader that was away and returns starts a rebalance if topics of the topology are missing or
   source partitions have no owner.
 - When a standby starts or ends, the leader joins again, as the same static member with a different session time-out.
-  Such a join starts no rebalance. Follow-up rebalances and probing rebalances are started by members: a member that has
-  to rejoin at once, or the member that carries the probing deadline.
+  Such a join starts no rebalance. Members themselves start follow-up rebalances and probing rebalances. The member that
+  carries the probing deadline starts the probing rebalance.
 
 Source: `StreamsPartitionAssignor`, `ConsumerCoordinator`, `AbstractCoordinator`.
 """

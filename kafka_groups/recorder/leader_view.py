@@ -9,9 +9,8 @@ tried. If no view gives the leader's result, the recorder uses the first tried v
 first difference between the two results. The module does no I/O except reading the clock.
 
 A leader uses only the sum of a task's end offsets. It subtracts the offset sum that a member reports, and compares the
-difference with `acceptable.recovery.lag`. So only a few sums per task are worth trying: the lowest and the highest
-possible sum, the sums at which a member crosses `acceptable.recovery.lag`, and the sums at which a member is exactly
-caught up.
+difference with `acceptable.recovery.lag`. So only a few sums per task are worth trying. These are the lowest and the
+highest possible sum, and the sums at which a member crosses `acceptable.recovery.lag` or is exactly caught up.
 """
 
 from __future__ import annotations
@@ -261,9 +260,9 @@ class _TaskRange:
 
 
 class OffsetRange:
-    """The offsets that a leader can have read. The offset sum of a task lies between its value in the last poll before
-    the rebalance and its value in a poll after the rebalance. An OffsetRange has only the tasks whose offsets differ
-    between these polls. The index of a task in the OffsetRange is the key of its offset sum.
+    """The offsets that a leader can have read. The offset sum of a task lies between its values in the last poll before
+    the rebalance and in a poll after it. An OffsetRange has only the tasks whose offsets differ between these polls.
+    The index of a task in the OffsetRange is the key of its offset sum.
 
     `before`: the view of the last poll before the rebalance; None to begin at offset 0. `since`: the views of later
     polls, oldest first. The last of these views has the internal topics.

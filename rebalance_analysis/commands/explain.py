@@ -6,9 +6,9 @@ options, the output has one document for each task of each line.
 
 A new option that selects tasks changes three files. `commands/explain.py` declares the option.
 `presentation/history_rows.py` makes the text of a history. `presentation/history_documents.py` makes the JSON of a
-history. An option that selects tasks by their kind of change needs a history that was made with `every_task`, because
-only a history compares a rebalance with the rebalance before it. `title_of` in `presentation/moves.py` returns the kind
-of change of a task.
+history. An option that selects tasks by their kind of change needs a history that was made with `every_task`. Only a
+history compares a rebalance with the rebalance before it. `title_of` in `presentation/moves.py` returns the kind of
+change of a task.
 """
 
 import sys

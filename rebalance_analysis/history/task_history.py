@@ -1,6 +1,6 @@
 """Makes the history of one task over recorded rebalances. For each rebalance, the history has the copies of the task
-before and after, the kind of change, and the event that the task waits for. The history also has the total number of
-moves of the task, and the total time during which the task had no owner.
+before and after, and the kind of change. It also has the event that the task waits for. The history also has the total
+number of moves of the task, and the total time during which the task had no owner.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,9 +38,10 @@ _WAITS = (DecisionKind.WAITING_FOR_REVOCATION, DecisionKind.WARM_UP, DecisionKin
 
 
 class TaskWaiting(NamedTuple):
-    """The event that a task waits for. There are three events: the member `member` has to revoke the task, the process
-    `process` has to catch up as a warm-up, or this process waits for a warm-up because max.warmup.replicas allows no
-    more. `lag`: the lag of the process in records. `next_round_ms`: the time of the next probing rebalance.
+    """The event that a task waits for. `member`: the member that has to revoke the task first. `process`: the process
+    that has to catch up as a warm-up first. If max.warmup.replicas allows no more warm-ups, this process still waits
+    for its warm-up. `kind`: which of these events it is. `lag`: the lag of the process in records. `next_round_ms`: the
+    time of the next probing rebalance.
     """
 
     kind: DecisionKind

@@ -2,8 +2,8 @@
 
 A recording has the members' requests, but not the events that caused the requests. So a trigger is a difference between
 two rebalances. Examples are a new process, a task that waited to be revoked, and a deadline that has passed. A
-rebalance can have several triggers. A rebalance without a difference has one of two triggers: topics that the leader
-created have appeared, or a member rejoined for a reason that is not recorded.
+rebalance can have several triggers. If a rebalance has no difference, there are two possible triggers. Topics that the
+leader created have appeared. Or a member rejoined for a reason that is not recorded.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -85,8 +85,8 @@ def history_rows(
 ) -> Iterator[FactRow]:
     """Returns the rows of a history. The history of a group must have been made with `group_history(every_task=True)`.
     `recorded`: the number of all recorded rebalances of the group; None if not known. `every`: True to show everything.
-    Then each task of a group, or each rebalance of a task, has separate rows with every step of the reason, even if
-    nothing changed.
+    In the history of a group, each task then has separate rows. In the history of a task, each rebalance has separate
+    rows. The rows show every step of the reason, even if nothing changed.
     """
     if isinstance(history, TaskHistory):
         return _task_history_rows(group_id, history, recorded, names, every)

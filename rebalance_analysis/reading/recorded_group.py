@@ -69,8 +69,8 @@ class RecordedGroup:
 
 def history_from_coordinator(url: str, token_file: str | None, group: str | None, last: int) -> Iterator[Line]:
     """Yields the lines of the newest rebalances of a group. `last`: the number of rebalances; one more is read for
-    comparison. Raises InputError if no coordinator answers, if the coordinator does not have the group, or if no group
-    is named and the coordinator has several.
+    comparison. Raises InputError if no coordinator answers, or if the coordinator does not have the group. If no group
+    is named and the coordinator has several, also raises InputError.
     """
     try:
         ask: _AskCoordinator = plug_in(ENTRY_POINT_GROUP, "coordinator")

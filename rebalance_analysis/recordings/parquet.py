@@ -5,9 +5,9 @@ The position of a line has the form file:row. The first row has number 1. A file
 rows, so a large row group does not need much memory.
 
 A table can have one text column `value` with lines of JSON. Or it has a column for each field of rebalance/1 or
-placement/1. A field that is an object or a list is stored as JSON text, or in the nested types (struct, map, list) to
-which Spark converts JSON. In a nested type, null means that the field is absent. Spark leaves out fields that are empty
-in every row. This module adds these fields. Binary values become base64 text, as in JSON Lines recordings.
+placement/1. Objects and lists are stored as JSON text, or in the nested types to which Spark converts JSON (struct,
+map, list). In a nested type, null means that the field is absent. Spark leaves out fields that are empty in every row.
+This module adds these fields. Binary values become base64 text, as in JSON Lines recordings.
 """
 
 import base64

@@ -1,5 +1,5 @@
 """Divides inputs into chunks. Each input is read once for this. The position of a chunk is a byte offset in a plain
-file, a line number in a gzip file, and a row number in a Parquet file. A chunk has the number of lines that
+file. It is a line number in a gzip file, and a row number in a Parquet file. A chunk has the number of lines that
 `spark_engine/batch/work.py` sets. It has fewer lines if the lines are very long, or if it is the last chunk of an
 input. An input that can be read only once, or only by the driver (stdin, pipes, databases), is first spooled to a file.
 """

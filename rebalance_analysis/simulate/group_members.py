@@ -8,10 +8,10 @@ last had the task open, because it locks the directory immediately after it has 
 always this thread.
 
 If a task has no owner and other tasks of the group run, the model usually assumes that its owner has failed. Then the
-task did not run for the session timeout, because the group notices a failure only after this time. But if the task has
-more caught-up copies than num.standby.replicas, the model assumes that the owner is still in the group and has just
-revoked the task. This happens before a follow-up rebalance. If no task of the group runs, the model assumes that the
-group has just started.
+task did not run for the session timeout, because the group notices a failure only after this time. But the task may
+have more caught-up copies than num.standby.replicas. Then the model assumes that the owner is still in the group and
+has just revoked the task. This happens before a follow-up rebalance. If no task of the group runs, the model assumes
+that the group has just started.
 """
 
 from collections.abc import Iterable, Mapping
@@ -246,8 +246,8 @@ def _runs(problem: PlacementProblem, process: ProcessId, task: TaskId) -> bool:
 
 
 def _disks(problem: PlacementProblem, recorded_ends: Mapping[TaskId, int]) -> _Disks:
-    """Returns the offset sums of the state that each process has on disk. If the lag of a client is the whole
-    changelog, and the client did not have the task, it has no state of the task.
+    """Returns the offset sums of the state that each process has on disk. A client has no state of a task if it did not
+    have the task and its lag is the whole changelog.
     """
     disks: dict[ProcessId, dict[TaskId, int]] = {}
     for process, client in problem.clients.items():

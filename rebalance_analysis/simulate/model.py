@@ -55,9 +55,9 @@ class End(StrEnum):
 class ForecastRebalance:
     """One rebalance of a forecast. `at_ms`: the time of the rebalance in milliseconds since the recorded rebalance.
     `moved`: the tasks whose active copy moved to another process. `warming_up`: the tasks that have a warm-up.
-    `followup`: True if a follow-up rebalance is needed. `probing_at_ms`: the time of the probing rebalance that the
-    leader requested, in milliseconds since the recorded rebalance; None if the leader requested no probing rebalance.
-    `unowned`: the number of tasks that run on no process when the rebalance begins.
+    `followup`: True if a follow-up rebalance is needed. `probing_at_ms`: the time for which the leader requested a
+    probing rebalance, in milliseconds since the recorded rebalance; None if it requested none. `unowned`: the number of
+    tasks that run on no process when the rebalance begins.
     """
 
     number: int
@@ -88,9 +88,9 @@ class Loop:
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """The result of a forecast. `stable_after_ms`: the time of the last rebalance; None if the group does not become
-    stable. `restored_after_ms`: the time at which all copies have caught up after the last rebalance; None if a copy
-    never catches up, or if the group does not become stable. `active_moves`, `standby_moves`, `warm_ups`: the numbers
-    of moved active copies, moved standbys and warm-ups in all rebalances. A warm-up counts only when it begins.
+    stable. `restored_after_ms`: the time at which all copies have caught up after the last rebalance. It is None if a
+    copy never catches up, or if the group does not become stable. `active_moves`, `standby_moves`, `warm_ups`: the
+    numbers of moved active copies, moved standbys and warm-ups in all rebalances. A warm-up counts only when it begins.
     `unowned_ms`: the time for which a task did not run, added up over all tasks. A task does not run between revocation
     and assignment, while it is restored, and after the failure of its process. `unowned_longest_ms`: the longest time
     for which a task did not run. `unowned_longest_task`: this task. `final`: the measures of the last rebalance.

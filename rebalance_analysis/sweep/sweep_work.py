@@ -1,5 +1,5 @@
-"""Does the work of a sweep on one chunk: makes forecasts for some combinations from every episode of one group, and
-makes a result row for each combination.
+"""Does the work of a sweep on one chunk. A chunk has some combinations and one group. The work makes forecasts from
+every episode of the group, and a result row for each combination.
 
 A chunk takes about half a second, as in all jobs (`spark_engine.batch.work`). So it has few forecasts, because a
 forecast has some tens of rebalances. All episodes of a result row are in one chunk. If a group has very many episodes,

@@ -25,9 +25,9 @@ class ComparedRebalance:
     """The numbers of one rebalance in a comparison. `error`: the reason why no task was placed; None if tasks were
     placed. `measures`: the measures of the rebalance; None if no task was placed.
 
-    `records_by_process`: the number of records that each process has to read until all its copies have caught up; None
-    if a lag is not known. `restore_s`: the time in seconds that the slowest process needs for this with all its
-    threads; None if a lag is not known.
+    `records_by_process`: the number of records that each process has to read to catch up; None if a lag is not known.
+    `restore_s`: the time in seconds that the slowest process needs for this with all its threads; None if a lag is not
+    known.
     """
 
     error: str | None

@@ -1,5 +1,5 @@
-"""Changes the lags of tasks, in the members of a group or in a placement problem. To change the lag of a member, its
-reported offset sum is set to the sum of the changelogs' end offsets minus the new lag. If a task is reported as
+"""Changes the lags of tasks, in the members of a group or in a placement problem. A member reports an offset sum and
+not a lag. So this sum is set to the sum of the changelogs' end offsets minus the new lag. If a task is reported as
 running, its lag is not changed.
 """
 
@@ -49,7 +49,7 @@ class _AskedLags:
 def set_group_lags(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSums) -> None:
     """Sets lags in the members of a group. Raises InputError if a name does not match exactly one process, or if a task
     is not a stateful task of the rebalance. Also raises InputError if the subscription version of a member has no
-    offset sums, or if the end offsets of the changelogs are not known.
+    offset sums, or if the end offsets are not known.
     """
     if not ends.known:
         raise InputError("the end offsets of this rebalance are not known, so no lag can be set", "lags")

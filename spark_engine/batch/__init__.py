@@ -5,8 +5,7 @@ A chunk is a small portion of the work, such as 256 input lines. The process tha
 Parquet file in the output directory. This file is called the part of the chunk. The process writes the part under a
 temporary name, and renames the complete part. So the progress of a run is the number of rows in existing parts. A
 stopped run continues with the chunks that have no part. If an executor dies and its chunk runs again, only one part
-exists. At the end of a run, the parts are merged in the order of the chunks, so the result does not depend on the
-engine.
+exists. At the end of a run, the parts are merged in the order of the chunks. So both engines give the same result.
 
 `work`: the classes that describe a run, its results and its errors. `running`: runs a plan from start to end.
 `local_engine`, `spark_engine`, `worker`: run spans of chunks. `output_directory`, `parts`: the files of a run.
@@ -18,8 +17,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 RESULT_MARK, RESULT_FORMAT = "plan.json", "batch/1"
-"""The name of the file that marks a directory with results of `replay` or `sweep`, and the value of the key `format` in
-this file. `replay` and `sweep` read no recordings from a marked directory.
+"""The name of the file that marks a directory with results of `replay` or `sweep`, and the format that this file names.
+`replay` and `sweep` read no recordings from a marked directory.
 """
 
 

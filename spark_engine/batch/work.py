@@ -30,7 +30,7 @@ UNUSABLE = "unusable"
 class Reject:
     """An input line without a result row. `where`: the position of the line in the form input:line. `kind`: UNUSABLE
     for an invalid line, or REFUSED for a line that needs a later release of this project. `line`: the text of the line,
-    so that a user can correct it and run it again; None if the line could not be read.
+    which a user can correct and run again; None if the line could not be read.
     """
 
     where: str

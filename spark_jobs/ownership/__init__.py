@@ -1,3 +1,3 @@
-"""Records and shows the owners of tasks. Instances write ownership logs, the ownership history is computed from these
-logs, and the present state of a group is read from the coordinator and the instances.
+"""Records and shows the owners of tasks. Instances write ownership logs, from which the ownership history is computed.
+The coordinator and the instances show the present state of a group.
 """

@@ -53,8 +53,8 @@ class ThreadRow:
     """A stream thread and its copies, active copies first. `instance`: the endpoint of the thread's instance, or the
     process id of an instance without an endpoint.
 
-    `processed`, `dropped`, `passed_over`: the numbers of input records that the thread has processed, dropped or passed
-    over since its start; 0 if the instance does not report the number.
+    `processed`, `dropped`, `passed_over`: how many input records the thread has processed, dropped or passed over since
+    its start; 0 if the instance does not report this.
     """
 
     instance: str

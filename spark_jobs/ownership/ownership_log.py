@@ -2,8 +2,8 @@
 JSON Lines file. Each start of a thread begins a new file.
 
 Each line of the log is one change of the thread's tasks. The line is written before the thread acts on the change. So a
-new task is in the log before the thread processes it, and a revocation is in the log before the coordinator receives
-it. Times are in milliseconds since the epoch, read from the machine's clock.
+new task is in the log before the thread processes it. A revocation is in the log before the coordinator receives it.
+Times are in milliseconds since the epoch, read from the machine's clock.
 """
 
 import json

@@ -338,9 +338,9 @@ class AssignAnswer(BaseModel):
 
 
 class SimulateAnswer(BaseModel):
-    """A forecast of the next rebalances. `forecast`: the forecast. It has the reason why it ends (`end`), totals over
-    all rebalances, the measures of each rebalance (`rounds`), the final place of every task, and the assumptions
-    (`model`). All times are in milliseconds.
+    """A forecast of the next rebalances. `forecast`: the forecast. `forecast` contains the reason why the forecast ends
+    (`end`), totals over all rebalances, and the measures of each rebalance (`rounds`). It also contains the final place
+    of every task and the assumptions (`model`). All times are in milliseconds.
     """
 
     id: str = Field(examples=[A_REBALANCE["id"]])

@@ -92,8 +92,8 @@ async def declare_group(
 async def list_groups(request: Request, coordinator: TheCoordinator) -> Response:
     """Lists the groups of all coordinators. Leaves out groups that the caller may not see.
 
-    Each group has its id, state, generation, number of members, next probing rebalance, error, and the leader outside
-    this service if there is one (`led_by`).
+    Each group has its id, state, generation, number of members, next probing rebalance and error. `led_by`: the leader
+    of the group, if it is outside this service.
 
     `condition`: the reason why a Stable group processes no records; null if no reason is known. `notices`: the number
     of notices that the group's processes sent in the last day. `unreadable`: the groups with a log that cannot be read.

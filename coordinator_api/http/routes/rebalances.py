@@ -67,8 +67,8 @@ async def list_rebalances(
 async def report_rebalance(
     request: Request, response: Response, group_id: GroupId, coordinator: TheCoordinator
 ) -> GenerationAnswer:
-    """Report a rebalance of a leader outside this service. The status is 201 for a new rebalance, 200 for a rebalance
-    that was reported before, and 409 for a rebalance that is too old.
+    """Report a rebalance of a leader outside this service. The status is 201 for a new rebalance, and 200 for a
+    rebalance that was reported before. It is 409 for a rebalance that is too old.
 
     The first report creates the group, which is shown like any other group. Members of such a group cannot join at this
     service.
