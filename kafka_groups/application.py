@@ -2,9 +2,9 @@
 application's properties, and facts that command-line options give.
 
 The file with the topology is the text of the application's `Topology#describe`, or JSON. The JSON can be the field
-`input.topology` of rebalance/1, or a line of a recording. It can also be a definition as the coordinator accepts it
-(`input` of rebalance/1). The members and the cluster of a definition are ignored. Of the application's properties, only
-those that Kafka's leader reads are used.
+`input.topology` of rebalance/1, or a line of a recording. The JSON can also be a definition as the coordinator accepts
+it (`input` of rebalance/1). The members and the cluster of a definition are ignored. Of the application's properties,
+only those that Kafka's leader reads are used.
 
 Options add facts that the text of `Topology#describe` lacks:
 

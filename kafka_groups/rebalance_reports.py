@@ -2,8 +2,8 @@
 groups. This module also makes the line of a generation that never got an assignment.
 
 A generation never gets an assignment if its leader is gone, or if the next rebalance begins first. Kafka stores no
-record of such a generation. Its members send their subscriptions again for the next generation. So the line of a
-generation without assignments has the input of the next generation, and no output.
+record of a generation without an assignment. The members of this generation send their subscriptions again for the next
+generation. So the line of a generation without assignments has the input of the next generation, and no output.
 
 A report is one POST of the rebalance/1 document to the coordinator that owns the group. If a report fails, the caller
 shows RebalanceNotReported as a warning and continues its work.

@@ -2,8 +2,9 @@
 byte.
 
 The comparison after decoding respects the order of partitions and active tasks. Standby tasks and host maps are
-compared as sets. Their order in the bytes comes from Java's hash maps, and receivers ignore it. Two errors are equal if
-they have the same class. Different messages, causes or bytes are reported separately.
+compared as sets. The order of standby tasks and host maps in the bytes comes from Java's hash maps, and receivers
+ignore it. Two errors are equal if they have the same class. Different messages, causes or bytes are reported
+separately.
 """
 
 import re
@@ -21,8 +22,8 @@ from assignor.task_assignors.streams_groups.member_sticky import MemberAssignmen
 _Copies = ClientPlacement | MemberAssignment
 
 _STREAM_THREAD = re.compile(r"stream-thread \[[^\]]*\] ")
-"""Matches the name of the leader's thread in an error text. This name is not compared: the recorded input does not have
-it, so it is empty in error texts of this program.
+"""Matches the name of the leader's thread in an error text. Thread names are not compared: the recorded input has no
+thread names, so they are empty in error texts of this program.
 """
 
 

@@ -39,8 +39,8 @@ def check_picture_path(path: str | Path) -> Path:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Returns an empty figure. Its layout leaves room for labels. `width`, `height`: the size in inches. Raises
-    InputError when matplotlib is not installed.
+    """Returns an empty figure. The layout of the figure leaves room for labels. `width`, `height`: the size in inches.
+    Raises InputError when matplotlib is not installed.
     """
     _needs_matplotlib(None)
     from matplotlib.figure import Figure
@@ -49,7 +49,9 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def plain_text(text: str) -> str:
-    """Escapes text that comes from recordings. Otherwise matplotlib would show text between two $ as a formula."""
+    """Escapes text that comes from recordings. Without escapes, matplotlib would show text between two $ as a
+    formula.
+    """
     return text.replace("$", r"\$")
 
 

@@ -98,7 +98,7 @@ class RerunPlacement:
     placement: Placement
     decisions: Sequence[Decision]
     error: ClassVar[None] = None
-    """The error. It is always None: if a placement problem cannot be placed, the run raises InputError."""
+    """The error, which is always None: if a placement problem cannot be placed, the run raises InputError."""
 
     @property
     def id(self) -> str:

@@ -167,9 +167,9 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
 
     Instances are Spark tasks on executors, or, with --local, processes of this machine, without Spark.
 
-    The command shows the state of the instances. It ends after a drain of the group or after Ctrl-C. The exit code is 0
-    if all instances ended without an error. The exit code is 1 if an instance ended with an error, or if its last four
-    starts failed.
+    The command shows the state of the instances. The command ends after a drain of the group or after Ctrl-C. The exit
+    code is 0 if all instances ended without an error. The exit code is 1 if an instance ended with an error, or if its
+    last four starts failed.
 
     The coordinator's setting cluster.bootstrap.servers has to contain the application's bootstrap.servers. If this is
     an embedded log of records, its directory must be an absolute path.

@@ -1,4 +1,4 @@
-"""Computations for callers: a rebalance, a forecast, or the explanation of a rebalance. They store nothing.
+"""Computations for callers: a rebalance, a forecast, or the explanation of a rebalance. The computations store nothing.
 
 Each function calls the library with one rebalance/1 or placement/1 document, in a worker process. A forecast must not
 be more work than one rebalance of the largest group that the service accepts. So the larger the group is, the fewer

@@ -9,11 +9,11 @@
 uvicorn identifies a connection by the caller's address and port (`scope["client"]`). A caller may use a port again
 before uvicorn reports that the earlier connection from this port broke. So each connection also has a unique number.
 
-Each request that a proxy forwards counts as a separate connection. This connection lasts from the arrival of the
-request to its answer. The reason: a proxy sends the requests of many processes on the same connections, and keeps these
-connections open when a process fails. Only if the process fails while the service holds its heartbeat, the proxy closes
-the connection on which it forwarded this heartbeat. So the service notices the failure of a process behind a proxy only
-in this case.
+Each request that a proxy forwards counts as a separate connection. The connection of a forwarded request lasts from its
+arrival to its answer. A proxy sends the requests of many processes on the same connections, and keeps these connections
+open when a process fails. Only if the process fails while the service holds its heartbeat, the proxy closes the
+connection on which it forwarded this heartbeat. So the service notices the failure of a process behind a proxy only
+while it holds a heartbeat of the process.
 """
 
 import asyncio
@@ -84,8 +84,8 @@ class OpenConnections:
         self._coordinator.connection_lost(connection.number)
 
     def of_request(self, scope: Scope) -> Connection | None:
-        """Returns the connection of a new request. Also stores the connection in the request's state. Call this method
-        before the body is read, because the connection may break while the body arrives.
+        """Returns the connection of a new request. The connection is also stored in the request's state. Call this
+        method before the body is read, because the connection may break while the body arrives.
         """
         client = scope.get("client")
         connection = None if client is None else self._open.get(tuple(client))

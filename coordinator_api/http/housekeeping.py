@@ -14,7 +14,7 @@ collections by time. No collection blocks the event loop for long:
   collection took long, the next pause is 500 times its duration.
 
 Reference counting frees nearly all objects. Cycles of references are freed after a few seconds, even if the service is
-idle. An example is an error, whose frames may contain a whole body.
+idle. For example, an error and its frames are such a cycle.
 
 Memory: glibc keeps freed memory in the process. Without this module, the process would keep the memory of a thousand
 answers after the callers have disconnected.
@@ -36,14 +36,14 @@ freed containers by this number.
 """
 
 MIDDLE_EVERY_S, ALL_EVERY_S = 0.5, 300.0
-"""The shortest pauses after a collection, in seconds. The first is for the middle generation, the second for all
-generations. If the middle generation were collected every five seconds, one collection could visit all objects that
-were created when 5,000 members joined.
+"""The shortest pause after a collection of the middle generation, and after a collection of all generations, in
+seconds. If the middle generation were collected every five seconds, one collection could visit all objects that were
+created when 5,000 members joined.
 """
 
 MIDDLE_PARTS, ALL_PARTS = 20, 500
-"""The shortest pauses after a collection, as multiples of its duration. The first is for the middle generation, the
-second for all generations. If the pause in seconds is longer, that pause applies.
+"""The shortest pause after a collection of the middle generation, and after a collection of all generations. The unit
+is the duration of the collection. If the pause in seconds is longer, that pause applies.
 """
 
 _NEVER = 1_000_000

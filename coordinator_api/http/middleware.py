@@ -43,7 +43,7 @@ may send the login form.
 """
 
 BODIES_AT_ONE_TIME = 8
-"""The memory limit for the bodies of all calls together. Its unit is the largest size of one body
+"""The memory limit for the bodies of all calls together. The unit of this limit is the largest size of one body
 (`request.max.bytes`).
 """
 

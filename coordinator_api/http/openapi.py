@@ -65,8 +65,8 @@ def described(app: FastAPI, *, needs_token: bool = False) -> dict[str, Any]:
 
 
 def _describe_bodies(app: FastAPI, document: dict[str, Any]) -> None:
-    """Adds the request bodies that `JsonBody` reads, because FastAPI does not know that a dependency reads a body. Also
-    adds the models to which `problems` and `described_body` refer. Replaces the schema of AssignAnswer, because FastAPI
+    """Adds the request bodies that `JsonBody` reads, because FastAPI does not know that a dependency reads a body. Adds
+    the models to which `problems` and `described_body` refer. Replaces the schema of AssignAnswer, because FastAPI
     drops the nulls from its example.
     """
     others = (ProblemDocument, DefinitionDocument, RebalanceDocument, AssignAnswer)

@@ -72,7 +72,8 @@ def history_of_task(
     task.
 
     `stored`: the rebalances, oldest first. `has_more`: True if the result must not show the first rebalance of
-    `stored`. This rebalance is only compared with the second one. `classes`: the class paths of `AllowedAssignors`.
+    `stored`. The first rebalance is then only compared with the second one. `classes`: the class paths of
+    `AllowedAssignors`.
     """
     load, unreadable = own_assignors(classes), 0
     past: list[PastRebalance] = []
@@ -148,8 +149,8 @@ def what_if(
 
 def held_document(stored: bytes, bounds: DocumentBounds) -> dict[str, object]:
     """Computes the effects of a held rebalance. Returns an object with the fields `difference` and `forecast`. A field
-    is None if it cannot be computed. Possible causes: a member has an unknown future version, or a custom assignor is
-    no longer available. `stored`: the recording in the stored form.
+    is None if it cannot be computed. For example, it cannot be computed if a member has an unknown future version or a
+    custom assignor is no longer available. `stored`: the recording in the stored form.
     """
     recorded = parse_recorded_rebalance(_document(stored))
     load, model = own_assignors(bounds.assignor_classes), ForecastModel()
@@ -244,7 +245,7 @@ def _round(same: Sequence[TaskRebalance], history: TaskHistory, names: InstanceN
 
 def _candidates(each: TaskRebalance, names: InstanceNames) -> dict[str, object]:
     """Returns the instances with the lags that the assignor got. Instances that got a copy of the task come first,
-    sorted by lag. The other instances follow, also sorted by lag.
+    sorted by lag. Instances without a copy follow, also sorted by lag.
     """
     problem = each.problem
     if problem is None:

@@ -68,8 +68,8 @@ def way_to_root(scope: Scope) -> str:
     """
     prefix = public_address(scope).prefix
     if prefix and scope["path"] == "/":
-        # A browser may have requested the prefix without a slash at its end. Then a relative link would begin one
-        # directory above the prefix.
+        # A browser may have requested the prefix without a slash at its end. After such a request, a relative link
+        # would begin one directory above the prefix.
         return f"{prefix}/"
     return "../" * (raw_path(scope).count("/") - 1) or "./"
 

@@ -120,8 +120,8 @@ async def _serve(
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server with two changes. This server answers held requests at the first signal. It exits with code 0
-    after a graceful stop.
+    """uvicorn's server with two changes. This server answers held requests at the first signal. This server exits with
+    code 0 after a graceful stop.
 
     `greet`: a function that prints a line with the address, and returns the line. `longest_stop_s`: the longest time in
     seconds that a stop may take. After this time the process exits.

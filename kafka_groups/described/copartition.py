@@ -1,9 +1,9 @@
 """Decides which sources of a described topology are co-partitioned, if the text of `Topology#describe` allows several
 alternatives.
 
-The alternatives may all lead to the same partition counts of the repartition topics. Then one alternative is chosen,
-and the choice is reported as an assumption. Otherwise the topics of the cluster may show the right alternative. If they
-do not, the caller has to choose.
+If all alternatives lead to the same partition counts of the repartition topics, one alternative is chosen, and the
+choice is reported as an assumption. If they lead to different counts, the topics of the cluster may show the right
+alternative. If the topics do not show it, the caller has to choose.
 Source: `CopartitionedTopicsEnforcer`, `InternalTopologyBuilder.copartitionGroups`.
 """
 
@@ -205,8 +205,8 @@ class CopartitionChoice:
         return accepted[0] if ran and len(accepted) == 1 else None
 
     def _ran(self, sources: Iterable[str]) -> bool:
-        """Returns True if Kafka has accepted the topics of these source nodes. This is true if the group has run, or if
-        the repartition topics that the sources read exist.
+        """Returns True if Kafka has accepted the topics of these source nodes. Kafka has accepted them if the group has
+        run, or if the repartition topics that the sources read exist.
         """
         internal = [
             self.definition.full_topic(topic, self.application_id)

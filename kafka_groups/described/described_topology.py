@@ -112,9 +112,9 @@ def _check_order_of_changelogs(
     topology: GroupTopology, assumed_stores: Collection[str], partition_counts: Mapping[str, int]
 ) -> None:
     """Raises InputError if the partition count of a missing repartition topic depends on assumed facts about stores.
-    Kafka's leader iterates over the subtopologies in the order of a hash map. This order depends on the configs of the
-    changelogs. When the leader reaches a repartition topic, some upstream topics may not have a partition count yet.
-    The repartition topic gets the largest count of the other upstream topics.
+    Kafka's leader iterates over the subtopologies in the order of a hash map. The order of this hash map depends on the
+    configs of the changelogs. When the leader reaches a repartition topic, some upstream topics may not have a
+    partition count yet. The repartition topic gets the largest count of the upstream topics that have one.
     """
     missing = {
         topic.name

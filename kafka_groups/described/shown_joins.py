@@ -8,13 +8,14 @@ The suffix shows a stream-stream join, a table-table join, a foreign-key join or
 `Topology#describe` is ambiguous in three cases:
 
 - A processor that the user has named uses the store of another processor. The named processor may be a stream-table
-  join (`Joined.as`). It may also be the user's own processor, whose topics Kafka does not co-partition.
+  join (`Joined.as`). The named processor may also be the user's own processor. Kafka does not co-partition the topics
+  of such a processor.
 - A cogroup reads a repartition topic that the user has named. If the cogroup created this topic (`Grouped.as`), Kafka
   co-partitions the topics upstream of it. If the user created this topic (`Repartitioned.as`), Kafka co-partitions the
   topic itself.
 - A repartition topic that the user has named has several readers. If a DSL call created the topic for the first reader,
-  Kafka's builder records another source for each later reader. These other sources do not become nodes, so Kafka does
-  not co-partition the topic for the later readers.
+  Kafka's builder records another source for each later reader. The sources for later readers do not become nodes, so
+  Kafka does not co-partition the topic for these readers.
 
 `copartition.py` decides these ambiguous cases. Source: `AbstractStream.ensureCopartitionWith`,
 `KStreamImpl.repartitionForJoin`, `InternalTopologyBuilder.copartitionSources`, `CogroupedStreamAggregateBuilder`,
@@ -59,8 +60,8 @@ topic.
 """
 _ENDS_WITH_NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
 _STORE_OF_JOIN = re.compile(r"KSTREAM-(?:JOIN|OUTER)(?:THIS|OTHER|SHARED)-(\d{10})-store", re.ASCII)
-"""Matches the generated store names of a stream-stream join. Such a name contains the number of the DSL call, even if
-the user has named the join.
+"""Matches the generated store names of a stream-stream join. The store name contains the number of the DSL call, even
+if the user has named the join.
 """
 _NO_CALL_LATER = 10**10
 _MOST_ALTERNATIVES = 16
@@ -94,8 +95,8 @@ Sources = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Copartitioning:
-    """The source nodes that one join or cogroup co-partitions. `alternatives`: the possible groups of source nodes. It
-    has several elements if the text does not show which sources are co-partitioned. An empty group means that no
+    """The source nodes that one join or cogroup co-partitions. `alternatives`: the possible groups of source nodes. If
+    the text does not show which sources are co-partitioned, there are several groups. An empty group means that no
     sources are co-partitioned. `reason`: the reason why there are several alternatives.
 
     `node`: the node that shows the join or cogroup. `call`: an id of the DSL call; all nodes of one join have the same
@@ -201,7 +202,7 @@ class _ShownJoins:
         return name
 
     def _cogroup(self, name: str, store: str) -> Copartitioning:
-        """Returns the Copartitioning of a cogroup. It has the sources of all aggregates that share the store."""
+        """Returns the Copartitioning of a cogroup: the sources of all aggregates that share the store."""
         names = [user.name for user in self._users[store] if self._is_cogroup_aggregate(user.name)]
         sides = dict.fromkeys(self._cogroup_sources(name, store) for name in names)
         choices = itertools.islice(itertools.product(*sides), _MOST_ALTERNATIVES)
@@ -229,8 +230,8 @@ class _ShownJoins:
     def _together(
         self, above: Mapping[str, Sources], left_out: Mapping[str, frozenset[str]], name: str, fillers: Sequence[str]
     ) -> Sources:
-        """Returns the co-partitioned sources of a join. These are the sources of the join's own stream, without the
-        sources in `left_out`, and the sources of the tables with which it joins. A table that is the result of a
+        """Returns the co-partitioned sources of a join: the sources of its own stream and the sources of the tables
+        with which it joins. `left_out`: sources of the stream that are left out. A table that is the result of a
         cogroup adds no source, because Kafka records none for it.
         """
         own = left_out.get(name, frozenset())
@@ -298,9 +299,9 @@ class _ShownJoins:
     def _later_joins(self, source: str) -> Iterator[tuple[str, bool]]:
         """Yields each join that joins a stream a second time. The flag is True if the order of the two joins is
         certain. The method starts at `source`, the source node of a repartition topic that the optimizer may have
-        moved. It follows the streams down to the first stateful operators. For each join of a stream, the builder
-        records a new source for the repartition topic of the stream. The second join reuses the repartition topic of
-        the first join, so its source does not become a node of the topology.
+        moved. From there, the method follows the streams down to the first stateful operators. For each join of a
+        stream, the builder records a new source for the repartition topic of the stream. The second join reuses the
+        repartition topic of the first join, so its source does not become a node of the topology.
         """
         streams = [source]
         while streams:
@@ -393,8 +394,8 @@ def _sources_above(
 
 def _order_of_calls(definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]]) -> dict[str, int]:
     """Returns, for each node, the number of the DSL call that added the node. The DSL counts its calls and writes the
-    number into generated names. A node that the user has named has no number in its name. Its result is the largest
-    number of its parents, its stores, and the processors that fill its stores.
+    number into generated names. A node that the user has named has no number in its name. For a node without a number,
+    the result is the largest number of its parents, its stores, and the processors that fill its stores.
     """
     order: dict[str, int] = {}
     for name, node in definition.nodes.items():

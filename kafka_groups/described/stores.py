@@ -18,10 +18,10 @@ user has named can have any kind that its processors allow. A versioned store al
 has supplied and named it. No name shows the retention of a windowed or versioned store.
 
 Kinds by the configs of an existing changelog: Kafka Streams sets the configs of a changelog when it creates the topic.
-These configs differ for each kind of store. For a windowed store, the brokers delete records by time, after the store's
-retention. For a versioned store, the brokers delay compaction. Configs that the application sets on every internal
-topic (`topic.` configs) do not show a kind. All other configs are assumed to be the store's own (`withLoggingEnabled`).
-If the changelog is deleted, it is created again with these configs.
+The configs of a changelog differ for each kind of store. For a windowed store, the brokers delete records by time,
+after the store's retention. For a versioned store, the brokers delay compaction. Configs that the application sets on
+every internal topic (`topic.` configs) do not show a kind. All other configs are assumed to be the store's own
+(`withLoggingEnabled`). If the changelog is deleted, it is created again with these configs.
 
 Source: `KStreamImplJoin`, `KStreamImpl`, `KTableImpl`, `KGroupedStreamImpl`, `InternalStreamsBuilder.newStoreName`;
 `WindowedChangelogTopicConfig`, `VersionedChangelogTopicConfig`, `UnwindowedUnversionedChangelogTopicConfig`.

@@ -58,7 +58,7 @@ class ReadNode:
 
 @dataclass(slots=True)
 class ReadSubtopology:
-    """One subtopology of the description. `of_global_store`: True for the subtopology of a global store. It has two
+    """One subtopology of the description. `of_global_store`: True for the subtopology of a global store, which has two
     nodes and no tasks.
     """
 

@@ -4,12 +4,12 @@ small group for this, the election group.
 All `assignor lead` processes use the same group.instance.id in the application's group. So only one of them can be a
 member of the application's group at a time. The election group is a classic group, and its leader is the elected
 process. If the elected process fails, its session in the election group expires, and another process is elected. The
-new process then joins the application's group in place of the failed process. This happens before the session of the
-failed process in the application's group expires. A process that starts now does not have to wait for the end of a
-session. Its join starts a rebalance of the election group, and the failed process does not join this rebalance in time.
-If the session of an elected process expires although the process runs, another process is elected. The first process
-ends when it learns of this. If two processes are ever elected at the same time, the brokers fence the process that
-joined the application's group first (KIP-345).
+new process then joins the application's group in place of the failed process, before the session of the failed process
+in that group expires. A process that starts now does not have to wait for the end of a session. The join of a process
+starts a rebalance of the election group, and a failed process does not join this rebalance in time. If the session of
+an elected process expires although the process runs, another process is elected. The process with the expired session
+ends when it learns of this election. If two processes are ever elected at the same time, the brokers fence the process
+that joined the application's group first (KIP-345).
 Source: `GroupMetadataManager.completeClassicGroupJoin`.
 """
 
@@ -36,8 +36,8 @@ PROTOCOL = "leader"
 _HEARTBEATS_PER_SESSION = 4
 _LONGEST_HEARTBEAT_INTERVAL_S = 0.5
 _REJOIN_TIMEOUT_MS = 2_000
-"""The rebalance time-out of the election group. It is short, because a restarted process has little time. The process
-has to be elected and to join the application's group before the shortest session of that group expires (6 s).
+"""The rebalance time-out of the election group. The time-out is short, because a restarted process has little time. The
+process has to be elected and to join the application's group before the shortest session of that group expires (6 s).
 """
 _CANDIDATE = b"1"
 

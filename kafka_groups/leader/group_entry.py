@@ -3,9 +3,9 @@
 The first member to join an empty group leads the group. A member that joins a group with a running leader gets tasks
 like any other member. `assignor lead` does not process tasks, so tasks that it gets would be idle. The brokers do not
 report which member leads a group. So if a group has members, but not the static member of `assignor lead`, another
-member is assumed to lead the group. `assess_group` decides before a join whether this process can lead the group. It
-uses the brokers' description of the group, and does no I/O. `GroupEntry` joins the group, and tries again if another
-member became the leader.
+member is assumed to lead the group. `assess_group` decides before a join whether this process can lead the group.
+`assess_group` uses the brokers' description of the group, and does no I/O. `GroupEntry` joins the group, and tries
+again if another member became the leader.
 
 Source: `ClassicGroup.add`, `maybeElectNewJoinedLeader`; KIP-345.
 """
@@ -135,7 +135,7 @@ class GroupEntry:
 
     async def stay_or_leave(self, joined: JoinedGeneration) -> JoinedGeneration | None:
         """Decides whether this member stays in the group. If it leads the group or `join_anyway` is set, returns the
-        joined generation. Otherwise leaves the group and returns None.
+        joined generation. If this member does not stay, leaves the group and returns None.
         """
         if joined.is_leader or self.settings.join_anyway:
             return joined

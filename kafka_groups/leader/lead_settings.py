@@ -4,8 +4,8 @@ Times are in milliseconds. Most defaults are the defaults of Kafka's consumer. R
 - If the leader fails in the middle of a rebalance, the group waits until the leader's session expires. So the default
   session time-out is the shortest that the brokers allow.
 - If there is a standby, the default session time-out in the application's group is 1.5 times as long. The standby needs
-  this time: it learns of a failed leader when the leader's session in the election group expires. Then it has to join
-  the application's group before the leader's session in that group expires.
+  this time: it learns of a failed leader when the leader's session in the election group expires. The standby then has
+  to join the application's group before the leader's session in that group expires.
 - A session time-out that the user gives is used unchanged in the application's group. The session time-out in the
   election group is then two thirds of it, and at most 6 s.
 - The leader may not be allowed to read the brokers' configs, which have the bounds for session time-outs. So if the
@@ -33,11 +33,11 @@ class LeadSettings:
     """The settings of the leader. `session_timeout_ms`: the user's session time-out; if None, `OwnSession` finds the
     shortest that the brokers allow. `rebalance_timeout_ms`: the time that the brokers wait for members to join a
     rebalance (max.poll.interval.ms). `retry_timeout_ms`: the time for which the leader retries a failing rebalance.
-    After this time, the leader leaves the group, so that another member leads it. This time must be shorter than the
-    rebalance time-out, after which the brokers remove the leader. `metadata_max_age_ms`: the interval at which the
-    leader polls the source topics. `stand_by`: True to wait while another `assignor lead` process leads. `join_anyway`:
-    True to stay in the group as a follower when another member leads the group. `wait`: True to wait until the group is
-    empty.
+    After this time, the leader leaves the group, so that another member leads it. `retry_timeout_ms` must be shorter
+    than the rebalance time-out, after which the brokers remove the leader. `metadata_max_age_ms`: the interval at which
+    the leader polls the source topics. `stand_by`: True to wait while another `assignor lead` process leads.
+    `join_anyway`: True to stay in the group as a follower when another member leads the group. `wait`: True to wait
+    until the group is empty.
     """
 
     group: str

@@ -10,12 +10,12 @@ Rules:
   leader would send an assignment with an error code, this leader sends the same assignment.
 - If this process joins and does not become the group's leader, it leaves the group at once. With `join_anyway`, it
   stays.
-- The leader itself starts a rebalance when source topics change. It also starts a rebalance at a probing deadline that
-  no member can carry. A leader that was away and returns starts a rebalance if topics of the topology are missing or
-  source partitions have no owner.
+- The leader itself starts a rebalance when source topics change. The leader also starts a rebalance at a probing
+  deadline that no member can carry. A leader that was away and returns starts a rebalance if topics of the topology are
+  missing or source partitions have no owner.
 - When a standby starts or ends, the leader joins again, as the same static member with a different session time-out.
-  Such a join starts no rebalance. Members themselves start follow-up rebalances and probing rebalances. The member that
-  carries the probing deadline starts the probing rebalance.
+  A join for a different session time-out starts no rebalance. Members themselves start follow-up rebalances and probing
+  rebalances. The member that carries the probing deadline starts the probing rebalance.
 
 Source: `StreamsPartitionAssignor`, `ConsumerCoordinator`, `AbstractCoordinator`.
 """

@@ -4,7 +4,7 @@ group, and leaves it.
 The group's definition comes from the application's file, the command line and the topics of the cluster. The command
 line overrides the application's file. The text of `Topology#describe` lacks some facts, such as the kind of a store.
 The configs of an existing changelog show the kind of its store. Command-line options (`TopologyFacts`) add facts that
-the cluster does not show. They also override facts that the cluster shows.
+the cluster does not show. Command-line options also override facts that the cluster shows.
 
 When a signal stops this process and there is a standby, this process only leaves the election group. The standby then
 replaces this process in the application's group, without a rebalance. Without a standby, this process leaves the

@@ -6,19 +6,19 @@ Rules:
 - Two kinds of members get an AssignmentInfo without tasks: leaders of this project, and members whose subscriptions
   cannot be read. In Kafka, an unreadable subscription would end the JVM leader, then the next leader, and so on.
 - The probing deadline is sent to one process: the process with the lowest id among the processes that can carry a
-  deadline. This process starts the next rebalance, even if the leader is gone. The rebalance is computed as if this
-  process were the leader. So a new run of the recorded line gives the same bytes. If no process can carry the probing
-  deadline, this leader keeps it.
+  deadline. The process that has the deadline starts the next rebalance, even if the leader is gone. The rebalance is
+  computed as if the process with the deadline were the leader. So a new run of the recorded line gives the same bytes.
+  If no process can carry the probing deadline, this leader keeps it.
 - Every member gets an assignment. If the result lacks a member, `all_assignments` raises IllegalStateError before any
   assignment is sent.
 
 Source: `StreamsPartitionAssignor.assign`, `addClientAssignments`.
 
 The leader is itself a member of the group: it sends a subscription and gets an assignment, both without tasks. The
-leader's subscription contains a SubscriptionInfo, and its assignment contains an AssignmentInfo. Both have a version
-that the group uses, so every member can read them. For example, a JVM member reads them if it leads after this leader
-has left. A restart does not change the leader's subscription and assignment, so the brokers see no change when the
-static member returns.
+leader's subscription contains a SubscriptionInfo, and its assignment contains an AssignmentInfo. SubscriptionInfo and
+AssignmentInfo have a version that the group uses, so every member can read them. For example, a JVM member that leads
+after this leader has left reads them. A restart does not change the leader's subscription and assignment, so the
+brokers see no change when the static member returns.
 """
 
 import uuid

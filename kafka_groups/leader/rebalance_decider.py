@@ -3,8 +3,9 @@ assignments. A failed rebalance is tried again until a time limit.
 
 The pauses between the tries become longer. The members wait for their assignments meanwhile, because the leader sends
 nothing until it has assignments. A rebalance fails, for example, if Kafka's leader would have thrown an exception. A
-rebalance with an error assignment has not failed. A new generation does not start the time limit anew. The reason: JVM
-members that wait longer than their session time-out start new generations, so the retries would never end.
+rebalance with an error assignment has not failed. A new generation does not start the time limit anew. With a new time
+limit for each generation, the retries would never end: JVM members that wait longer than their session time-out start
+new generations.
 
 The leader also checks that the brokers can store the generation. The brokers store a generation as one record of
 `__consumer_offsets`. The record contains the subscriptions and assignments of all members. If it is too large, the
@@ -77,9 +78,9 @@ class _LeaderWouldThrow(AssignorFault):
 @dataclass(slots=True)
 class RebalanceDecider:
     """Reads the cluster and decides the assignments of rebalances. `definition`: the definition of the group, without
-    members and cluster. `redefine`: a function that makes a new definition from the present topics of the cluster. It
-    is needed because a pattern may match different topics now. If the application's file has the complete topology,
-    `redefine` is None.
+    members and cluster. `redefine`: a function that makes a new definition from the present topics of the cluster.
+    `redefine` is needed because a pattern may match different topics now. It is None if the application's file has the
+    complete topology.
     """
 
     admin: ClusterAdmin
@@ -156,9 +157,9 @@ class RebalanceDecider:
         return DecidedRebalance(now_ms, led, assignments)
 
     async def _follow_patterns(self, members: GroupMembers) -> None:
-        """Makes the definition again if the members subscribe to other topics than the topology reads. This adds topics
-        that a pattern of the topology now matches, and removes topics that no longer exist. A topic that the topology
-        does not read is not added, even if members subscribe to it.
+        """Makes the definition again if the members subscribe to other topics than the topology reads. The new
+        definition has topics that a pattern of the topology now matches, and lacks topics that no longer exist. A topic
+        that the topology does not read is not added, even if members subscribe to it.
         """
         before = set(self.topics)
         if self.redefine is None or set().union(*members.topics.values()) == before:

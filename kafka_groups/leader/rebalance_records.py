@@ -49,8 +49,8 @@ class RebalanceRecords:
 
     async def add(self, document: Mapping[str, object], interrupted: Sequence[Mapping[str, object]] = ()) -> None:
         """Writes a rebalance, and queues it for a report to the coordinator. `interrupted`: the lines of earlier
-        generations that never got an assignment. These lines are written but not reported, because a coordinator does
-        not accept them.
+        generations that never got an assignment. The lines in `interrupted` are written but not reported, because a
+        coordinator does not accept them.
         """
         if self._output is not None:
             try:

@@ -1,12 +1,12 @@
-"""The loop of the recorder. It reads the records of the groups in `__consumer_offsets`, and writes a line for every new
-generation.
+"""The loop of the recorder. The recorder reads the records of the groups in `__consumer_offsets`, and writes a line for
+every new generation.
 
 Rules: records are read in order, and lines are written in the same order. A position is saved only after all lines
 before it are written. When the recorder finds a rebalance, it polls the cluster at once. A thread then determines the
 leader's view of the cluster. Meanwhile the recorder continues to read records. For a new group, the recorder begins
-with the first record of the group, because past records show its last generation and its tasks. It writes lines for
-rebalances before its start only with `--from-start`. If the cluster does not answer, the recorder reports the problem
-once, and then waits until the cluster answers. So no rebalance is lost.
+with the first record of the group, because past records show its last generation and its tasks. The recorder writes
+lines for rebalances before its start only with `--from-start`. If the cluster does not answer, the recorder reports the
+problem once, and then waits until the cluster answers. So no rebalance is lost.
 """
 
 import asyncio
@@ -173,10 +173,10 @@ class _Reading:
             await writing
 
     async def _begin(self) -> None:
-        """Sets the offset at which reading begins in each partition of `__consumer_offsets`. This is usually the saved
-        offset of the partition. If the last record of a group has a lower offset, reading begins at this record,
-        because the record shows the group's tasks. If a group of the partition is new, reading begins at the first
-        record of the partition.
+        """Sets the offset at which reading begins in each partition of `__consumer_offsets`. Reading usually begins at
+        the saved offset of the partition. If the last record of a group has a lower offset, reading begins at this
+        record, because the record shows the group's tasks. If a group of the partition is new, reading begins at the
+        first record of the partition.
         """
         starts: dict[int, int] = {}
         for group, recorder in self._groups.items():

@@ -61,7 +61,7 @@ class ObservedRebalance:
 
     @property
     def id(self) -> str:
-        """The id of the rebalance. It consists of the group, the generation, and the partition and offset of the
+        """The id of the rebalance. The id consists of the group, the generation, and the partition and offset of the
         record. So the id is unique, and every run makes the same id.
         """
         return f"{self.group}.{self.value.generation}@{self.partition}:{self.offset}"

@@ -4,10 +4,10 @@ The topology is determined again for each generation, for two reasons. Internal 
 and each generation may show more tasks. The recorder prints its assumptions about the topology again only when they
 change.
 
-`ClusterPolls` polls the cluster periodically. The reason: the recorder needs a view of the cluster from just before a
-rebalance, but learns of the rebalance only afterwards. The leader read the cluster after all members had joined, and
-before the record of the generation was written. So the leader's view lies between a poll before and a poll after this
-time. While the topology is unknown, a poll lists only the topics. A failed poll is skipped.
+`ClusterPolls` polls the cluster periodically. The recorder needs a view of the cluster from just before a rebalance,
+but learns of the rebalance only afterwards. The leader read the cluster after all members had joined, and before the
+record of the generation was written. So the leader's view lies between a poll before and a poll after this time. While
+the topology is unknown, a poll lists only the topics. A failed poll is skipped.
 """
 
 import asyncio
@@ -330,6 +330,6 @@ def _utc(at_ms: int) -> str:
 
 
 def _seconds(seconds: float) -> Callable[[], bool]:
-    """Returns a function. This function returns True until the given number of seconds has passed."""
+    """Returns a function that returns True until the given number of seconds has passed."""
     until = time.monotonic() + seconds
     return lambda: time.monotonic() < until

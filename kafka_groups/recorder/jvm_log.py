@@ -2,10 +2,10 @@
 `__consumer_offsets` cannot be read.
 
 HighAvailabilityTaskAssignor logs its whole input and output in one line. For the sticky assignors, the lines of the
-leader show the clients, the tasks, the previous owners of tasks, and the result. These lines have no lags, but the
-sticky assignors do not use lags. The sticky assignors iterate over clients and tasks in the order of Java's hash maps.
-The log shows this order only at level DEBUG, so this module computes it from the names of clients and tasks. If the
-lines of a rebalance are cut off or mixed with other lines, the rebalance is left out and the reason is reported.
+leader show the clients, the tasks, the previous owners of tasks, and the result. The lines of the leader have no lags,
+but the sticky assignors do not use lags. The sticky assignors iterate over clients and tasks in the order of Java's
+hash maps. The log shows this order only at level DEBUG, so this module computes it from the names of clients and tasks.
+If the lines of a rebalance are cut off or mixed with other lines, the rebalance is left out and the reason is reported.
 Source: `HighAvailabilityTaskAssignor.assign`, `StreamsPartitionAssignor.assignTasksToClients`, `computeNewAssignment`.
 """
 
@@ -67,8 +67,9 @@ def placements_from_log(
     """Yields a placement/1 document for each rebalance, as soon as all its lines have been read. The document has input
     and output. `configs`: the configs of the leader, under Kafka's dotted names. The log does not show them.
     `assignor`: the assignor of rebalances whose lines do not name one, for example LegacyStickyTaskAssignor; None to
-    leave these rebalances out. `on_skipped`: a function that is called for each rebalance that is left out. Its
-    argument is a text with the line number and the reason. Raises InputError for an unknown config or assignor.
+    leave these rebalances out. `on_skipped`: a function that is called for each rebalance that is left out. The
+    argument of `on_skipped` is a text with the line number and the reason. Raises InputError for an unknown config or
+    assignor.
     """
     as_configs(dict(configs or {}), "configs")
     if assignor is not None and as_assignor(assignor, "assignor") == HIGH_AVAILABILITY:
@@ -206,8 +207,8 @@ class _LogReader:
             self._skip(line, str(error))
 
     def _decide(self, record: _LogRecord) -> Iterator[Document]:
-        """Yields the document of a rebalance from the line of HighAvailabilityTaskAssignor. This line has all values
-        except the consumers, which come from earlier lines.
+        """Yields the document of a rebalance from the line of HighAvailabilityTaskAssignor. The line of
+        HighAvailabilityTaskAssignor has all values except the consumers, which come from earlier lines.
         """
         rebalance = LoggedRebalance(record.line, record.timestamp, record.thread)
         try:

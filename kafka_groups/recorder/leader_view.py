@@ -4,13 +4,14 @@ result of the rebalance.
 Rules: the leader's view lies between the poll before the rebalance and the poll after it. If an internal topic is
 missing in the poll before, the rebalance created it. Offsets only grow between the polls. A view is tried by computing
 the rebalance with it. If the result equals the leader's result, the recorder uses this view, and the recorded line
-names it. The first tried view is the first poll after all members had joined. Then other views between the polls are
-tried. If no view gives the leader's result, the recorder uses the first tried view. The recorded line then names the
-first difference between the two results. The module does no I/O except reading the clock.
+names it. The first tried view is the first poll after all members had joined. After this view, other views between the
+polls are tried. If no view gives the leader's result, the recorder uses the first tried view. The recorded line then
+names the first difference between the two results. The module does no I/O except reading the clock.
 
-A leader uses only the sum of a task's end offsets. It subtracts the offset sum that a member reports, and compares the
-difference with `acceptable.recovery.lag`. So only a few sums per task are worth trying. These are the lowest and the
-highest possible sum, and the sums at which a member crosses `acceptable.recovery.lag` or is exactly caught up.
+A leader uses only the sum of a task's end offsets. The leader subtracts the offset sum that a member reports, and
+compares the difference with `acceptable.recovery.lag`. So only a few sums per task are worth trying. The sums worth
+trying are the lowest and the highest possible sum, and the sums at which a member crosses `acceptable.recovery.lag` or
+is exactly caught up.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class PolledViews:
     """The views of the cluster before and after a rebalance. `since`: the views of polls after all members had joined.
     The last of them is from after the rebalance, so there is at least one. `before`: the view of the last poll before
     all members had joined; None if there was no such poll. `may_create`: True if the rebalance may have created all
-    internal topics. Then no fact shows that these topics existed before.
+    internal topics, because no fact shows that they existed before.
     """
 
     since: tuple[ClusterView, ...]
@@ -76,9 +77,9 @@ def leader_view(
     time_is_left: Callable[[], bool],
     task_assignor: TaskAssignor | None = None,
 ) -> LeaderView:
-    """Finds the leader's view of the cluster. First tries the views of the polls. Then tries views between the polls,
-    as long as the function `time_is_left` returns True. `snapshot`: the input of the rebalance, without a view of the
-    cluster.
+    """Finds the leader's view of the cluster. The views of the polls are tried first. After them, views between the
+    polls are tried as long as the function `time_is_left` returns True. `snapshot`: the input of the rebalance, without
+    a view of the cluster.
     """
 
     def tried(view: ClusterView, description: str) -> LeaderView:
@@ -161,8 +162,8 @@ def _walked(
     time_is_left: Callable[[], bool],
 ) -> LeaderView | None:
     """Searches views between the polls. Returns the first view without differences; None if it finds none. First tries
-    views at several points in time. Then begins at the point with the fewest differences, and repeatedly changes the
-    offset sums of a few tasks. If this does not help, continues at the next point.
+    views at several points in time. After this, begins at the point with the fewest differences, and repeatedly changes
+    the offset sums of a few tasks. If no change reduces the differences, continues at the next point.
     """
     if not between.is_open:
         return None
@@ -340,8 +341,8 @@ class OffsetRange:
 
 
 def reported_sums(snapshot: RebalanceSnapshot) -> dict[TaskId, tuple[int, ...]]:
-    """Returns, for each task, the offset sums that members report. Some of them are Kafka's negative sentinel values.
-    Raises DecodeError.
+    """Returns, for each task, the offset sums that members report. A reported sum can be one of Kafka's negative
+    sentinel values. Raises DecodeError.
     """
     sums: dict[TaskId, tuple[int, ...]] = {}
     for member in snapshot.members.values():

@@ -2,8 +2,8 @@
 
 Rules:
 - A line is synced to disk before the position that covers the line is saved. After a kill, the output file may end with
-  half a line. The next run removes the half line. It then reads the record of this line again, because no saved
-  position covers that record.
+  half a line. The next run removes the half line. The next run reads the record of the half line again, because no
+  saved position covers that record.
 - The position is stored in the file `<output>.position`. The position file is replaced as a whole, so after a kill it
   has either the old or the new position. The output may have lines that the position does not cover. But the position
   never covers a line that the output lacks. The field `size` of the position is the number of bytes of the output that
@@ -108,8 +108,8 @@ class StandardOutput:
 
 
 class OutputFile:
-    """Writes lines to a file. `position`: the position at which the previous run stopped; None in a first run. It also
-    covers the lines that the previous run wrote after it saved a position for the last time.
+    """Writes lines to a file. `position`: the position at which the previous run stopped; None in a first run. This
+    position also covers the lines that the previous run wrote after it saved a position for the last time.
 
     Raises InputError if the file cannot be written, or if another recorder writes to it.
     """
@@ -155,7 +155,7 @@ class OutputFile:
         return lines
 
     def save(self, partitions: Mapping[int, int], groups: Mapping[str, LastSeen]) -> None:
-        """Saves a position. It covers all lines that have been appended."""
+        """Saves a position that covers all appended lines."""
         write_position(self._position_path, Position(partitions, groups, os.fstat(self._file).st_size))
 
     def close(self) -> None:

@@ -168,7 +168,7 @@ def changes_from_options(
 ) -> Changes:
     """Makes the `Changes` that the options describe. Without options, the result is `Changes()`. Reads the file that
     `topology` names. Raises InputError for an invalid value; the error names the option. This function does not check
-    that the named processes, topics and tasks exist. They are checked when the changes are applied to a rebalance.
+    that the named processes, topics and tasks exist. The names are checked when the changes are applied to a rebalance.
     """
     pairs = typed_configs(set or (), "--set")
     also_set = pairs.pop(_ASSIGNOR_AS_CONFIG, None)

@@ -64,8 +64,8 @@ def group_history(
 ) -> GroupHistory:
     """Makes the history of one group. `rebalances`: the rebalances of the group, oldest first; only one of them is in
     memory at a time. `before`: the rebalance before the first of them; it is only used for comparison, and is not part
-    of the history. `every_task`: True to fill in `GroupRebalance.task_rebalances`. This takes longer, because every
-    task is explained.
+    of the history. `every_task`: True to fill in `GroupRebalance.task_rebalances`. A history with `every_task` takes
+    longer, because every task is explained.
     """
     found: list[GroupRebalance] = []
     seen: SeenRebalance | None = None

@@ -1,9 +1,9 @@
 """Compares a recorded rebalance with the previous rebalance of the history, and finds the task copies after it.
 
-The bytes of the assignments are in the recording. The reasons come from a new run of the rebalance. Usually both place
-the tasks in the same way. They may differ in some tasks if another leader or another Kafka release led the rebalance.
-If they place a task differently, the copies of the task are read from the recorded bytes. In the recorded bytes, a
-warm-up looks like a standby, and a task that is held back has no active copy.
+The bytes of the assignments are in the recording. The reasons come from a new run of the rebalance. Usually the
+recorded leader and the new run place the tasks in the same way. Their placements may differ if another leader or
+another Kafka release led the rebalance. If a task is placed differently, its copies are read from the recorded bytes.
+In the recorded bytes, a warm-up looks like a standby, and a task that is held back has no active copy.
 """
 
 from __future__ import annotations
@@ -192,8 +192,8 @@ class RecordedCopies:
 
 
 def _placed_after(ran: Rerun, processes: Mapping[ProcessId, ProcessView]) -> RecordedCopies:
-    """Returns the task copies after a rebalance. `processes`: the processes of the rebalance. Their member ids show
-    which process a recorded assignment belongs to.
+    """Returns the task copies after a rebalance. `processes`: the processes of the rebalance. The member ids of the
+    processes show which process a recorded assignment belongs to.
     """
     names = {member: name for view in processes.values() for member, name in view.members.items()}
     if isinstance(ran, RerunPlacement):

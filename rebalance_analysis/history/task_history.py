@@ -1,6 +1,6 @@
 """Makes the history of one task over recorded rebalances. For each rebalance, the history has the copies of the task
-before and after, and the kind of change. It also has the event that the task waits for. The history also has the total
-number of moves of the task, and the total time during which the task had no owner.
+before and after, and the kind of change. The history also has the event that the task waits for. The history also has
+the total number of moves of the task, and the total time during which the task had no owner.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -152,9 +152,9 @@ def _waiting(explanation: Explanation, seen: SeenRebalance) -> TaskWaiting | Non
 class TaskSummary:
     """The history of a task in numbers. `moves`: the number of times that the process with the active task changed.
     `without_owner_ms`: the total time without an owner. A period without an owner begins with a rebalance that assigns
-    the task to no member. It ends with the next rebalance. The time from the failure of an owner to the next rebalance
-    is not included. `without_owner_since_ms`: the time of the last rebalance if it assigned the task to no member;
-    otherwise None.
+    the task to no member. The period ends with the next rebalance. The time from the failure of an owner to the next
+    rebalance is not included. `without_owner_since_ms`: the time of the last rebalance if it assigned the task to no
+    member; otherwise None.
     """
 
     moves: int

@@ -51,9 +51,9 @@ class Trigger(NamedTuple):
 
 
 class ProcessView(NamedTuple):
-    """One process in one rebalance. `members`: the displayed name of each member, by member id. This name is the
-    instance id, the client id or the member id. `instances`: the group.instance.ids of the members. `name`: the common
-    prefix of the threads' client ids; None if there is no common prefix.
+    """One process in one rebalance. `members`: the displayed name of each member, by member id. The displayed name is
+    the instance id, the client id or the member id. `instances`: the group.instance.ids of the members. `name`: the
+    common prefix of the threads' client ids; None if there is no common prefix.
     """
 
     members: Mapping[str, str]
@@ -80,8 +80,8 @@ class RebalanceView:
 
 
 def view_of(ran: Rerun, processes: Mapping[ProcessId, ProcessView], held_back: Iterable[TaskId]) -> RebalanceView:
-    """Returns the view of a rebalance. Its `followup` and `probing_at_ms` come from the recorded output. If no output
-    is recorded, they come from the new run.
+    """Returns the view of a rebalance. The fields `followup` and `probing_at_ms` come from the recorded output. If no
+    output is recorded, these fields come from the new run.
     """
     if isinstance(ran, RerunPlacement):
         configs = {**dotted_configs(ran.recorded.problem.configs), "assignor": ran.recorded.assignor}
@@ -108,8 +108,8 @@ def processes_of(ran: Rerun) -> dict[ProcessId, ProcessView]:
 
 
 def triggers(before: RebalanceView | None, now: RebalanceView, now_ms: int | None) -> tuple[Trigger, ...]:
-    """Returns the triggers of a rebalance; there is always at least one. Changes of processes come first. Then come
-    changes of configs and topology, and then rebalances that the previous rebalance requested.
+    """Returns the triggers of a rebalance; there is always at least one. Changes of processes come first. Changes of
+    configs and topology follow. Rebalances that the previous rebalance requested are last.
     """
     if before is None:
         return (Trigger(TriggerKind.FIRST),)
@@ -175,7 +175,7 @@ def _topology_triggers(before: RebalanceSnapshot | None, now: RebalanceSnapshot 
 
 def _source_partitions(snapshot: RebalanceSnapshot) -> dict[str, int]:
     """Returns the partition counts of the user's own source topics. Leaves out repartition topics, because a rebalance
-    creates them. Their appearance is the trigger `CREATED`.
+    creates them. The appearance of created topics is the trigger `CREATED`.
     """
     internal = {
         topic.name for subtopology in snapshot.topology.subtopologies for topic in subtopology.repartition_source_topics

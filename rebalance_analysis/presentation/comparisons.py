@@ -15,7 +15,7 @@ _NONE = "-"
 
 
 def difference_text(before: Rerun, after: Rerun, difference: Difference, changes: Changes) -> str:
-    """Returns the text of a what-if. It has several lines and no line break at the end."""
+    """Returns the text of a what-if. The text has several lines and no line break at the end."""
     labels = {str(process): label for process, label in process_labels([before, after]).items()}
     lines = [f"{before.id}: what if {changes_text(changes)}", ""]
     lines += aligned([("", "as it is", "what if", "difference"), *_rows(difference.before, difference.after)], left=0)

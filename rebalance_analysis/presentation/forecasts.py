@@ -30,8 +30,8 @@ def forecast_text(title: str, forecast: Document) -> str:
 
 
 def forecast_sentence(forecast: Document) -> str:
-    """Returns a clause about the outcome, the moves and the warm-ups of the forecast. It begins in lower case and has
-    no full stop.
+    """Returns a clause about the outcome, the moves and the warm-ups of the forecast. The clause begins in lower case
+    and has no full stop.
     """
     ending = forecast_ending(forecast)
     match forecast["end"]:
@@ -51,8 +51,8 @@ def forecast_sentence(forecast: Document) -> str:
 
 
 def forecast_ending(forecast: Document) -> str:
-    """Returns the outcome of the forecast, such as `stable after 5 rebalances, 5 follow-ups and 4 min 2 s`. It begins
-    in lower case and has no full stop.
+    """Returns the outcome of the forecast, such as `stable after 5 rebalances, 5 follow-ups and 4 min 2 s`. The text
+    begins in lower case and has no full stop.
     """
     match forecast["end"]:
         case End.ERROR:

@@ -49,8 +49,8 @@ from rebalance_analysis.presentation.rebalances import (
 
 BLOCKS_SHOWN = 8
 PLACES_SHOWN = 12
-"""If many tasks change, some tasks only share a row that lists their moves. This is the largest number of pairs of old
-and new process in such a row.
+"""The largest number of pairs of old and new process in a row that only lists moves. Such rows are used if very many
+tasks change.
 """
 INSTANCES_SHOWN = 6
 

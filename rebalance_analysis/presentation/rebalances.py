@@ -81,8 +81,8 @@ def _trigger_text(trigger: Trigger, processes: ShortNames, task: TaskId | None) 
 
 
 def _members_text(trigger: Trigger, processes: ShortNames) -> str:
-    """If all member names are names of stream threads, returns the number of threads, such as `2 threads`. Otherwise
-    returns the names of the members.
+    """If all member names are names of stream threads, returns the number of threads, such as `2 threads`. If there are
+    other names, returns the names of the members.
     """
     threads = sorted(processes.thread(trigger.process, name) for name in trigger.names)
     if threads and all(name.startswith("thread ") for name in threads):

@@ -32,9 +32,9 @@ class OwnAssignors:
         return task_assignor_named(path)
 
     def check(self, names: Iterable[str | None]) -> None:
-        """Loads the user's own assignors among these names. Call this method before the work begins, for two reasons.
-        Errors are then reported early. Also, Spark sends only imported modules to executors. Raises InputError if an
-        assignor cannot be loaded.
+        """Loads the user's own assignors among these names. Call this method before the work begins, so that errors are
+        reported early. The early import is also necessary because Spark sends only imported modules to executors.
+        Raises InputError if an assignor cannot be loaded.
         """
         for name in names:
             if name is not None and is_class_path(name):

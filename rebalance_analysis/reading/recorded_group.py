@@ -1,9 +1,9 @@
 """Reads the last recorded rebalances of a group, from recordings of many groups or from a running coordinator.
 
 The input lines may have any order. Only the newest lines of each group are kept in memory. The package
-`coordinator_api` reads the recordings of a running coordinator. It registers its function in the entry-point group
-`assignor.histories`, so this package does not depend on `coordinator_api`. The parameters of this function are address,
-group, last and token file.
+`coordinator_api` reads the recordings of a running coordinator. `coordinator_api` registers a function for this in the
+entry-point group `assignor.histories`, so this package does not depend on `coordinator_api`. The parameters of the
+registered function are address, group, last and token file.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,8 +24,8 @@ UNCHAINED = "placements"
 """The group name of placement problems that have no `meta.chain`."""
 
 SetAside = Callable[[str, AssignorFault], None]
-"""A function that is called for each line that cannot be used. Its arguments are the position (file:line) and the
-error.
+"""A function that is called for each line that cannot be used. The arguments of the function are the position
+(file:line) and the error.
 """
 
 _AskCoordinator = Callable[[str, str | None, int, str | None], Iterable[RawLine]]
@@ -36,7 +36,7 @@ class RecordedGroup:
     """The newest recorded rebalances of one group. `lines`: the generation and the line of each rebalance, oldest
     first. If possible, the first line is one rebalance more than the caller requested, for comparison. `recorded`: the
     number of all recorded rebalances of the group; None if it is not known. `interrupted`: the generations that are
-    recorded as interrupted, because they never got an assignment. They are not in `lines`.
+    recorded as interrupted, because they never got an assignment. Interrupted generations are not in `lines`.
     """
 
     group_id: str

@@ -1,5 +1,5 @@
-"""Reads the owners of each task from a line that has an output. Such a line is a recording, or the output of `assignor
-assign`.
+"""Reads the owners of each task from a line that has an output. A line with an output is a recording, or was written by
+`assignor assign`.
 """
 
 from collections.abc import Iterator, Mapping

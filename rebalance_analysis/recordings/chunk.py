@@ -1,12 +1,12 @@
-"""A chunk of recordings is the position and the number of consecutive lines of one input. It does not contain the
-lines. The worker that runs the chunk reads them.
+"""A chunk of recordings is the position and the number of consecutive lines of one input. A chunk does not contain the
+lines. The worker that runs the chunk reads the lines.
 
 An input that can be read only once or only by the driver, such as a pipe or a database, is spooled to a file. Each line
 of a spool file has three parts: the position of the recorded line as JSON text, a tab, and the recorded line.
 
-A worker keeps the reader of a gzip file open for later chunks of the file, so nothing is decompressed twice. It also
-keeps the reader of a Parquet file open for the next chunk of the file. For a chunk of a plain file, it opens a new
-reader at the byte offset of the chunk.
+A worker keeps the reader of a gzip file open for later chunks of the file, so nothing is decompressed twice. A worker
+also keeps the reader of a Parquet file open for the next chunk of the file. For a chunk of a plain file, a worker opens
+a new reader at the byte offset of the chunk.
 """
 
 import hashlib
@@ -46,8 +46,8 @@ class RecordingChunk:
     `start`: the position of the first line; the file begins at position 0. The unit is bytes in plain and spooled
     files, lines in gzip files, and rows in Parquet files. `first_line`: the line number of the first line in the input.
     The input begins with line 1, and blank lines count. `readable`: the number of lines that are not blank, or the
-    number of Parquet rows. `damage`: the error that ends the input; set only in the last chunk of a damaged input. This
-    error counts as one more line, at the position `damaged_at`.
+    number of Parquet rows. `damage`: the error that ends the input; set only in the last chunk of a damaged input. The
+    error counts as one more line of the chunk, at the position `damaged_at`.
     """
 
     number: int
@@ -92,7 +92,7 @@ def rejected(where: str, content: bytes | None, error: AssignorFault, reason: st
 
 
 def digest(path: Path) -> str:
-    """Returns the SHA-256 of a file. It identifies the lines of the file."""
+    """Returns the SHA-256 of a file, which identifies its lines."""
     with path.open("rb") as source:
         return hashlib.file_digest(source, "sha256").hexdigest()
 

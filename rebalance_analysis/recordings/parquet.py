@@ -7,7 +7,7 @@ rows, so a large row group does not need much memory.
 A table can have one text column `value` with lines of JSON. Or it has a column for each field of rebalance/1 or
 placement/1. Objects and lists are stored as JSON text, or in the nested types to which Spark converts JSON (struct,
 map, list). In a nested type, null means that the field is absent. Spark leaves out fields that are empty in every row.
-This module adds these fields. Binary values become base64 text, as in JSON Lines recordings.
+This module adds such fields again. Binary values become base64 text, as in JSON Lines recordings.
 """
 
 import base64

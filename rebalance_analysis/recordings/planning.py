@@ -1,7 +1,8 @@
 """Divides inputs into chunks. Each input is read once for this. The position of a chunk is a byte offset in a plain
-file. It is a line number in a gzip file, and a row number in a Parquet file. A chunk has the number of lines that
-`spark_engine/batch/work.py` sets. It has fewer lines if the lines are very long, or if it is the last chunk of an
-input. An input that can be read only once, or only by the driver (stdin, pipes, databases), is first spooled to a file.
+file. In a gzip file, the position of a chunk is a line number. In a Parquet file, it is a row number. A chunk has the
+number of lines that `spark_engine/batch/work.py` sets. A chunk has fewer lines if the lines are very long, or if it is
+the last chunk of an input. An input that can be read only once, or only by the driver (stdin, pipes, databases), is
+first spooled to a file.
 """
 
 import functools
@@ -66,8 +67,8 @@ def identity_of_inputs(chunks: Sequence[RecordingChunk]) -> list[dict[str, objec
 
 def check_of_inputs(chunks: Sequence[RecordingChunk]) -> Callable[[], None]:
     """Returns a function that checks whether input files have changed since this call. The returned function raises
-    InputError for a file that was rewritten. It accepts a file that was removed. It also accepts appended lines,
-    because the run does not read them.
+    InputError for a file that was rewritten. The returned function accepts a file that was removed. It also accepts
+    appended lines, because the run does not read them.
     """
     files = {chunk.path: chunk.source for chunk in chunks if chunk.kind is not ChunkKind.SPOOLED}
     before = {path: found for path in files if (found := _stat(path)) is not None}
@@ -124,7 +125,7 @@ _KINDS = {SourceKind.JSONL: ChunkKind.PLAIN, SourceKind.GZIP: ChunkKind.GZIP, So
 
 
 def _chunks(source: Source, spool: Path, size: int, advance: Advance) -> Iterator[RecordingChunk]:
-    """Yields the chunks of one input. Their chunk numbers are not set yet."""
+    """Yields the chunks of one input. The numbers of the chunks are not set yet."""
     if source.kind in (SourceKind.STDIN, SourceKind.DATABASE) or not _is_file(source):
         yield from _spooled(source, spool, size, advance)
         return

@@ -39,14 +39,14 @@ _ROWS = pa.schema(
 
 
 def replayed(df: DataFrame, column: str = LINE_COLUMN, *, changes: Changes = NO_CHANGES) -> DataFrame:
-    """Returns a DataFrame with a result row for each rebalance of `df`. It uses `mapInArrow`. A blank line gets no
-    result row.
+    """Returns a DataFrame with a result row for each rebalance of `df`, by `mapInArrow`. A blank line gets no result
+    row.
 
-    `df`: the recordings. They are lines of JSON in one text column (`spark.read.text`), or have a column for each field
-    of rebalance/1 or placement/1 (`rebalance_analysis.recordings.parquet`). `column`: the name of the text column. The
-    result has the columns of docs/batch/replay.md. It also has the columns `reject_kind` ("refused" or "unusable"),
-    `reject` (the reason) and `reject_line`, which are null for a rebalance that was run. Raises InputError if `df` does
-    not have the columns of recordings.
+    `df`: the recordings. Recordings are lines of JSON in one text column (`spark.read.text`), or have a column for each
+    field of rebalance/1 or placement/1 (`rebalance_analysis.recordings.parquet`). `column`: the name of the text
+    column. The result has the columns of docs/batch/replay.md. The result also has the columns `reject_kind` ("refused"
+    or "unusable"), `reject` (the reason) and `reject_line`. These three columns are null for a rebalance that was run.
+    Raises InputError if `df` does not have the columns of recordings.
     """
     if FORMAT_COLUMN not in df.columns and column in df.columns:
         lines = df.select(df[f"`{column}`"].alias(LINE_COLUMN))

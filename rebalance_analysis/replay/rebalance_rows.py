@@ -1,9 +1,9 @@
 """Defines the columns of rounds.parquet, and makes the result row of one rebalance that was run again.
 
 `rebalance_analysis.measures` defines the measures of a result row. The columns `recorded_…` have the measures of the
-recorded placement. If the result of the rerun equals the recording, its placement is used. Otherwise the placement is
-read from the recorded bytes. In these bytes, a warm-up looks like a standby, and a task that is held back has no active
-copy.
+recorded placement. If the result of the rerun equals the recording, its placement is used. If the results differ, the
+placement is read from the recorded bytes. In these bytes, a warm-up looks like a standby, and a task that is held back
+has no active copy.
 """
 
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance
 Recorded = RecordedRebalance | RecordedPlacement
 
 MAX_THREADS = 1_000_000
-"""A rebalance with more threads than this gets no measures. The reason: a line may request any number of threads, and
-`thread_loads` has an element for each thread.
+"""A rebalance with more threads than this number gets no measures, because a line may request any number of threads,
+and `thread_loads` has an element for each thread.
 """
 
 COMPUTE_COLUMN = "compute_ms"
 TIMING_COLUMNS = ("input", "line", "id")
-"""The columns that identify a row in the file of compute times. This file is separate, because compute times differ
+"""The columns that identify a row in the file of compute times. Compute times have a separate file, because they differ
 from run to run.
 """
 

@@ -1,5 +1,5 @@
-"""`forecast` computes one rebalance after another. It ends when the group is stable, when the rebalances repeat in a
-loop, or after `max_rounds` rebalances.
+"""`forecast` computes one rebalance after another. A forecast ends when the group is stable, when the rebalances repeat
+in a loop, or after `max_rounds` rebalances.
 
 The leader decides at the start of a rebalance. The members receive their assignments `rebalance_ms` later. Until then,
 they continue to process their present tasks. If a member has to rejoin at once, it rejoins when it receives its
@@ -32,8 +32,8 @@ from rebalance_analysis.simulate.placement_leader import PlacementLeader
 from rebalance_analysis.simulate.rebalance_leader import RebalanceLeader
 
 MeasureEnd = Callable[[PlacementProblem, Placement], tuple[float, ...]]
-"""A function that computes measures of the caller for the last rebalance. Its two arguments are the placement problem
-and the placement.
+"""A function that computes measures of the caller for the last rebalance. The arguments of the function are the
+placement problem and the placement.
 """
 
 

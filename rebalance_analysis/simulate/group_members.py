@@ -4,14 +4,14 @@ subscriptions.
 
 If a process closes a task, it keeps the state of the task on disk until the clean-up delay has passed. In Kafka, when
 all members rejoin, the thread that first locks a state directory reports the state. Usually this is the thread that
-last had the task open, because it locks the directory immediately after it has closed the task. In this model, it is
-always this thread.
+last had the task open, because it locks the directory immediately after it has closed the task. In this model, the
+thread that last had the task open always reports the state.
 
-If a task has no owner and other tasks of the group run, the model usually assumes that its owner has failed. Then the
-task did not run for the session timeout, because the group notices a failure only after this time. But the task may
-have more caught-up copies than num.standby.replicas. Then the model assumes that the owner is still in the group and
-has just revoked the task. This happens before a follow-up rebalance. If no task of the group runs, the model assumes
-that the group has just started.
+If a task has no owner and other tasks of the group run, the model usually assumes that its owner has failed. A task of
+a failed owner did not run for the session timeout, because the group notices a failure only after this time. But if the
+task has more caught-up copies than num.standby.replicas, the model assumes that its owner has just revoked it. The
+owner is then still in the group, as before a follow-up rebalance. If no task of the group runs, the model assumes that
+the group has just started.
 """
 
 from collections.abc import Iterable, Mapping
@@ -79,7 +79,9 @@ class Members:
         return {task: thread for thread in self.threads.values() for task in thread.active}
 
     def offset_sums(self, now_ms: int) -> dict[str, dict[TaskId, int]]:
-        """Returns, for each thread, the offset sums that it reports. It reports its open tasks and closed state."""
+        """Returns, for each thread, the offset sums that it reports. A thread reports its open tasks and closed
+        state.
+        """
         self._clean_up(now_ms)
         reported = {name: thread.offset_sums(self.ends, now_ms) for name, thread in self.threads.items()}
         for (_, task), state in self.closed.items():
@@ -295,8 +297,8 @@ def _unowned_since(
 
 
 def _was_given_up(problem: PlacementProblem, configs: AssignmentConfigs, disks: _Disks, task: TaskId) -> bool:
-    """True if a task without an owner has more caught-up copies than num.standby.replicas. One of them then belongs to
-    an owner that is still in the group and has revoked the task.
+    """True if a task without an owner has more caught-up copies than num.standby.replicas. One of the copies then
+    belongs to an owner that is still in the group and has revoked the task.
     """
     caught_up = [
         process

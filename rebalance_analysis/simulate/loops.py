@@ -1,10 +1,10 @@
 """Finds loops in a forecast. A loop begins at a rebalance that a later rebalance repeats with the same input and
 output.
 
-The comparison uses everything that determines the future of the group. This is the open and closed state of each
-thread, the lags of copies, and the leader's decision. It ignores absolute times and offsets. The age of closed state
-also matters, because a process removes old state. But if there are only follow-up rebalances between the two
-rebalances, the age is ignored: follow-ups are far faster than the clean-up.
+The comparison uses everything that determines the future of the group. The open and closed state of each thread, the
+lags of copies and the leader's decision determine this future. The comparison ignores absolute times and offsets. The
+age of closed state also matters, because a process removes old state. But if there are only follow-up rebalances
+between the two rebalances, the age is ignored: follow-ups are far faster than the clean-up.
 """
 
 import hashlib

@@ -88,12 +88,13 @@ class Loop:
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """The result of a forecast. `stable_after_ms`: the time of the last rebalance; None if the group does not become
-    stable. `restored_after_ms`: the time at which all copies have caught up after the last rebalance. It is None if a
-    copy never catches up, or if the group does not become stable. `active_moves`, `standby_moves`, `warm_ups`: the
-    numbers of moved active copies, moved standbys and warm-ups in all rebalances. A warm-up counts only when it begins.
-    `unowned_ms`: the time for which a task did not run, added up over all tasks. A task does not run between revocation
-    and assignment, while it is restored, and after the failure of its process. `unowned_longest_ms`: the longest time
-    for which a task did not run. `unowned_longest_task`: this task. `final`: the measures of the last rebalance.
+    stable. `restored_after_ms`: the time at which all copies have caught up after the last rebalance.
+    `restored_after_ms` is None if a copy never catches up, or if the group does not become stable. `active_moves`,
+    `standby_moves`, `warm_ups`: the numbers of moved active copies, moved standbys and warm-ups in all rebalances. A
+    warm-up counts only when it begins. `unowned_ms`: the time for which a task did not run, added up over all tasks. A
+    task does not run between revocation and assignment, while it is restored, and after the failure of its process.
+    `unowned_longest_ms`: the longest time for which a task did not run. `unowned_longest_task`: this task. `final`: the
+    measures of the last rebalance.
     """
 
     end: End
@@ -112,8 +113,8 @@ class Forecast:
     owners: tuple[tuple[TaskId, ProcessId], ...]
     """Each task, with the process that has its active copy at the end of the forecast."""
     behind: tuple[TaskId, ...] = ()
-    """If the group becomes stable, the tasks that have a copy which never catches up. Otherwise, the tasks that have a
-    copy which has not caught up at the end of the forecast.
+    """If the group becomes stable, the tasks that have a copy which never catches up. If the group does not become
+    stable, the tasks that have a copy which has not caught up at the end of the forecast.
     """
     own_measures: tuple[float, ...] = ()
     """The values that the caller's function (`MeasureEnd`) computed for the last rebalance."""
@@ -160,7 +161,7 @@ def _shown(number: float) -> str:
 
 def forecast_document(forecast: Forecast, model: ForecastModel | None = None) -> dict[str, object]:
     """Returns the forecast as a JSON document. The keys are the names of the fields. Tasks and processes are text, and
-    times are in milliseconds. `model`: the assumptions of the forecast. They become a part of the document.
+    times are in milliseconds. `model`: the assumptions of the forecast, which become a part of the document.
     """
     document = {
         **document_of_fields(forecast, "end", "stable_after_ms", "restored_after_ms", "probing_rounds"),

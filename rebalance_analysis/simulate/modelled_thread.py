@@ -192,7 +192,7 @@ class TaskRuns:
     _ran_ms: dict[TaskId, int] = field(default_factory=dict)
 
     def starts(self, task: TaskId, at_ms: int) -> None:
-        """Records that an owner runs the task from the time `at_ms` on. This time may be in the future."""
+        """Records that an owner runs the task from the time `at_ms` on. The time `at_ms` may be in the future."""
         self._runs_from[task] = at_ms
 
     def stops(self, task: TaskId, at_ms: int) -> None:
@@ -235,7 +235,7 @@ class TaskRuns:
 
 @dataclass(frozen=True, slots=True)
 class ChangelogEnds:
-    """The end offsets of changelogs. They grow during a forecast. `recorded`: the end-offset sum of each stateful task
+    """The end offsets of changelogs, which grow during a forecast. `recorded`: the end-offset sum of each stateful task
     at the recorded rebalance.
     """
 

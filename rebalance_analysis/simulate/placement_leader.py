@@ -2,8 +2,8 @@
 has the capacity of the process.
 
 A placement problem has no subscription bytes. So this module models the steps of the assignment pipeline that need such
-bytes. These steps hold a task back until its present owner has revoked it. While a task is held back, its future owner
-keeps the state of the task open as a standby (KIP-429).
+bytes. The modelled steps hold a task back until its present owner has revoked it. While a task is held back, its future
+owner keeps the state of the task open as a standby (KIP-429).
 """
 
 from collections.abc import Mapping

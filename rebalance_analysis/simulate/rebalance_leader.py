@@ -234,8 +234,8 @@ def _committed(offsets: tuple[int | None, ...], more: Mapping[int, int]) -> tupl
 
 @dataclass(slots=True)
 class RecordedMember:
-    """A member of a forecast. Its owned partitions, version, generation and unique field may change at each rebalance.
-    All its other fields stay as recorded.
+    """A member of a forecast. The owned partitions, version, generation and unique field of a member may change at each
+    rebalance. All its other fields stay as recorded.
     """
 
     member: Member

@@ -1,9 +1,9 @@
 """Finds the episodes of recorded groups: the rebalances from which forecasts start. The first rebalance of a group is
 an episode. A rebalance is also an episode if its processes or numbers of threads are not the same as in the previous
-rebalance. Such a change means that an instance joined, left, was killed or was restarted. All other recorded rebalances
-are follow-ups or probing rebalances, and the forecast computes these itself. Each placement problem is an episode. Its
-`meta.chain` is the name of its group. Without `meta.chain`, the placement problem is a group of its own with one
-episode.
+rebalance. A change of processes or threads means that an instance joined, left, was killed or was restarted. All other
+recorded rebalances are follow-ups or probing rebalances, and the forecast computes these itself. Each placement problem
+is an episode. The `meta.chain` of a placement problem is the name of its group. Without `meta.chain`, the placement
+problem is a group of its own with one episode.
 
 The driver writes the lines of all chunks to one spool file, and the workers read this file. So a chunk only contains a
 position in the spool file. The spool file is in the output directory, which every executor can read. In the spool file,

@@ -277,8 +277,8 @@ def place_labels(
 
 def _best(text: str, mark: Mark, marks: Sequence[Mark], taken: Sequence[_Box], font_size: float) -> tuple[Label, _Box]:
     """Returns the best position of a label. Three rules decide, in this order. The label should cover as little area as
-    possible. It should be nearer to its own mark than to every other mark. It should be as near to its own mark as
-    possible.
+    possible. The label should be nearer to its own mark than to every other mark. The label should be as near to its
+    own mark as possible.
     """
     x, y, radius = mark
     reach = radius + _GAP + _RINGS * font_size + len(text) * font_size

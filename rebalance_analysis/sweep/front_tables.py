@@ -21,8 +21,8 @@ from spark_engine.batch.terminal import plain_table, titled
 
 _MEASURES = ("time to\nstable", "moves", "standbys\nper task", "skew")
 _TRAFFIC = "read across\nracks"
-"""The heading of the column for traffic across racks. This column is shown only if the racks of at least one group are
-known.
+"""The heading of the column for traffic across racks. The column for traffic across racks is shown only if the racks of
+at least one group are known.
 """
 _IN_FULL = (
     "time to\nstable",
@@ -92,8 +92,8 @@ def _values(result: SweepResult, total: CombinationTotal) -> list[str]:
 
 
 def front_document(result: SweepResult) -> dict[str, object]:
-    """Returns the document for `front.json`. It has an object for each combination on the front. Runs with equal inputs
-    give equal documents.
+    """Returns the document for `front.json`. The document has an object for each combination on the front. Runs with
+    equal inputs give equal documents.
     """
     defaults = None if result.defaults is None else _document(result, result.totals[result.defaults])
     beaten_by = None if result.beats_defaults is None else _document(result, result.totals[result.beats_defaults])

@@ -35,8 +35,8 @@ Recorded = RecordedRebalance | RecordedPlacement
 
 @dataclass(frozen=True, slots=True)
 class CombinationsOfGroup:
-    """A chunk of combinations. For each of them, forecasts are made from all episodes of one group. `first`: the number
-    of the first combination. `lines`: the number of combinations.
+    """A chunk of combinations. For each combination, forecasts are made from all episodes of one group. `first`: the
+    number of the first combination. `lines`: the number of combinations.
     """
 
     number: int

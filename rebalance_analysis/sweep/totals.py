@@ -76,8 +76,8 @@ class SweepResult:
     """The result of a sweep. `totals`: the totals of all combinations, in the order of their numbers. `front`: the
     numbers of the combinations on the front, sorted by time to stable. `defaults`: the number of the combination of
     Kafka's defaults; None if the grid does not contain this combination. `beats_defaults`: the number of the first
-    combination on the front that is better than Kafka's defaults. It is None if the front is empty, if the defaults are
-    on the front, or if the grid does not contain the defaults.
+    combination on the front that is better than Kafka's defaults. `beats_defaults` is None if the front is empty, if
+    the defaults are on the front, or if the grid does not contain the defaults.
     """
 
     grid: Grid

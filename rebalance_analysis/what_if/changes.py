@@ -2,7 +2,7 @@
 
 A user can name a process by its id. The client id, group instance id or member id of one of its members is also
 possible. A prefix of such an id is enough if it matches only one process. The name `*` stands for all processes.
-Changes can be written as JSON. In this form they are sent over HTTP, and are part of the note in a changed recording.
+Changes are sent over HTTP as JSON. The note in a changed recording also contains them as JSON.
 
 The functions `typed_...` parse changes such as `3x4`, `P=2` and `P/0_3=5000`, which users type in options and forms.
 The parameter `where` is the name of the option; error messages show it. For a web form, `where` is empty, because the
@@ -76,7 +76,7 @@ _FIELDS = tuple(field.name for field in fields(Changes))
 
 
 def changes_document(changes: Changes) -> dict[str, object]:
-    """Returns the changes as a document. Its keys are the names of the fields. Fields without a change are left out, so
+    """Returns the changes as a document. The keys are the names of the fields. Fields without a change are left out, so
     the document of `Changes()` is `{}`.
     """
     topology = None if changes.topology is None else topology_document(changes.topology)
@@ -133,7 +133,9 @@ def _as_added(value: object, where: str) -> AddedInstances:
 
 
 def _as_each(read: Callable[[object, str], Value]) -> Callable[[object, str], dict[str, Value]]:
-    """Returns a function that parses a JSON object. It parses each value of the object with the function `read`."""
+    """Returns a function that parses a JSON object. The returned function parses each value of the object with the
+    function `read`.
+    """
     return lambda value, where: {key: read(each, at) for key, each, at in object_entries(value, where)}
 
 

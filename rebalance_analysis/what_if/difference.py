@@ -1,8 +1,8 @@
 """Compares two results of the same rebalance: the tasks with copies on other processes, the records to restore, and the
 restore time. The first result is without changes, and the second is with changes. The leader of this project computed
-both, so they are not estimates. In both, the members own the same tasks when the rebalance begins. If a task has
-different processes in the two results, the second result has not always moved it. It may keep the task on its owner,
-while the first result moved it.
+both, so they are not estimates. In both results, the members own the same tasks when the rebalance begins. If a task
+has different processes in the two results, the second result has not always moved it. The second result may keep the
+task on its owner, while the first result moved it.
 """
 
 import math

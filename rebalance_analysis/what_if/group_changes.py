@@ -95,8 +95,8 @@ def _rack_of(members: Iterable[OpenMember]) -> str | None:
 
 
 def _empty_member(like: OpenMember, process: ProcessId, tags: Mapping[str, str], rack: str | None) -> OpenMember:
-    """Returns a new member without an endpoint. It has the versions and the subscribed topics of another member.
-    `like`: this other member.
+    """Returns a new member without an endpoint. `like`: the member from which it gets its versions and its subscribed
+    topics.
     """
     if tags:
         must_speak(like, FIRST_VERSION_WITH_CLIENT_TAGS, "client tags", "add_instances")
@@ -216,7 +216,7 @@ class OpenGroup:
 
 
 def must_be_known(member: OpenMember, where: str) -> None:
-    """Raises InputError if the member has a future version. Of such a subscription, only the version can be read."""
+    """Raises InputError if the member has a future version. Only the version of a future subscription can be read."""
     if member.info.is_future:
         raise InputError(f"member {member.member_id} speaks version {member.info.version}, not known here", where)
 

@@ -86,7 +86,7 @@ def _furthest_lags(problem: PlacementProblem) -> Mapping[TaskId, int]:
 
 def _in_order(clients: Clients, recorded: Iterable[ProcessId]) -> Clients:
     """Returns the clients in order. If the recorded clients are in the Java hash order of the leader, all clients are
-    sorted in this order. Otherwise new clients are last.
+    sorted in this order. If the recorded clients have another order, new clients are last.
     """
     before = list(recorded)
     if clients.keys() == set(before) or hash_set_order(before, process_hash) != before:

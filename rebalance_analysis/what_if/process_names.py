@@ -2,8 +2,8 @@
 racks of new processes.
 
 If several processes are equally good, Kafka's assignors choose by process id. If all new ids were higher or lower than
-the recorded ids, some placements would be more likely than in a real group. So new ids are hashes. They are distributed
-like random ids, but are the same for the same input.
+the recorded ids, some placements would be more likely than in a real group. So new ids are hashes. The new ids are
+distributed like random ids, but are the same for the same input.
 """
 
 import hashlib

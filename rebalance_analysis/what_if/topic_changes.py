@@ -2,8 +2,8 @@
 
 If an application has state, Kafka Streams does not allow a changed partition count of an input topic. The internal
 topics would have the wrong partition count, and each rebalance would fail until the application is reset. A what-if
-assumes that the application was reset, and that tasks which still exist kept their state. It also assumes that internal
-topics have the partition counts that they need, and that new partitions are empty.
+assumes that the application was reset, and that tasks which still exist kept their state. A what-if also assumes that
+internal topics have the partition counts that they need, and that new partitions are empty.
 """
 
 from collections.abc import Iterable, Mapping

@@ -2,10 +2,11 @@
 same result.
 
 A chunk is a small portion of the work, such as 256 input lines. The process that runs a chunk writes the result to a
-Parquet file in the output directory. This file is called the part of the chunk. The process writes the part under a
-temporary name, and renames the complete part. So the progress of a run is the number of rows in existing parts. A
-stopped run continues with the chunks that have no part. If an executor dies and its chunk runs again, only one part
-exists. At the end of a run, the parts are merged in the order of the chunks. So both engines give the same result.
+Parquet file in the output directory. The file with the result of a chunk is called the part of the chunk. The process
+writes the part under a temporary name, and renames the complete part. So the progress of a run is the number of rows in
+existing parts. A stopped run continues with the chunks that have no part. If an executor dies and its chunk runs again,
+only one part exists. At the end of a run, the parts are merged in the order of the chunks. So both engines give the
+same result.
 
 `work`: the classes that describe a run, its results and its errors. `running`: runs a plan from start to end.
 `local_engine`, `spark_engine`, `worker`: run spans of chunks. `output_directory`, `parts`: the files of a run.

@@ -1,9 +1,9 @@
 """Runs spans of chunks in processes of this machine. A worker process that dies is replaced.
 
-Each worker process has its own pipe to the driver, so a killed process affects only its current span. Another process
-then runs this span. Each worker process has a thread that ends the process when the driver has ended. Worker processes
-ignore Ctrl-C, because the driver handles it. Worker processes are spawned, because a fork of the driver would be
-unsafe: Arrow starts threads in the driver.
+Each worker process has its own pipe to the driver, so a killed process affects only its current span. If a process is
+killed, another process runs its span. Each worker process has a thread that ends the process when the driver has ended.
+Worker processes ignore Ctrl-C, because the driver handles it. Worker processes are spawned, because a fork of the
+driver would be unsafe: Arrow starts threads in the driver.
 """
 
 import contextlib
@@ -141,7 +141,7 @@ def _held_interrupts() -> Iterator[None]:
 
 
 def _work(pipe: Connection, job_content: bytes) -> None:
-    """The main function of a worker process. It receives spans, runs each span, and reports each finished span to the
+    """The main function of a worker process: receives spans, runs each span, and reports each finished span to the
     driver.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,5 +1,5 @@
-"""Manages the output directory of a run. It contains the results of the run. If the run is stopped, it contains the
-finished parts, from which the next run continues.
+"""Manages the output directory of a run. The output directory contains the results of the run. If the run is stopped,
+it contains the finished parts, from which the next run continues.
 
 `plan.json` identifies the run. When all parts are merged, `plan.json` also marks the run as finished. Before the merge,
 `parts/<digest>/` has the parts. The result of a run is `<rows_name>.parquet`, `rejects.jsonl` and `timings.parquet`.
@@ -187,8 +187,8 @@ def _lock(lock: int, path: Path) -> None:
 
 
 def _plan_document(plan: Plan[ChunkT]) -> dict[str, object]:
-    """Returns the document that identifies a run. Its values have the types that a JSON parser returns, so it can be
-    compared with the plan file of an earlier run.
+    """Returns the document that identifies a run. The values of the document have the types that a JSON parser returns,
+    so it can be compared with the plan file of an earlier run.
     """
     document: dict[str, object] = json.loads(
         json.dumps(

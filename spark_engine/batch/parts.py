@@ -67,7 +67,7 @@ class PartsSeen:
         self.rows = 0
         self.rejects = 0
         self.planned = sum(chunk.lines for chunk in chunks)
-        """The largest number of rows and rejects that all chunks together can have. This number becomes smaller when a
+        """The largest number of rows and rejects that all chunks together can have. The number becomes smaller when a
         chunk ends with fewer rows and rejects than planned.
         """
         self._lines = {chunk.number: chunk.lines for chunk in chunks}
@@ -129,7 +129,8 @@ def write_part(directory: Path, number: int, output: ChunkOutput) -> None:
 
 def write_failure(directory: Path, number: int, reason: str, fault: BaseException | None = None) -> None:
     """Writes a file that marks a chunk as failed. `fault`: the exception that the work raised. The file has the stack
-    trace of the exception. It has no stack trace of an AssignorFault, whose message is enough for the user.
+    trace of the exception. For an AssignorFault, the file has no stack trace, because the message is enough for the
+    user.
     """
     is_plain = fault is None or isinstance(fault, AssignorFault)
     trace = "" if is_plain else "".join(traceback.format_exception(fault))

@@ -103,8 +103,8 @@ def _engine(
 
 def _run(engine: AbstractContextManager[Wait], seen: PartsSeen, progress: RowsProgress) -> tuple[float, float]:
     """Runs the engine until all chunks were tried, or until too many chunks failed. Returns two durations in seconds.
-    The first is the time from the start of the first chunk to the end of the run. The second is the time before the
-    first chunk.
+    The first duration is the time from the start of the first chunk to the end of the run. The second duration is the
+    time before the first chunk.
     """
     entered_s = time.monotonic()
     started_s: float | None = None

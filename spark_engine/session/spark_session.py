@@ -1,8 +1,8 @@
 """Starts a Spark session, and stops it together with all processes that it started.
 
 The user can set Spark's settings in every way that spark-submit offers. This project never changes the user's settings.
-It only sets keys that have no value. Local masters listen on loopback only. If an executor dies, Spark starts the
-executor's tasks again, and the job continues (`spark.task.maxFailures`). Spark writes its files to a temporary
+This project only sets keys that have no value. Local masters listen on loopback only. If an executor dies, Spark starts
+the executor's tasks again, and the job continues (`spark.task.maxFailures`). Spark writes its files to a temporary
 directory that is removed at the end. PySpark itself uses one JVM until the Python process ends. This module ends the
 JVM with the session, so the next session may use a different Java and a different directory.
 
@@ -133,7 +133,8 @@ def _defaults(directory: Path, master: str) -> dict[str, str]:
         "spark.executor.maxNumFailures": "1000000",
         # only affects local-cluster, whose master reads this setting; an external master has its own configuration
         "spark.deploy.maxExecutorRetries": "-1",
-        # If the port of Spark's UI is in use, Spark tries the next ports. It ends if this number of ports are in use.
+        # If the port of Spark's UI is in use, Spark tries the next ports. Spark ends if this number of ports are in
+        # use.
         "spark.port.maxRetries": "100",
         "spark.local.dir": str(directory / "local"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
@@ -219,8 +220,8 @@ def _own_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_path() -> Iterator[None]:
-    """Restores sys.path at the end of the block. PySpark adds the code archives of a session to sys.path. It deletes
-    the archives at the end of the session, but leaves their entries in sys.path.
+    """Restores sys.path at the end of the block. PySpark adds the code archives of a session to sys.path. PySpark
+    deletes the archives at the end of the session, but leaves their entries in sys.path.
     """
     before = list(sys.path)
     try:

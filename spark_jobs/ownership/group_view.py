@@ -183,8 +183,8 @@ Read = TypeVar("Read", MemberView, InstanceNotice, ListedRebalance)
 
 
 def _read(kind: type[Read], document: Mapping[str, Any]) -> Read:
-    """Makes an object of the class `kind`. Each of its fields gets the value that has the same name in the document.
-    Lists of the document become tuples.
+    """Makes an object of the class `kind`. Each field of the object gets the value that has the same name in the
+    document. Lists of the document become tuples.
     """
     found: dict[str, Any] = {}
     for each in fields(kind):

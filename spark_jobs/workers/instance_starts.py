@@ -1,8 +1,8 @@
 """Makes messages about instances that do not start or do not join the group. Also limits the number of failed starts.
 
 Without messages, a user would not see that Spark has no free slot or no executor, or that instances cannot reach the
-coordinator. So the driver prints a message about the likely reason. It prints another message only when the reason
-changes.
+coordinator. So the driver prints a message about the likely reason. The driver prints another message only when the
+reason changes.
 
 An instance that ended without an `InstanceEnd` is started again, by Spark or by the process that started it. If its
 executor died or its process was killed, the number of new starts is not limited. If the instance itself fails at four

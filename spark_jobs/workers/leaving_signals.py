@@ -2,8 +2,9 @@
 
 The system may deliver a signal to any thread of the process, especially if the main thread has not yet handled an
 earlier signal. Python's signal handler runs only in the main thread. If the main thread waits on a lock or a queue, a
-signal to another thread does not end the wait. Then the handler does not run. So the main thread waits by reading from
-a socket. When any thread gets a signal, Python writes to this socket (`signal.set_wakeup_fd`), which ends the wait.
+signal to another thread does not end the wait. So the handler does not run before the wait ends. So the main thread
+waits by reading from a socket. When any thread gets a signal, Python writes to this socket (`signal.set_wakeup_fd`),
+which ends the wait.
 """
 
 import contextlib

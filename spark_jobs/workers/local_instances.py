@@ -191,8 +191,8 @@ class _Child:
 
     def _show_lines(self, stderr: IO[bytes], name: str, report: Callable[[str], None]) -> None:
         with stderr:
-            # A longer line is shown in parts. Otherwise output without line ends, such as a progress bar, would fill
-            # the memory.
+            # A line that is longer than the limit is shown in parts. Without the limit, output without line ends, such
+            # as a progress bar, would fill the memory.
             while line := stderr.readline(_LONGEST_LINE):
                 self._last_line = line.decode("utf-8", "replace").rstrip()
                 report(f"{name}: {self._last_line}")

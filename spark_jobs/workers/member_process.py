@@ -8,15 +8,15 @@ Rules:
   numbers its own instances from 0, so the host's name is part of the member ids.
 - State is kept in `<state.dir>/instance-<partition>`, where a restart on the same host finds it. If an earlier process
   holds this directory, the instance waits. A relative `state.dir` is below the machine's directory for temporary files,
-  as in Kafka's default. It is not below the working directory, because each executor has a different working directory
-  and would not find the state again.
+  as in Kafka's default. State is not below the working directory, because each executor has a different working
+  directory and would not find the state again.
 - When the executor's JVM dies, pyspark's daemon sends SIGHUP to the instance. After SIGHUP, the instance commits,
   writes checkpoints, leaves the group and ends its process. So the instance's tasks move to the standbys long before
   the session expires. An instance that is still waiting for its state directory has no tasks, and ends its process
   immediately after a signal.
 - `leaving_signals` receives each signal, even if the system delivers the signal to another thread.
-- An instance that ends with an error is not started again. Its `InstanceEnd` has the error. If the coordinator stops an
-  instance, this does not count as an error.
+- An instance that ends with an error is not started again. The `InstanceEnd` of the instance has the error. If the
+  coordinator stops an instance, this does not count as an error.
 """
 
 import logging

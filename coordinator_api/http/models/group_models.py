@@ -320,7 +320,7 @@ class RebalanceList(BaseModel):
 class RebalanceExplanation(BaseModel):
     """The explanation of a rebalance. `same_result`: true if a new computation of the rebalance has the recorded
     result. `explanations`: for each task, the reason for the places of its copies. The field `text` has the reason in
-    words. The other fields are as in `output.explanations` of rebalance/1.
+    words. The fields besides `text` have the same meaning as in `output.explanations` of rebalance/1.
     """
 
     group_id: GroupId
@@ -339,8 +339,8 @@ class AssignAnswer(BaseModel):
 
 class SimulateAnswer(BaseModel):
     """A forecast of the next rebalances. `forecast`: the forecast. `forecast` contains the reason why the forecast ends
-    (`end`), totals over all rebalances, and the measures of each rebalance (`rounds`). It also contains the final place
-    of every task and the assumptions (`model`). All times are in milliseconds.
+    (`end`), totals over all rebalances, and the measures of each rebalance (`rounds`). `forecast` also contains the
+    final place of every task and the assumptions (`model`). All times are in milliseconds.
     """
 
     id: str = Field(examples=[A_REBALANCE["id"]])

@@ -72,10 +72,10 @@ class HeldAnswer(BaseModel):
 
 
 class LookedAtHeld(HeldAnswer):
-    """A held rebalance with its effects. `difference`: the effects of an approval, in the form of a what-if answer. In
-    it, `before` is the placement that keeps every task in place. `after` is the placement after the approval.
-    `forecast`: as in the answer of `POST /v1/simulate`. `difference` and `forecast` are null when they cannot be
-    computed.
+    """A held rebalance with its effects. `difference`: the effects of an approval, in the form of a what-if answer. The
+    field `before` of `difference` has the placement that keeps every task in place. The field `after` has the placement
+    after the approval. `forecast`: the rebalances that follow an approval, in the form of the answer of `POST
+    /v1/simulate`. `difference` and `forecast` are null when they cannot be computed.
     """
 
     difference: dict[str, Any] | None = Field(examples=[{"active_elsewhere": 1, "standbys_new": 0, "tasks": []}])

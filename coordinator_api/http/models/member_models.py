@@ -265,7 +265,7 @@ class DefinitionAnswer(_Answer):
 class SubscriptionAnswer(_Answer):
     """The answer to a join. `generation_id`: the generation that the member waits for. The member sends this number as
     `min_generation` when it fetches its assignment. `definition`: the definition that the member has to run. `paused`:
-    as in `HeartbeatAnswer`.
+    true if an operator has paused the group.
     """
 
     member_id: MemberId
@@ -300,9 +300,9 @@ class HeartbeatAnswer(_Answer):
 
 
 class MemberNewsAnswer(_Answer):
-    """The part of a process heartbeat's answer for one member. `rejoin`, `stop`: as in `HeartbeatAnswer`.
-    `assignment_generation`: the generation of the assignment that the member can fetch now; 0 if the member has no
-    assignment to fetch.
+    """The part of a process heartbeat's answer for one member. `rejoin`: true if the member has to send its
+    subscription. `stop`: true if the member has to leave the group and end. `assignment_generation`: the generation of
+    the assignment that the member can fetch now; 0 if the member has no assignment to fetch.
     """
 
     rejoin: bool = Field(examples=[False])
@@ -311,7 +311,7 @@ class MemberNewsAnswer(_Answer):
 
 
 class MemberRefusal(_Answer):
-    """The refusal of one member's heartbeat. `code`: Kafka's name of the error, as in a problem document."""
+    """The refusal of one member's heartbeat. `code`: Kafka's name of the error."""
 
     code: str = Field(examples=["UNKNOWN_MEMBER_ID"])
     detail: str
@@ -319,7 +319,7 @@ class MemberRefusal(_Answer):
 
 class ProcessHeartbeatAnswer(_Answer):
     """The answer to the heartbeat of a process. `news`: a digest of all other fields except `state`. The next heartbeat
-    of the process contains this digest as `known`. `paused`: as in `HeartbeatAnswer`, for all members.
+    of the process contains this digest as `known`. `paused`: true if an operator has paused the group.
     """
 
     state: State

@@ -162,8 +162,8 @@ async def drain_group(
 
     With `instance` or `member`, the call does not order any member to stop. The tasks of this instance or member move
     to other instances. Each task moves as soon as another instance has caught up on it. `GET` shows whether the
-    instance or member can be stopped. This drain ends when the instance or member has left the group, or when `DELETE`
-    is called.
+    instance or member can be stopped. The drain of an instance or member ends when it has left the group, or when
+    `DELETE` is called.
     """
     event: events.Drain | events.SetInstanceDrain = events.Drain()
     if instance is not None or member is not None:

@@ -80,7 +80,7 @@ async def pause_group(request: Request, group: RequestedGroup) -> None:
 
 @router.post("/{group}/resume", status_code=204)
 async def resume_group(request: Request, group: RequestedGroup) -> None:
-    """Resume a paused group. Its members continue where they stopped."""
+    """Resume a paused group. The members of the group continue where they stopped."""
     await _apply(group, events.SetLever(LeverName.PAUSE, False, caller(request), reason_of(request)))
 
 
@@ -109,8 +109,8 @@ async def show_drain(
     group: RequestedGroup, coordinator: TheCoordinator, instance: DrainedInstance = None, member: DrainedMember = None
 ) -> Response:
     """Show whether the drained instance or member can be stopped. If it cannot be stopped yet, the answer lists the
-    tasks that still have to move. For each of these tasks, the answer has the instance that gets the task, and the lag
-    of this instance.
+    tasks that still have to move. For each task that has to move, the answer has the instance that gets the task, and
+    the lag of this instance.
     """
     process_id, member_id = one_drained(instance, member)
     coordinator.overload.admit("describe")

@@ -175,8 +175,8 @@ async def process_heartbeat(
     wait_ms: WaitMs = 0,
 ) -> Response:
     """Keep the sessions of all members of a process alive. The service holds the call until the field `news` of the
-    answer would differ from the field `known` of the call. It holds the call at most for half of the members' shortest
-    session timeout, because a held call does not extend sessions.
+    answer would differ from the field `known` of the call. The service holds the call at most for half of the members'
+    shortest session timeout, because a held call does not extend sessions.
 
     If the connection of this call breaks, the members of the process that joined with `leave_on_disconnect` are removed
     soon.

@@ -68,7 +68,7 @@ async def report_rebalance(
     request: Request, response: Response, group_id: GroupId, coordinator: TheCoordinator
 ) -> GenerationAnswer:
     """Report a rebalance of a leader outside this service. The status is 201 for a new rebalance, and 200 for a
-    rebalance that was reported before. It is 409 for a rebalance that is too old.
+    rebalance that was reported before. The status is 409 for a rebalance that is too old.
 
     The first report creates the group, which is shown like any other group. Members of such a group cannot join at this
     service.
