@@ -192,8 +192,7 @@ def _tags_text(tags: Mapping[str, str]) -> str:
 
 def diff_rows(document: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
     """Returns a line for each task with different owners, and then a line with the number of these tasks. `document`:
-    the output of
-    `assignor diff -o json`. `names`: the displayed name of each member.
+    the output of `assignor diff -o json`. `names`: the displayed name of each member.
     """
     moves = (str(copy_changes(move, lambda name: names.get(name, name))) for move in document["moves"])
     return [*moves, diff_summary(document)]
