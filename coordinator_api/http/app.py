@@ -38,8 +38,8 @@ class Pages(NamedTuple):
 
 
 async def open_with_tokens(settings: Settings, access: Access, url: str = "") -> Coordinator:
-    """Opens the coordinator, and loads the tokens of the coordinator's database into `access`. `url`: as in
-    `open_coordinator`.
+    """Opens the coordinator, and loads the tokens of the coordinator's database into `access`. `url`: the address
+    at which this coordinator listens, for other coordinators of the database.
 
     Raises StoreError. Raises SettingsError if other machines could reach the service without a token.
     """

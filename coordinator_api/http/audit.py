@@ -282,7 +282,7 @@ class _AppendedFile:
             raise OSError("it is no regular file")
 
     def is_at(self, path: Path) -> bool:
-        """Returns whether the file at `path` is still this file."""
+        """True if the file at `path` is still this file."""
         try:
             return os.path.samestat(os.stat(path), self._status)
         except OSError:

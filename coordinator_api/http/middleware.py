@@ -1,8 +1,18 @@
 """The only middleware of the service. Each request passes through this middleware before FastAPI finds the route.
 
-The steps, in this order: determine the public address; find the call in the table of calls; begin the audit; refuse an
-upgrade to another protocol; find the caller; check its right; read the whole body; find the owner of the group; run the
-route; write the audit line; send the answer; update the metrics.
+The steps, in this order:
+- Determine the public address.
+- Find the call in the table of calls.
+- Begin the audit.
+- Refuse an upgrade to another protocol.
+- Find the caller.
+- Check the caller's right.
+- Read the whole body.
+- Find the owner of the group.
+- Run the route.
+- Write the audit line.
+- Send the answer.
+- Update the metrics.
 
 The caller's right is checked before the body is read, so a caller without a right cannot fill the memory. A body is
 read whole before its route runs, so that a route never sees an incomplete body. The body of each call has a size limit.

@@ -30,7 +30,7 @@ MISSING_TOPICS = "source topics are missing"
 class CopartitionFacts:
     """The facts about co-partitioned topics that the caller knows. `together`: sets of topics; Kafka requires equal
     numbers of partitions within each set. `apart`: sets of topics; Kafka does not require equal numbers of partitions
-    within the set. A topic name may have the application id in front or not.
+    within the set. A topic name is written with or without the application id in front.
     """
 
     together: Collection[frozenset[str]] = ()

@@ -16,8 +16,8 @@ Source: `StreamsPartitionAssignor.assign`, `addClientAssignments`.
 
 The leader is itself a member of the group: it sends a subscription and gets an assignment, both without tasks. The
 leader's subscription contains a SubscriptionInfo, and its assignment contains an AssignmentInfo. SubscriptionInfo and
-AssignmentInfo have a version that the group uses, so every member can read them. For example, a JVM member that leads
-after this leader has left reads them. A restart does not change the leader's subscription and assignment, so the
+AssignmentInfo have a version that the group uses, so every member can read them. When this leader has left, a JVM
+member can become the leader and read them. A restart does not change the leader's subscription and assignment, so the
 brokers see no change when the static member returns.
 """
 

@@ -27,7 +27,7 @@ class TaskChange(StrEnum):
     NOT_PLACED = "not placed"  # The rebalance placed no tasks, or assigned this task to no member.
     FIRST = "placed"  # No process had the task before, or no earlier rebalance is recorded.
     HELD_BACK = "held back"  # The new owner gets the task when the old owner has revoked it.
-    HANDED_OVER = "handed over"  # The previous rebalance held the task back. Now the task runs.
+    HANDED_OVER = "handed over"  # The previous rebalance held the task back, and this one does not.
     MOVED = "moved"  # The task is active on a different process than before.
     THREAD = "to another thread"  # The task is active on a different thread of the same process.
     COPIES = "standbys changed"
@@ -39,9 +39,9 @@ _WAITS = (DecisionKind.WAITING_FOR_REVOCATION, DecisionKind.WARM_UP, DecisionKin
 
 class TaskWaiting(NamedTuple):
     """The event that a task waits for. `member`: the member that has to revoke the task first. `process`: the process
-    that has to catch up as a warm-up first. If max.warmup.replicas allows no more warm-ups, this process still waits
-    for its warm-up. `kind`: which of these events it is. `lag`: the lag of the process in records. `next_round_ms`: the
-    time of the next probing rebalance.
+    that has to catch up as a warm-up first. If max.warmup.replicas allows no more warm-ups, `process` waits for a
+    warm-up. `kind`: which of these events it is. `lag`: the lag of the process in records. `next_round_ms`: the time of
+    the next probing rebalance.
     """
 
     kind: DecisionKind

@@ -7,10 +7,10 @@ topic serves as a changelog, the records increase its committed offset instead o
 (`assignor.clients.client_state`). If a request of the leader failed in the recording, it also fails in each rebalance
 of the forecast.
 
-The bytes of a member are decoded once. For each rebalance, they are encoded again with the tasks and offset sums that
-the member has then. ConsumerProtocol version, endpoint, tags, topics, rack and process id stay as recorded. The unique
-field of a subscription is higher by one in each rebalance. If an assignment shows that all members support a higher
-version, the member uses this version from the next rebalance on. Source:
+The bytes of a member are decoded once. For each rebalance, the bytes are encoded again with the tasks and offset sums
+that the member has at that rebalance. ConsumerProtocol version, endpoint, tags, topics, rack and process id stay as
+recorded. The unique field of a subscription is higher by one in each rebalance. If an assignment shows that all members
+support a higher version, the member uses this version from the next rebalance on. Source:
 `StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`.
 """
 

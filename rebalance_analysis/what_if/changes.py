@@ -1,8 +1,8 @@
 """Defines and parses the changes of a what-if: configs, instances, threads, tags, partitions, topology, lags, assignor.
 
-A user can name a process by its id. The client id, group instance id or member id of one of its members is also
-possible. A prefix of such an id is enough if it matches only one process. The name `*` stands for all processes.
-Changes are sent over HTTP as JSON. The note in a changed recording also contains them as JSON.
+A user can name a process by its id, or by the client id, group instance id or member id of one of its members. A prefix
+of such an id is enough if it matches only one process. The name `*` stands for all processes. Changes are sent over
+HTTP as JSON. The note in a changed recording also contains them as JSON.
 
 The functions `typed_...` parse changes such as `3x4`, `P=2` and `P/0_3=5000`, which users type in options and forms.
 The parameter `where` is the name of the option; error messages show it. For a web form, `where` is empty, because the

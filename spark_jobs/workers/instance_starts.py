@@ -4,10 +4,10 @@ Without messages, a user would not see that Spark has no free slot or no executo
 coordinator. So the driver prints a message about the likely reason. The driver prints another message only when the
 reason changes.
 
-An instance that ended without an `InstanceEnd` is started again, by Spark or by the process that started it. If its
-executor died or its process was killed, the number of new starts is not limited. If the instance itself fails at four
-starts in a row, it is not started again. A further start would probably fail with the same error, such as a missing
-module.
+An instance that ended without an `InstanceEnd` is started again, by Spark or by the process that started it. If the
+instance ended because its executor died or its process was killed, the number of new starts is not limited. If the
+instance itself fails at four starts in a row, it is not started again. A further start would probably fail with the
+same error, such as a missing module.
 """
 
 from collections import Counter

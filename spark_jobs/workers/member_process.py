@@ -48,7 +48,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class InstanceSettings:
-    """The settings of an instance. Spark sends them to an executor with the Spark task.
+    """The settings of an instance. Spark sends the settings to an executor with the Spark task.
 
     `coordinator_url`: the URL of the coordinator, or several URLs separated by commas. `state_dir`, `threads`: values
     that replace the application's configs state.dir and num.stream.threads; None to keep the application's value.
