@@ -293,8 +293,8 @@ def _why_it_stays(
 
 def _why(elsewhere: Sequence[TaskCopyAnswer]) -> str:
     """Returns the reason why a task of a drained member has not moved yet. `elsewhere`: the copies of this task on
-    members that are not drained. If one of them is a warm-up, the reason names this warm-up, because its process will
-    be the next owner of the task.
+    members that are not drained. If one of these copies is a warm-up, the reason names this warm-up, because the
+    process of the warm-up will be the next owner of the task.
     """
     waits = sorted(elsewhere, key=lambda copy: (copy.role != Role.WARM_UP, copy.member_id))
     if not waits:

@@ -11,9 +11,9 @@ the groups of all coordinators.
 coordinator while a call is in progress or held, the lower packages raise NotOwner. `on_not_owner` then calls `not_here`
 again. A caller that follows status 307 sends the same method and body.
 
-For a list of groups, this coordinator takes its own groups from memory. For the groups of other coordinators, it calls
-each owner with the caller's token, and waits for at most a second. A group whose owner does not answer is listed as
-Unknown.
+For a list of groups, this coordinator takes its own groups from memory. For the groups of other coordinators, this
+coordinator calls each owner with the caller's token, and waits for at most a second. A group whose owner does not
+answer is listed as Unknown.
 
 If a list request comes from another coordinator (header `Assignor-Asked-By`), this coordinator calls no others and
 lists its own groups only. The answers of other coordinators are cached for a second and used again for callers with the

@@ -149,8 +149,8 @@ def what_if(
 
 def held_document(stored: bytes, bounds: DocumentBounds) -> dict[str, object]:
     """Computes the effects of a held rebalance. Returns an object with the fields `difference` and `forecast`. A field
-    is None if it cannot be computed. For example, it cannot be computed if a member has an unknown future version or a
-    custom assignor is no longer available. `stored`: the recording in the stored form.
+    is None if it cannot be computed, for example because a member has an unknown future version, or because a custom
+    assignor is no longer available. `stored`: the recording in the stored form.
     """
     recorded = parse_recorded_rebalance(_document(stored))
     load, model = own_assignors(bounds.assignor_classes), ForecastModel()

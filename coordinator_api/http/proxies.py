@@ -5,9 +5,9 @@ If a call comes from a trusted proxy, the headers X-Forwarded-Prefix, -Host and 
 the prefix is the setting root.path. The prefix is removed from the path, if the proxy has not removed it already. So
 routes and rights have no prefix.
 
-Rule: links and redirects to this service are relative to the requested address (`reference`). So they also work if a
-proxy adds a prefix and neither a header nor a setting contains this prefix. Source of the headers' names: Traefik and
-Spring. Source of the trusted addresses: uvicorn's `--forwarded-allow-ips`.
+Rule: links and redirects to this service are relative to the requested address (`reference`). So links and redirects
+also work if a proxy adds a prefix and neither a header nor a setting contains this prefix. Source of the headers'
+names: Traefik and Spring. Source of the trusted addresses: uvicorn's `--forwarded-allow-ips`.
 """
 
 from collections.abc import Callable, Iterable, Mapping

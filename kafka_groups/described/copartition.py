@@ -205,8 +205,8 @@ class CopartitionChoice:
         return accepted[0] if ran and len(accepted) == 1 else None
 
     def _ran(self, sources: Iterable[str]) -> bool:
-        """Returns True if Kafka has accepted the topics of these source nodes. Kafka has accepted them if the group has
-        run, or if the repartition topics that the sources read exist.
+        """Returns True if Kafka has accepted the topics of these source nodes. Kafka has accepted the topics if the
+        group has run, or if the repartition topics that the sources read exist.
         """
         internal = [
             self.definition.full_topic(topic, self.application_id)

@@ -143,7 +143,7 @@ class GroupEntry:
         return None
 
     async def _joined(self, subscription: bytes, reason: str) -> JoinedGeneration | None:
-        """Joins the group. If another member leads it and `join_anyway` is not set, leaves the group at once and
+        """Joins the group. If another member leads the group and `join_anyway` is not set, leaves the group at once and
         returns None.
         """
         while True:

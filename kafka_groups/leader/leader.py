@@ -217,8 +217,8 @@ class Leader:
         )
 
     def _report_mismatch(self, generation_id: int, members: GroupMembers) -> None:
-        """Reports a difference between the topology and the members' subscriptions. Reports it again only when the
-        difference changes, because a roll-out has many rebalances with the same difference.
+        """Reports a difference between the topology and the members' subscriptions. Reports the difference again only
+        when it changes, because a roll-out has many rebalances with the same difference.
         """
         mismatch, before = mismatch_text(self._work.topics, members.topics), self._mismatch
         self._mismatch = mismatch

@@ -89,8 +89,9 @@ class Following:
 
     async def _offsets_topic(self, admin: ClusterAdmin) -> tuple[int, TopicNames | None]:
         """Waits until the topic `__consumer_offsets` exists. The brokers create it for the first group of the cluster.
-        Returns its number of partitions, and the topics that the cluster had before the first group. If the run stopped
-        while it waited, the number is 0. If `__consumer_offsets` existed at the start, the topics are None.
+        Returns the number of partitions of this topic, and the topics that the cluster had before the first group. If
+        the run stopped during the wait, the number is 0. If `__consumer_offsets` existed at the start, the topics are
+        None.
         """
         before: TopicNames | None = None
         while not self.stop.is_set():

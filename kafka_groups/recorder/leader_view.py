@@ -77,9 +77,9 @@ def leader_view(
     time_is_left: Callable[[], bool],
     task_assignor: TaskAssignor | None = None,
 ) -> LeaderView:
-    """Finds the leader's view of the cluster. The views of the polls are tried first. After them, views between the
-    polls are tried as long as the function `time_is_left` returns True. `snapshot`: the input of the rebalance, without
-    a view of the cluster.
+    """Finds the leader's view of the cluster. The views of the polls are tried first. Views between the polls are tried
+    next, as long as the function `time_is_left` returns True. `snapshot`: the input of the rebalance, without a view of
+    the cluster.
     """
 
     def tried(view: ClusterView, description: str) -> LeaderView:

@@ -30,7 +30,7 @@ class Line:
     content: bytes | None = None
 
     def usable_document(self) -> Mapping[str, object]:
-        """Returns the document of the line. If the line has no document, raises InputError with its problem."""
+        """Returns the document of the line. If the line has no document, raises InputError with the line's problem."""
         if self.document is None:
             raise InputError(self.problem or "is not usable")
         return self.document

@@ -81,7 +81,8 @@ class ForecastHistory:
         self, end: End, members: Members | None, now_ms: int, *, loop_from: int | None = None, error: str | None = None
     ) -> Forecast:
         """Returns the finished forecast. `now_ms`: the end of the forecast. For a task that has no owner, the unowned
-        time is counted until then. `members`: the members after the last rebalance; None if no rebalance took place.
+        time is counted until `now_ms`. `members`: the members after the last rebalance; None if no rebalance took
+        place.
         """
         rebalances = tuple(self._rebalances)
         stable = end is End.STABLE

@@ -4,7 +4,8 @@ output.
 The comparison uses everything that determines the future of the group. The open and closed state of each thread, the
 lags of copies and the leader's decision determine this future. The comparison ignores absolute times and offsets. The
 age of closed state also matters, because a process removes old state. But if there are only follow-up rebalances
-between the two rebalances, the age is ignored: follow-ups are far faster than the clean-up.
+between the two rebalances, the age is ignored, because follow-up rebalances take far less time than a process waits
+before it removes state.
 """
 
 import hashlib
@@ -73,7 +74,8 @@ def _lag(members: Members, task: TaskId, offset_sum: int, now_ms: int) -> int:
 
 def _unreported(members: Members, acceptable_lag: int, now_ms: int) -> list[object]:
     """Returns the tasks whose whole changelog has at most acceptable.recovery.lag records. A client without state of
-    such a task counts as caught up, because its lag is the whole changelog.
+    such a task counts as caught up, because the client's lag is the whole changelog, and so at most
+    acceptable.recovery.lag.
     """
     return [task for task, end in members.ends.ends(now_ms).items() if end <= acceptable_lag]
 

@@ -54,7 +54,7 @@ def _factor(model: ForecastModel, process: ProcessId) -> float:
 
 
 class Restore(NamedTuple):
-    """The restore of an active task. `position`, `end`: the offset sums at its beginning and at its end."""
+    """The restore of an active task. `position`, `end`: the offset sums at the beginning and the end of the restore."""
 
     begins_ms: int
     runs_from_ms: int

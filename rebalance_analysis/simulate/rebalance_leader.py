@@ -118,7 +118,7 @@ class RebalanceLeader:
 
     def _leader_misses(self, created: Iterable[str]) -> bool:
         """True if the rebalance created topics that the group reads. The metadata of the leader's consumer does not
-        have these topics yet. When it has them, the consumer requests another rebalance
+        have these topics yet. When the metadata has the topics, the consumer requests another rebalance
         (`ConsumerCoordinator.rejoinNeededOrPending`). A leader that is not a member of the group has no consumer; then
         this is False.
         """

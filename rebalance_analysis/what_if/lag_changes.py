@@ -29,9 +29,9 @@ class _AskedLags:
     of_process: Mapping[ProcessId, Mapping[TaskId | None, int]]
 
     def lag(self, process: ProcessId, task: TaskId, *, reported: bool) -> int | None:
-        """Returns the lag that the user set for a task of a process; None if the user set no lag for it. If several
-        lags apply, the most specific is used. `reported`: True if the process reported the task. If it did not, only a
-        lag for exactly this process and task is used.
+        """Returns the lag that the user set for a task of a process; None if the user set no lag for this task. If
+        several lags apply, the most specific is used. `reported`: True if the process reported the task. If it did not
+        report the task, only a lag for exactly this process and task is used.
         """
         own = self.of_process.get(process, {})
         if task in own:

@@ -21,9 +21,9 @@ _WOKEN = b"\0"  # no signal has this number
 
 
 class LeavingSignals:
-    """A context manager for the main thread. If another thread enters it, signals have no effect, and only a call of
-    `wake` ends a call of `wait`. `on_signal`: a function that is called in the main thread for each signal, between any
-    two bytecode instructions.
+    """A context manager for the main thread. If another thread enters the context, signals have no effect, and only a
+    call of `wake` ends a call of `wait`. `on_signal`: a function that is called in the main thread for each signal,
+    between any two bytecode instructions.
     """
 
     def __init__(self, on_signal: Callable[[], None] = lambda: None) -> None:
