@@ -189,10 +189,10 @@ def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable
     loop is blocked. A signal handler may call the function, because the function takes no lock. The time limit also
     applies after the block.
 
-    `in_order`: a function that is called when the time limit has passed. If it returns True, everything is closed, and
-    the exit code is 0. The end of the block does not show that everything is closed, because a second signal also ends
-    the block. A stop exceeds the time limit only if the store does not answer or the event loop is blocked. No change
-    is lost, because a change is committed before it is answered.
+    `in_order`: a function that is called when the time limit has passed. If the function returns True, everything is
+    closed, and the exit code is 0. The end of the block does not show that everything is closed, because a second
+    signal also ends the block. A stop exceeds the time limit only if the store does not answer or the event loop is
+    blocked. No change is lost, because a change is committed before it is answered.
     """
     begun, begin = os.pipe()
 

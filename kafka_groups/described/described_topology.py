@@ -60,8 +60,8 @@ def topology_from_description(
     """Returns the topology that Kafka's leader would use. In the result, the names of internal topics begin with the
     application id.
 
-    `partition_counts`: the number of partitions of each topic of the cluster. If it is None, every store is assumed to
-    be logged. `stores`, `copartition`: facts that the caller knows about stores and co-partitioned topics.
+    `partition_counts`: the number of partitions of each topic of the cluster. If None, every store is assumed to be
+    logged. `stores`, `copartition`: facts that the caller knows about stores and co-partitioned topics.
     `changelog_configs`: for each changelog topic, the configs that are set on the topic itself. Topics are left out if
     the caller may not read their configs. If the caller has read no configs, `changelog_configs` is None. `configs`:
     the application's configs, with which Kafka Streams created the changelogs. `has_run`: True if the group has

@@ -208,7 +208,7 @@ def _carrier(snapshot: RebalanceSnapshot, result: RebalanceResult) -> ProcessId 
     the deadline. Returns None if no process can carry it.
 
     A consumer that has to rejoin at once cannot carry the probing deadline. So members with a future protocol version
-    cannot carry it: they rejoin at once with a lower version.
+    cannot carry it, because they rejoin at once with a lower version.
     """
     assert result.problem is not None, "a rebalance with a deadline has a placement"
     future = snapshot.future_process_id or DEFAULT_FUTURE_PROCESS_ID

@@ -79,8 +79,8 @@ class _LeaderWouldThrow(AssignorFault):
 class RebalanceDecider:
     """Reads the cluster and decides the assignments of rebalances. `definition`: the definition of the group, without
     members and cluster. `redefine`: a function that makes a new definition from the present topics of the cluster.
-    `redefine` is needed because a pattern may match different topics now. It is None if the application's file has the
-    complete topology.
+    `redefine` is needed because a pattern may match different topics now. `redefine` is None if the application's file
+    has the complete topology.
     """
 
     admin: ClusterAdmin

@@ -65,7 +65,7 @@ def placements_from_log(
     on_skipped: Callable[[str], None] | None = None,
 ) -> Iterator[Document]:
     """Yields a placement/1 document for each rebalance, as soon as all its lines have been read. The document has input
-    and output. `configs`: the configs of the leader, under Kafka's dotted names. The log does not show them.
+    and output. `configs`: the configs of the leader, under Kafka's dotted names. The log does not show the configs.
     `assignor`: the assignor of rebalances whose lines do not name one, for example LegacyStickyTaskAssignor; None to
     leave these rebalances out. `on_skipped`: a function that is called for each rebalance that is left out. The
     argument of `on_skipped` is a text with the line number and the reason. Raises InputError for an unknown config or

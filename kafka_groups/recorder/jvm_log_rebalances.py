@@ -46,7 +46,7 @@ class LoggedClient:
 
 
 def read_client_states(text: str) -> dict[ProcessId, LoggedClient]:
-    """Parses client states of the form `{process=[activeTasks: ...], ...}`. Keeps their order. Raises
+    """Parses client states of the form `{process=[activeTasks: ...], ...}`. Keeps the order of the processes. Raises
     UnreadableLogLine.
     """
     starts = list(_CLIENT.finditer(text))

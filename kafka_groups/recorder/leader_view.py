@@ -161,9 +161,10 @@ def _walked(
     draw: random.Random,
     time_is_left: Callable[[], bool],
 ) -> LeaderView | None:
-    """Searches views between the polls. Returns the first view without differences; None if it finds none. First tries
-    views at several points in time. After this, begins at the point with the fewest differences, and repeatedly changes
-    the offset sums of a few tasks. If no change reduces the differences, continues at the next point.
+    """Searches views between the polls. Returns the first view without differences; None if every tried view has
+    differences. First tries views at several points in time. After this, begins at the point with the fewest
+    differences, and repeatedly changes the offset sums of a few tasks. If no change reduces the differences, continues
+    at the next point.
     """
     if not between.is_open:
         return None

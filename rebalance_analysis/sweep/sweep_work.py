@@ -47,7 +47,7 @@ class CombinationsOfGroup:
 
 @dataclass(frozen=True, slots=True)
 class RejectedLines:
-    """A chunk of lines that cannot be used. `SweepWork` only returns them as rejects."""
+    """A chunk of lines that cannot be used. `SweepWork` returns these lines as rejects."""
 
     number: int
     rejects: SpooledLines

@@ -48,7 +48,7 @@ class LeavingSignals:
         self._closing.close()
 
     def wait(self) -> bool:
-        """Blocks until a signal arrives or `wake` is called. If one of them has already happened, returns at once. The
+        """Blocks until a signal arrives or `wake` is called. If this has already happened, returns at once. The
         result is True for a signal, and False for a call of `wake`.
         """
         while (found := self._reader.recv(1)) != _WOKEN:

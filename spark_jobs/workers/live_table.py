@@ -241,8 +241,8 @@ def _copies_text(row: ThreadRow, role: str) -> str:
 
 
 def _as_of_change(copy: CopyStatus) -> tuple[object, ...]:
-    """Returns the values of a task copy that are compared with the last poll. A new line is printed if they differ. The
-    restored share is rounded to tens of percent, so not every restored record causes a line.
+    """Returns the values of a task copy that are compared with the last poll. A new line is printed if the values
+    differ. The restored share is rounded to tens of percent, so not every restored record causes a line.
     """
     percent = copy.restore_percent
     behind = copy.role != ACTIVE and bool(copy.lag)

@@ -1,7 +1,7 @@
 """The models of bodies and answers. Each model decodes, validates and documents one body or answer.
 
 Each field has its own example. Swagger UI and similar tools build the example of a body or an answer from the first
-example of each field. For a field without an example, they use the default or a value of the field's type.
+example of each field. For a field without an example, these tools use the default or a value of the field's type.
 """
 
 from typing import Annotated
