@@ -1,25 +1,27 @@
-"""Reads an operator's description of an application: a file with the topology, the application's properties, and facts
-from options.
+"""Reads an operator's description of an application. The description consists of a file with the topology, the
+application's properties, and facts that command-line options give.
 
-The file is the text of the application's `Topology#describe`, or JSON. The JSON is `input.topology` of rebalance/1, a
-whole definition (`input` of rebalance/1, as the coordinator accepts it), or a line of a recording. The members and the
-cluster of a definition are ignored. Only those properties of the application that Kafka's leader reads are used.
+The file with the topology is the text of the application's `Topology#describe`, or JSON. The JSON can be the field
+`input.topology` of rebalance/1, or a line of a recording. The JSON can also be a definition as the coordinator accepts
+it (`input` of rebalance/1). The members and the cluster of a definition are ignored. Of the application's properties,
+only those that Kafka's leader reads are used.
 
 Options add facts that the text of `Topology#describe` lacks:
 
 | option | fact |
 |---|---|
-| `--store STORE=not-logged` | the store has no changelog |
-| `--store STORE=topic:NAME` | the store is restored from this topic, which the application reads; it has no changelog |
-| `--store STORE=key-value` | the store is neither windowed nor versioned |
-| `--store STORE=retention.ms:N` | the store is windowed; its changelog's retention is
-windowstore.changelog.additional.retention.ms longer |
-| `--store STORE=history.retention.ms:N` | the store is versioned |
-| `--copartitioned A,B` | Kafka requires these topics to have equal numbers of partitions, as for a join |
-| `--not-copartitioned A,B` | Kafka does not require equal numbers of partitions: records of these topics meet only in
-the user's own processor |
+| `--store STORE=not-logged` | The store has no changelog. |
+| `--store STORE=topic:NAME` | The store has no changelog. It is restored from this source topic of the application. |
+| `--store STORE=key-value` | The store is neither windowed nor versioned. |
+| `--store STORE=retention.ms:N` | The store is windowed, with a retention of N ms. Kafka Streams adds
+windowstore.changelog.additional.retention.ms to the retention of its changelog. |
+| `--store STORE=history.retention.ms:N` | The store is versioned, with a history retention of N ms. |
+| `--copartitioned A,B` | Kafka requires equal numbers of partitions of these topics, for example for a join. |
+| `--not-copartitioned A,B` | Kafka does not require equal numbers of partitions of these topics: only a processor of
+the user combines their records. |
 
-The application's `topology.optimization` determines if the tables of the DSL are restored from their source topics.
+The application's property `topology.optimization` determines whether the tables of the DSL are restored from their
+source topics.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,8 +49,8 @@ _STORE_FORMS = (
 
 @dataclass(frozen=True, slots=True)
 class ApplicationFile:
-    """The content of an application file. Either `topology` or `description` is set; `description` is the text of
-    `Topology#describe`. `configs`: placement configs under Kafka's dotted names.
+    """The content of an application file. Either `topology` or `description` is set. `description`: the text of
+    `Topology#describe`. `configs`: the configs that the assignor uses, under Kafka's dotted names.
     """
 
     path: str
@@ -92,7 +94,7 @@ def read_application_file(path: Path) -> ApplicationFile:
 
 
 def placement_configs(properties: Mapping[str, str]) -> dict[str, str]:
-    """Returns those properties of the application that the assignor uses."""
+    """Returns the properties that the assignor uses, and leaves out all others."""
     return {key: value for key, value in properties.items() if key in KNOWN_KEYS or key.startswith(TOPIC_PREFIX)}
 
 
@@ -115,15 +117,17 @@ def _as_text(content: bytes, path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopologyFacts:
-    """The facts about a topology that the operator adds with options. `stores`, `copartition`: see
-    `topology_from_description`.
+    """The facts about a topology that an operator adds by command-line options. `topology_from_description` describes
+    `stores` and `copartition`.
     """
 
     stores: StoreFacts = field(default_factory=StoreFacts)
     copartition: CopartitionFacts = field(default_factory=CopartitionFacts)
 
     def check_unused(self, path: str) -> None:
-        """Raises InputError if options add facts although the file at `path` has the complete topology."""
+        """Raises InputError if there are facts. Call this method if the file at `path` already has the complete
+        topology.
+        """
         for option, facts in (("--store", self.stores), (COPARTITIONED, self.copartition)):
             if facts:
                 raise InputError(f"goes with the text of Topology#describe only; {path} already has it all", option)
@@ -135,8 +139,8 @@ def topology_facts(
     not_copartitioned: Sequence[str] = (),
     optimization: str | None = None,
 ) -> TopologyFacts:
-    """Parses the options that add facts about the topology. `optimization`: the application's `topology.optimization`;
-    None if the application's properties are not known. Raises InputError.
+    """Parses the command-line options that add facts about the topology. `optimization`: the application's property
+    `topology.optimization`; None if the application's properties are not known. Raises InputError.
     """
     return TopologyFacts(
         _stores(stores, None if optimization is None else _reuses_source_topics(optimization)),

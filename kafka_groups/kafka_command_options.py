@@ -1,4 +1,4 @@
-"""The optional dependencies of `assignor record` and `assignor lead`, and the options that both commands have."""
+"""The optional dependencies and the common command-line options of `assignor record` and `assignor lead`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -45,7 +45,7 @@ Copartitioned = Annotated[
     typer.Option(
         "--copartitioned",
         metavar="TOPIC,TOPIC",
-        help="Topics of which Kafka requires equal numbers of partitions, as for a join; may be repeated.",
+        help="Topics of which Kafka requires equal numbers of partitions, for example for a join; may be repeated.",
     ),
 ]
 NotCopartitioned = Annotated[
@@ -53,23 +53,25 @@ NotCopartitioned = Annotated[
     typer.Option(
         "--not-copartitioned",
         metavar="TOPIC,TOPIC",
-        help="Topics whose records meet only in a store of your own processors; may be repeated.",
+        help="Topics whose records only your own processors combine, in a store; may be repeated.",
     ),
 ]
 
 
 def version_configs(version: str | None) -> list[str]:
-    """Returns the config `key=value` of `--kafka-version`, or nothing if the option is not given. Raises InputError."""
+    """Returns the config `key=value` for the option `--kafka-version`; empty if the option is not given. Raises
+    InputError.
+    """
     return [] if version is None else [f"{KAFKA_VERSION}={kafka_version_named(version, '--kafka-version')}"]
 
 
 def coordinator_address(url: str | None, token_file: Path | None) -> CoordinatorAddress | None:
-    """Returns the coordinator to report to, or None if `url` is None. Raises InputError."""
+    """Returns the coordinator that gets the reports; None if no URL is given. Raises InputError."""
     return None if url is None else CoordinatorAddress(url, token_file)
 
 
 def client_properties(file: Path | None) -> dict[str, str]:
-    """Reads the properties in `file`; the result is empty if `file` is None. Raises InputError."""
+    """Reads a file of properties; the result is empty if no file is given. Raises InputError."""
     from kafka_client.settings.properties_file import read_properties_file
 
     return {} if file is None else read_properties_file(file)

@@ -1,12 +1,12 @@
-"""Reports to a coordinator each rebalance that the coordinator did not lead itself. The coordinator shows the reported
-groups like its own groups. The module also makes the line of a generation that never got an assignment.
+"""Reports rebalances to a coordinator that did not lead them. The coordinator then shows their groups like its own
+groups. This module also makes the line of a generation that never got an assignment.
 
 A generation never gets an assignment if its leader is gone, or if the next rebalance begins first. Kafka stores no
-record of a generation without assignments. The generation's members send their subscriptions again for the next
+record of a generation without an assignment. The members of this generation send their subscriptions again for the next
 generation. So the line of a generation without assignments has the input of the next generation, and no output.
 
-A report is one POST of the rebalance/1 document to the coordinator that owns the group. A caller continues its work
-after a failed report, and shows RebalanceNotReported as a warning.
+A report is one POST of the rebalance/1 document to the coordinator that owns the group. If a report fails, the caller
+shows RebalanceNotReported as a warning and continues its work.
 """
 
 import json
@@ -30,7 +30,7 @@ _OF_THE_OUTCOME = ("output", "led_by")
 
 def interrupted_document(id: str, generation_id: int, why: str, following: Mapping[str, object]) -> dict[str, object]:
     """Returns the rebalance/1 line of a generation that never got an assignment. `why`: the reason why the generation
-    got no assignment, as a clause such as `OVERTAKEN`. `following`: the line of the next generation.
+    got no assignment, for example `OVERTAKEN`. `following`: the line of the next generation.
     """
     line = {key: value for key, value in following.items() if key not in _OF_THE_OUTCOME}
     return {
@@ -44,14 +44,14 @@ def interrupted_document(id: str, generation_id: int, why: str, following: Mappi
 
 
 class RebalanceNotReported(AssignorFault):
-    """The coordinator could not be reached, or refused the rebalance. The error's message gives the reason."""
+    """The coordinator could not be reached, or refused the rebalance. The message of the error has the reason."""
 
 
 def report_rebalance(coordinator: CoordinatorAddress, document: Mapping[str, object]) -> None:
-    """Sends `document`, a rebalance/1 line, to the coordinator. A caller may report the same rebalance twice.
+    """Sends a rebalance/1 line to the coordinator. Reporting the same rebalance twice does no harm.
 
-    Raises RebalanceNotReported. Raises InputError if the coordinator's token or a TLS file can no longer be read, or if
-    the host of an address is not valid.
+    Raises RebalanceNotReported. Raises InputError if the file of the token or a TLS file can no longer be read. Also
+    raises InputError if the host of an address is not valid.
     """
     body = json.dumps(document, separators=(",", ":")).encode()
     call = CoordinatorCall(f"{group_path(str(document['group_id']))}/rebalances", _ANSWER_TIMEOUT_S)

@@ -1,1 +1,1 @@
-"""Tools for recorded rebalances: read, run again, compare, change (what-if), forecast and explain them."""
+"""Tools that read recorded rebalances, run them again, compare, change (what-if), forecast and explain them."""

@@ -1,8 +1,9 @@
-"""Compares this program's result with a recorded result: after decoding, and byte for byte.
+"""Compares a result of this program with a recorded result. The comparison is made twice: after decoding, and byte for
+byte.
 
 The comparison after decoding respects the order of partitions and active tasks. Standby tasks and host maps are
-compared as sets, because receivers ignore their order on the wire, which is the order of Java's hash maps. Two errors
-are equal if their classes are equal. Differences of message and cause, and differences of bytes, are reported
+compared as sets. The order of standby tasks and host maps in the bytes comes from Java's hash maps, and receivers
+ignore it. Two errors are equal if they have the same class. Different messages, causes or bytes are reported
 separately.
 """
 
@@ -21,17 +22,17 @@ from assignor.task_assignors.streams_groups.member_sticky import MemberAssignmen
 _Copies = ClientPlacement | MemberAssignment
 
 _STREAM_THREAD = re.compile(r"stream-thread \[[^\]]*\] ")
-"""Matches the name of the leader's thread in an error text. The thread name is not compared. The recorded input lacks
-the thread name, so this program's own error texts have an empty thread name.
+"""Matches the name of the leader's thread in an error text. Thread names are not compared: the recorded input has no
+thread names, so they are empty in error texts of this program.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The comparison of a result with a recorded result. `differences`: one line for each difference after decoding;
-    empty if the two results are equal after decoding. `bytes_equal`: True if the result and the recorded result are
-    also equal byte for byte. `is_error`: True if the recorded leader threw an exception. `error_differences`: one line
-    for each difference of message or cause between two errors of the same class.
+    empty if the results are equal after decoding. `bytes_equal`: True if the results are also equal byte for byte.
+    `is_error`: True if the recorded leader threw an exception. `error_differences`: one line for each difference of
+    message or cause between two errors of the same class.
     """
 
     differences: tuple[str, ...]
@@ -56,8 +57,8 @@ def compare_rebalance(result: RebalanceResult, recorded: RecordedOutput) -> Comp
 
 
 def compare_placement(placement: Placement, recorded: Placement) -> Comparison:
-    """Compares this program's placement with the recorded placement. A placement has no bytes, so `bytes_equal` is True
-    if there are no differences.
+    """Compares this program's placement with the recorded placement. A placement has no bytes to compare, so
+    `bytes_equal` is True if the placements are equal.
     """
     differences = tuple(_placement_differences(placement, recorded))
     return Comparison(differences, not differences)
@@ -109,7 +110,7 @@ def _rebalance_differences(result: RebalanceResult, recorded: RecordedOutput) ->
 
 def _error_differences(error: KafkaError | None, recorded: RecordedOutput) -> Iterator[str]:
     if error is None or recorded.error is None or _java_class(recorded.error) != error.kafka_name:
-        return  # there is no error to compare, or `_rebalance_differences` reports that the error classes differ
+        return  # there is no error to compare, or the error classes differ, which `_rebalance_differences` reports
     ours, theirs = error.as_recorded(), _STREAM_THREAD.sub("stream-thread [] ", recorded.error)
     if ours != theirs:
         yield _difference("error", ours, theirs)
@@ -123,8 +124,8 @@ def _java_class(error: str) -> str:
 
 
 def assignment_differences(what: str, ours: bytes, theirs: bytes) -> Iterator[str]:
-    """Yields the differences between two ConsumerProtocolAssignments after decoding, each with the prefix `what`. Bytes
-    that cannot be decoded are reported as a difference.
+    """Yields the differences between two ConsumerProtocolAssignments after decoding. If an assignment cannot be
+    decoded, yields this as a difference. `what`: the text with which each difference begins.
     """
     try:
         our_assignment, their_assignment = decode_assignment(ours), decode_assignment(theirs)

@@ -1,6 +1,5 @@
-"""Creates and saves pictures with matplotlib, which the extra `batch` installs.
-
-Equal figures are saved as equal bytes, because an SVG file gets no date, and its ids are made with a fixed salt.
+"""Creates and saves pictures with matplotlib. The extra `batch` installs matplotlib. Equal figures give equal files: an
+SVG file gets no date, and its ids are made with a fixed salt.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ _HASH_SALT = "assignor"
 
 
 def check_picture_path(path: str | Path) -> Path:
-    """Checks that a picture can be saved at `path`, so that a long command can fail before its work begins. Raises
-    InputError if matplotlib is not installed, or if `path` has a suffix other than .svg and .png, is in a directory
-    that does not exist, or is itself a directory.
+    """Checks that a picture can be saved at `path`. A long command calls this before its work begins. Raises InputError
+    if matplotlib is not installed, or if the suffix is not .svg or .png. Also raises InputError if the path is a
+    directory, or if its directory does not exist.
     """
     path = Path(path)
     _needs_matplotlib(str(path))
@@ -40,8 +39,8 @@ def check_picture_path(path: str | Path) -> Path:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Returns an empty figure of `width` by `height` inches, with a layout that leaves room for labels. Raises
-    InputError when matplotlib is not installed.
+    """Returns an empty figure. The layout of the figure leaves room for labels. `width`, `height`: the size in inches.
+    Raises InputError when matplotlib is not installed.
     """
     _needs_matplotlib(None)
     from matplotlib.figure import Figure
@@ -50,13 +49,15 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def plain_text(text: str) -> str:
-    """Escapes `text` from recordings: matplotlib would typeset text between two $ as a formula."""
+    """Escapes text that comes from recordings. Without escapes, matplotlib would show text between two $ as a
+    formula.
+    """
     return text.replace("$", r"\$")
 
 
 def save_figure(figure: Figure, path: str | Path) -> Path:
-    """Writes an .svg or .png file, completely or not at all. Raises InputError if `check_picture_path` refuses the
-    path, or if the file cannot be written.
+    """Writes an .svg or .png file. If an error occurs, no file is written. Raises InputError if `check_picture_path`
+    refuses the path, or if the file cannot be written.
     """
     path = check_picture_path(path)
     from matplotlib import rc_context
@@ -66,7 +67,7 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     metadata = {"Date": None} if kind == "svg" else {"Software": None}
     style = rc_context({"svg.hashsalt": _HASH_SALT, "svg.fonttype": "none"})
     with input_errors("cannot be written", path), whole_file(path) as stream, style, warnings.catch_warnings():
-        # ignore warnings about glyphs that matplotlib's font lacks, because an SVG file keeps characters as text
+        # ignore warnings about characters that matplotlib's font lacks: an SVG file keeps them as text
         warnings.filterwarnings("ignore", "Glyph .* missing")
         figure.savefig(stream, format=kind, dpi=dots, facecolor="white", metadata=metadata)
     return path

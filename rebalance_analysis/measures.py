@@ -1,8 +1,8 @@
-"""The measures of one rebalance: moved tasks, records to restore, load of the threads, standbys, racks.
+"""Computes the measures of one rebalance: moved tasks, records to restore, load of threads, standbys and racks.
 
 Only this module computes the measures that replay, what-if, forecast and sweep show. A move is a difference from the
-copies that the clients reported. An active task has moved if it was active on another process. A standby has moved if
-its process had no copy of the task.
+copies that the clients reported. An active task has moved if it was active on a different process. A standby has moved
+if its process had no copy of the task.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,19 +19,19 @@ from assignor.types import JAVA_LONG_MAX, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 
 @dataclass(frozen=True, slots=True)
 class RebalanceMeasures:
-    """The measures of one rebalance. `active_moved`: the number of tasks that are active on another process than
-    before. `active_started`: the number of active tasks that were not active on any process before. `standby_moved`:
-    the number of standbys, without warm-ups, on a process that had no copy of the task. `warm_ups`: the number of
-    warm-up copies. A warm-up copy is dropped once it has caught up. `records_to_restore`: the sum of the lags of all
-    copies; None if a lag is not known. `thread_loads`: the number of copies on each stream thread, sorted. `skew`: the
-    highest minus the lowest thread load. `active_skew`: the highest minus the lowest number of active tasks on a
-    thread. `standby_coverage`: placed standbys divided by configured standbys (num.standby.replicas for each stateful
-    task); None if no standbys are configured. `rack_spread`: the number of racks with copies of a task, divided by the
-    number of racks that could have copies. The value is the mean over all stateful tasks with more than one copy.
-    `rack_spread` is None if a client has no rack, or if no task has several copies. `cross_rack_reads`: the number of
-    partitions that have no replica on the rack of the client that reads the partition; None if a rack is not known.
-    `cross_rack_reads` counts source partitions of active tasks and, if standbys are configured, changelog partitions of
-    standbys, without warm-ups.
+    """The measures of one rebalance. `active_moved`: the number of tasks that are active on a different process than
+    before. `active_started`: the number of active tasks that were not active before. `standby_moved`: the number of
+    standbys on a process that had no copy of the task before. Warm-ups do not count as standbys. `warm_ups`: the number
+    of warm-up copies. `records_to_restore`: the sum of the lags of all copies; None if a lag is not known.
+    `thread_loads`: the number of copies on each stream thread, sorted. `skew`: the highest minus the lowest number in
+    `thread_loads`. `active_skew`: the highest minus the lowest number of active tasks on a thread. `standby_coverage`:
+    the number of placed standbys divided by the number of configured standbys (num.standby.replicas for each stateful
+    task); None if no standbys are configured. `rack_spread`: the number of racks that have copies of a task, divided by
+    the number of racks that could have copies. `rack_spread` is the mean over all stateful tasks that have several
+    copies; None if a client has no rack or no task has several copies. `cross_rack_reads`: the number of partitions
+    that have no replica on the rack of the client that reads them; None if a rack is not known. `cross_rack_reads`
+    counts the source partitions of active tasks. If standbys are configured, `cross_rack_reads` also counts the
+    changelog partitions of standbys without warm-ups.
     """
 
     tasks: int
@@ -52,7 +52,7 @@ class RebalanceMeasures:
 
 
 def measure(problem: PlacementProblem, placement: Placement) -> RebalanceMeasures:
-    """Computes the measures of a placement. `placement` must have an entry for every client of `problem`."""
+    """Computes the measures of a placement. `placement`: the placement; every client of the problem must be in it."""
     previous = previous_owners(problem)
     active_moved = active_started = standby_moved = warm_ups = standbys = 0
     for process, placed in placement.clients.items():
@@ -88,8 +88,8 @@ def measure(problem: PlacementProblem, placement: Placement) -> RebalanceMeasure
 
 
 def previous_owners(problem: PlacementProblem) -> dict[TaskId, list[ProcessId]]:
-    """Returns the processes that reported each task as active. A task has several processes only if the reports of the
-    processes contradict each other.
+    """Returns, for each task, the processes that reported it as active. If the reports contradict each other, a task
+    has several processes.
     """
     owners: dict[TaskId, list[ProcessId]] = {}
     for process, client in problem.clients.items():
@@ -99,10 +99,9 @@ def previous_owners(problem: PlacementProblem) -> dict[TaskId, list[ProcessId]]:
 
 
 def moves_owned(problem: PlacementProblem, placement: Placement) -> bool:
-    """True if an active task or a standby is placed on another client than the client that reported it.
-
-    A client reports the state directory of a closed task in the same way as a standby. So for each task, only the
-    num.standby.replicas reported copies with the smallest lags are treated as standbys.
+    """True if the placement moves an active task or a standby away from the client that reported it. Only some of the
+    reported standbys of a task count: the copies with the smallest lags, as many as num.standby.replicas. Other
+    reported standbys may be closed tasks: a client reports the state directory of a closed task like a standby.
     """
     owners = previous_owners(problem)
     for process, placed in placement.clients.items():
@@ -144,9 +143,7 @@ def records_to_restore(problem: PlacementProblem, placement: Placement) -> int |
 
 
 def records_to_restore_by_process(problem: PlacementProblem, placement: Placement) -> dict[ProcessId, int] | None:
-    """Returns the number of records that each process has to read until its copies have caught up; None if a lag is
-    unknown.
-    """
+    """Returns, for each process, the number of records that it has to read to catch up; None if a lag is not known."""
     stateful = frozenset(problem.stateful_tasks)
     records: dict[ProcessId, int] = {}
     for process, placed in placement.clients.items():
@@ -164,11 +161,9 @@ def records_to_restore_by_process(problem: PlacementProblem, placement: Placemen
 
 
 def recorded_placement(problem: PlacementProblem, assignments: Mapping[str, bytes]) -> Placement | None:
-    """Returns the placement that recorded assignment bytes describe; None if a member belongs to no client of
-    `problem`, or if the bytes cannot be decoded.
-
-    Assignment bytes do not distinguish a warm-up from a standby. If a task is held back until its owner revokes the
-    task, the task has no active copy in the recorded placement.
+    """Returns the placement that recorded assignment bytes describe. Returns None if the bytes cannot be decoded, or if
+    a member belongs to no client of the problem. In assignment bytes, a warm-up looks like a standby. A task that is
+    held back has no active copy.
     """
     process_of = {consumer: process for process, client in problem.clients.items() for consumer in client.consumers}
     active: dict[ProcessId, set[TaskId]] = {process: set() for process in problem.clients}
@@ -197,8 +192,8 @@ def _copies(placed: ClientPlacement) -> int:
 
 
 def _thread_loads(problem: PlacementProblem, copies: Mapping[ProcessId, int]) -> tuple[int, ...]:
-    """Returns the number of copies on each thread, sorted. A process spreads its copies evenly over its threads, as in
-    step 4 of `assignor.pipeline`.
+    """Returns the number of copies on each thread, sorted. Each process spreads its copies evenly over its threads, as
+    in step 4 of `assignor.pipeline`.
     """
     loads: list[int] = []
     for process, client in problem.clients.items():
@@ -249,8 +244,8 @@ def cross_rack_reads(problem: PlacementProblem, placement: Placement) -> int | N
 
 
 def _rack(client: PlacementClient, tags: Iterable[str]) -> tuple[str, ...] | None:
-    """Returns the rack of a client: the values of the configured client tags, or the rack of the consumer if no client
-    tags are configured. Returns None if a value is missing.
+    """Returns the rack of a client. If rack-aware client tags are configured, the rack consists of the values of these
+    tags. Without such tags, it is the rack of the consumer. Returns None if a value is missing.
     """
     values = tuple(client.tags.get(tag) for tag in tags) or (client.rack,)
     known = tuple(value for value in values if value is not None)
@@ -258,7 +253,7 @@ def _rack(client: PlacementClient, tags: Iterable[str]) -> tuple[str, ...] | Non
 
 
 def _mean(values: list[float]) -> float | None:
-    """Returns the mean of `values`; None if `values` is empty. `fsum` rounds only once, so the mean does not depend on
-    the order of `values`, which is arbitrary because they come from a set.
+    """Returns the mean of `values`; None if `values` is empty. The values come from a set, so their order is arbitrary.
+    `fsum` rounds only once, so the mean does not depend on the order.
     """
     return fsum(values) / len(values) if values else None

@@ -1,6 +1,6 @@
-"""Runs one recorded line again: this project's own leader decides on the recorded rebalance or placement problem.
-
-Replay, what-if, forecast and sweep all use this module, so that their results cannot differ from `assignor assign`.
+"""Runs one recorded line again: the leader of this project decides on the recorded rebalance or placement problem.
+Replay, what-if, forecast and sweep use this module, too. So their results are always equal to the results of `assignor
+assign`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ from rebalance_analysis.compare import Comparison, compare_placement, compare_re
 
 @dataclass(frozen=True, slots=True)
 class RerunRebalance:
-    """A rebalance/1 line, and the result of this project's leader for its input."""
+    """A rebalance/1 line, and the result that the leader of this project computes for its input."""
 
     recorded: RecordedRebalance
     result: RebalanceResult
@@ -65,8 +65,8 @@ class RerunRebalance:
 
     @property
     def error(self) -> str | None:
-        """The reason why no task was placed, or, without a reason, the name of the error code that the members receive;
-        None without an error.
+        """The reason why no task was placed. If there is an error without a reason, this is the name of the error code
+        that the members receive. None if there is no error.
         """
         if self.result.error is not None:
             return self.result.error.with_hint()
@@ -77,8 +77,8 @@ class RerunRebalance:
         return rebalance_output(self.result)
 
     def comparison(self) -> Comparison | None:
-        """Compares the result with the recorded output. Returns None for a rebalance that another leader led, and for
-        an interrupted rebalance. Raises InputError if no output of the rebalance is recorded.
+        """Compares the result with the recorded output. Returns None if another leader led the rebalance, or if the
+        rebalance was interrupted. Raises InputError if no output is recorded.
         """
         if self.recorded.led_by is not None or self.recorded.interrupted:
             return None
@@ -98,7 +98,7 @@ class RerunPlacement:
     placement: Placement
     decisions: Sequence[Decision]
     error: ClassVar[None] = None
-    """The error is always None, because the run raises InputError for a placement problem that cannot be placed."""
+    """The error, which is always None: if a placement problem cannot be placed, the run raises InputError."""
 
     @property
     def id(self) -> str:
@@ -124,7 +124,7 @@ class RerunPlacement:
 
 @dataclass(frozen=True, slots=True)
 class RerunStreamsGroup:
-    """A streams_group/1 line, and the assignment of each member that the broker's assignor computes."""
+    """A streams_group/1 line, and the assignments that the broker's assignor computes for its members."""
 
     recorded: RecordedStreamsGroup
     placed: Mapping[str, MemberAssignment]
@@ -146,22 +146,22 @@ class RerunStreamsGroup:
 Rerun = RerunRebalance | RerunPlacement
 
 LoadOwn = Callable[[str], TaskAssignor]
-"""A function that loads the task assignor `module:Class`. Loading an assignor runs user code, so only a caller that
-allows user code passes this function.
+"""A function that loads a user's task assignor by its name, `module:Class`. Loading runs code of the user. A caller
+that does not allow this passes None.
 """
 
 
 def run(document: Mapping[str, object], load_own: LoadOwn | None = None) -> Rerun:
-    """Parses a line and runs it again. Raises InputError for an unusable document. Raises NotBuiltYet for a document
-    that needs a later release of this program. Raises DecodeError for bytes that cannot be decoded.
+    """Parses the document of a line and runs it again. Raises InputError if the document cannot be used. Raises
+    NotBuiltYet if it needs a later release of this program. Raises DecodeError if its bytes cannot be decoded.
     """
     return run_recorded(parse_recorded(document), load_own)
 
 
 def parse_recorded(document: Mapping[str, object]) -> RecordedRebalance | RecordedPlacement:
-    """Parses the document of a line according to its `format`. A streams group becomes a placement problem, which has
-    no output to compare with; `run_streams_group` runs the line as the broker does. Raises InputError for a document
-    that cannot be used, and NotBuiltYet for a document that needs a later release of this program.
+    """Parses the document of a line according to its `format`. A streams group becomes a placement problem without a
+    recorded output. `run_streams_group` runs such a line as the broker does. Raises InputError if the document cannot
+    be used. Raises NotBuiltYet if it needs a later release of this program.
     """
     kind = document.get("format")
     if kind == REBALANCE_FORMAT:
@@ -177,7 +177,9 @@ def parse_recorded(document: Mapping[str, object]) -> RecordedRebalance | Record
 def with_kafka_version(
     recorded: RecordedRebalance | RecordedPlacement, version: KafkaVersion
 ) -> RecordedRebalance | RecordedPlacement:
-    """Returns the line with the rules of another Kafka version. The recorded output stays as it is."""
+    """Returns a copy of the line that follows the rules of another Kafka version. The recorded output stays
+    unchanged.
+    """
     if isinstance(recorded, RecordedRebalance):
         configs = replace(recorded.snapshot.configs, kafka_version=version)
         return replace(recorded, snapshot=replace(recorded.snapshot, configs=configs))
@@ -201,7 +203,9 @@ def run_recorded(recorded: RecordedRebalance | RecordedPlacement, load_own: Load
 
 
 def run_streams_group(recorded: RecordedStreamsGroup) -> RerunStreamsGroup:
-    """Runs a line of a streams group again, member by member. Raises InputError if there are tasks but no members."""
+    """Runs a line of a streams group again, with the broker's assignor. Raises InputError if there are tasks but no
+    members.
+    """
     placing = StreamsGroupPlacement(
         recorded.members,
         recorded.tasks,
@@ -216,7 +220,7 @@ def run_streams_group(recorded: RecordedStreamsGroup) -> RerunStreamsGroup:
 
 
 def _own_assignor(name: str, load_own: LoadOwn | None) -> TaskAssignor | None:
-    """Loads the user's own class `name`. Returns None if `name` is a built-in assignor."""
+    """Loads the class of a user's own assignor. Returns None if the assignor is a built-in assignor."""
     if not is_class_path(name):
         return None
     if load_own is None:
@@ -226,8 +230,8 @@ def _own_assignor(name: str, load_own: LoadOwn | None) -> TaskAssignor | None:
 
 
 class _OwnAssignor:
-    """Wraps a user's own assignor class. Any exception of the class becomes an OwnAssignorFailed, so that only the line
-    being run fails.
+    """Wraps a user's own assignor class. If the class raises any exception, raises OwnAssignorFailed instead. So only
+    the present line fails.
     """
 
     def __init__(self, path: str, assignor: TaskAssignor) -> None:
@@ -250,7 +254,9 @@ class _OwnAssignor:
 
 
 class _OwnPublicAssignor(_OwnAssignor):
-    """Wraps a user's own class that implements the public interface. Source: `TaskAssignor` (KIP-924)."""
+    """Wraps a user's own class that implements Kafka's public interface for task assignors. Source: `TaskAssignor`
+    (KIP-924).
+    """
 
     def __init__(self, path: str, assignor: PublicInterfaceAssignor) -> None:
         super().__init__(path, assignor)

@@ -2,10 +2,10 @@
 
 | package or module | content |
 |---|---|
-| `workers/` | instances of an application as long-running Spark tasks or plain processes |
-| `ownership/` | the ownership logs that instances write, the history from these logs, and the state of the group |
-| `demo/` | `assignor demo`: a word count on executors; one executor is killed, and every count is checked |
-| `commands` | the commands, registered with `assignor` |
+| `workers/` | Runs instances of an application as long-running Spark tasks or as plain processes. |
+| `ownership/` | Writes ownership logs, computes the history from them, and shows the state of the group. |
+| `demo/` | The command `assignor demo`: counts words on executors, kills an executor, and checks every count. |
+| `commands` | The commands of this package for the `assignor` program. |
 """
 
 from assignor.names.moved_modules import name_new_modules

@@ -1,4 +1,4 @@
-"""The commands of this package for the `assignor` program: `demo` and `workers run`.
+"""The commands `demo` and `workers run` of the `assignor` program.
 
 Spark and HTTP libraries are imported only when a command runs, so that the other commands of `assignor` start faster.
 `workers run --local` needs no Spark at all.
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 SPARK = Extra("spark", ("pyspark", "pandas", "pyarrow", "httpx", "rocksdict"))
 WORKERS = Extra("spark", ("httpx", "rocksdict", "tenacity"))
-"""The extras with the packages that instances need, on Spark and as plain processes. `assignor[spark]` contains
-`assignor[streams]`, which is enough for `workers run --local`.
+"""The installation extras of this project that instances need, on Spark and as plain processes. `assignor[spark]`
+contains `assignor[streams]`, which is enough for `workers run --local`.
 """
 _APP_HELP = "module:name of an Application, or of a function that returns one; also looked for in this directory."
 _EXECUTORS_PATH = (
@@ -82,9 +82,9 @@ def demo(
 ) -> None:
     """Count words on Spark, kill an executor, and check.
 
-    Starts a word count on Spark executors, kills an executor and checks every count. After the check, recomputes
-    recorded rebalances of Kafka and compares the results. While the group runs, a web page shows it; the command prints
-    the address of this page.
+    Starts a word count on Spark executors, kills an executor and checks every count. Then runs recorded rebalances of
+    Kafka again and compares the results. While the group runs, a web page shows its state. The command prints the
+    address of this page.
     """
     from spark_jobs.demo.scenario import Demo
 
@@ -98,7 +98,7 @@ def demo(
 
 @dataclass(frozen=True, slots=True)
 class WorkersOptions:
-    """The options of `workers run` about the instances."""
+    """The command-line options of `workers run` for the instances."""
 
     app: Annotated[str, typer.Argument(help=_APP_HELP, metavar="MODULE:APP")]
     local: Annotated[
@@ -118,7 +118,7 @@ class WorkersOptions:
         str, typer.Option(metavar=COORDINATOR_METAVAR, help=f"Coordinator of the group; {SEVERAL_COORDINATORS}.")
     ] = DEFAULT_URL
     wait_for_coordinator: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="Longest wait for a coordinator that does not respond.")
+        float, typer.Option(metavar="SECONDS", min=0, help="Longest wait for a coordinator that does not answer.")
     ] = 60.0
     token_file: Annotated[
         Path | None, typer.Option(help=f"File with the coordinator's bearer token. Default: {TOKEN_VARIABLE}.")
@@ -167,12 +167,12 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
 
     Instances are Spark tasks on executors, or, with --local, processes of this machine, without Spark.
 
-    The command shows the state of the instances until the coordinator drains the group, or until Ctrl-C. The exit code
-    is 0 if all instances ended without errors. The exit code is 1 if an instance ended with an error, or failed at each
-    of its last starts.
+    The command shows the state of the instances. The command ends after a drain of the group or after Ctrl-C. The exit
+    code is 0 if all instances ended without an error. The exit code is 1 if an instance ended with an error, or if its
+    last four starts failed.
 
-    The coordinator's setting cluster.bootstrap.servers has to list the application's log. An embedded log must be named
-    by an absolute directory.
+    The coordinator's setting cluster.bootstrap.servers has to contain the application's bootstrap.servers. If this is
+    an embedded log of records, its directory must be an absolute path.
     """
     from spark_jobs.workers.instance_starts import WorkersFailed
     from spark_jobs.workers.member_process import InstanceSettings
@@ -186,7 +186,7 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
             "--local runs processes of this machine"
         )
     application = load_application(options.app)
-    group_body(application)  # check that the application can be declared before Spark is started
+    group_body(application)  # before Spark is started, check that the application can be declared
     token_file = token_file_of(options.token_file)
     settings = InstanceSettings(
         application,
@@ -219,7 +219,7 @@ def _run_locally(settings: InstanceSettings, options: WorkersOptions) -> Sequenc
 
     configs = settings.application.configs
     check_endpoint(configs, options.instances)
-    # httpx would log a line for each request if the application's logging writes to stderr
+    # otherwise httpx would log a line for each request to stderr
     logging.getLogger("httpx").setLevel(logging.WARNING)
     settings = replace(
         settings,
@@ -279,7 +279,9 @@ def _declared(settings: InstanceSettings, options: WorkersOptions) -> Iterator[C
 
 @contextlib.contextmanager
 def _seconds_shown(console: Console, what: str) -> Iterator[None]:
-    """On a terminal, shows the elapsed time during the block, in a line that is removed at the end of the block."""
+    """On a terminal, shows the elapsed time while the block runs. The line with the time is removed at the end of the
+    block.
+    """
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         progress.add_task(what, total=None)

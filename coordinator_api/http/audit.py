@@ -1,16 +1,16 @@
 """The audit log. This file builds the audit line of a call and writes it.
 
 A line of the audit log has the caller, the call, the time, the caller's address, the reason and the outcome. A change
-is committed first, then its line is written, and then the call is answered. So each change that a caller knows of has
-its line, even if the process is killed. A call has one line, whether it was carried out or refused. If a call is
-redirected to another coordinator, the coordinator that answers the call writes the line. The log leaves out reads,
-heartbeats, computations (`/v1/assign`, `/v1/simulate`), and joins that make no new member (status 200).
-`docs/formats.md` describes the fields of a line.
+is committed first, then its line is written, and then the call is answered. So if a caller got the answer to a change,
+the audit line of the change exists, even if the process is killed. Each call has one line. A refused call has a line
+too. If a call is redirected to another coordinator, the coordinator that answers the call writes the line. The log
+leaves out reads, heartbeats, computations (`/v1/assign`, `/v1/simulate`), and joins that make no new member (status
+200). `docs/formats.md` describes the fields of a line.
 
-A line is one JSON object in ASCII, so that no text of a caller can begin a new line. The line is written to a file or
-to the service's log. `AuditLog.write` hands the line to the operating system before it returns, so a crash of the
+A line is one JSON object in ASCII, so a text that a caller sends cannot begin a new line. The line is written to a file
+or to the service's log. `AuditLog.write` hands the line to the operating system before it returns, so a crash of the
 process loses no line. A power loss may lose lines, because the file is not synced. The file is created with mode 0600.
-If the audit file is moved away, as logrotate does, a new file is created.
+If a program such as logrotate moves the audit file away, the service creates a new file.
 
 If the file cannot be written, calls are still answered, so members can join and leave even if the disk is full. The
 service logs the error once, and counts the lost lines.
@@ -45,7 +45,7 @@ _TOKENS = "/v1/tokens"
 
 MAX_REASON = 200
 REASON_PATTERN = r"^[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]*$"
-"""The pattern of a reason, which is free text in any script, on one line. The pattern refuses control characters and
+"""The pattern of a reason. A reason is one line of free text in any script. The pattern refuses control characters and
 characters that hide letters or change their order. The pattern allows the invisible joiners U+200B to U+200D, which
 Persian, Thai and emoji need.
 """
@@ -67,12 +67,14 @@ def _audited(request: Request) -> AuditedCall:
 
 
 def note_effect(request: Request, **effect: object) -> None:
-    """Adds to the call's line fields that the call's answer does not contain."""
+    """Adds fields to the audit line of the call. The call's answer does not contain these fields."""
     _audited(request).effect.update(effect)
 
 
 def note_lever(request: Request, event: Event) -> None:
-    """Adds to the call's line the new value of the lever. For a drain, adds the drained instance or member."""
+    """Adds the new value of the lever to the audit line of the call. For a drain, adds the drained instance or
+    member.
+    """
     match event:
         case SetInstanceDrain(process_id=process_id, member_id=member_id):
             drained = {"instance": _name(process_id)} if member_id is None else {"member": _name(member_id)}
@@ -84,26 +86,28 @@ def note_lever(request: Request, event: Event) -> None:
 
 
 def note_caller(request: Request, principal: Principal | None) -> None:
-    """Sets the caller of a call that needs no right. `principal` is None if the caller's token is unknown."""
+    """Sets the caller in the audit line of a call that needs no right. `principal` is None if the caller's token is
+    unknown.
+    """
     _audited(request).found_out(principal)
 
 
 def reason_of(request: Request) -> str | None:
-    """Returns the `?reason=` of an audited call."""
+    """Returns the value of `?reason=` in the address of an audited call."""
     return _audited(request).reason
 
 
 def note_reason(request: Request, reason: str) -> str | None:
-    """Sets the reason of a call whose reason is a field of a form. Raises Problem for a reason that is not one
-    printable line.
+    """Sets the reason of a call that sends its reason in a form. Raises Problem for a reason that is not one printable
+    line.
     """
     _audited(request).reason = checked = _checked_reason(reason, "reason")
     return checked
 
 
 class AuditedCall:
-    """The audit of one call. An `AuditedCall` exists before the caller is known. It writes the call's line before the
-    call's answer is sent.
+    """Builds and writes the audit line of one call. The line is written before the call's answer is sent. An
+    `AuditedCall` is created before the caller is known.
     """
 
     def __init__(self, log: AuditLog, scope: Scope, call: Call) -> None:
@@ -119,19 +123,21 @@ class AuditedCall:
             self._stranger = "unknown token"
 
     def made_by(self, principal: Principal) -> None:
-        """Sets the caller, and reads the reason. Raises Problem for a reason that is not one printable line."""
+        """Sets the caller, and reads the reason from the address of the call. Raises Problem for a reason that is not
+        one printable line.
+        """
         self._principal = principal
         self.reason = _reason(self._scope.get("query_string", b""))
 
     def found_out(self, principal: Principal | None) -> None:
-        """Sets the caller of a login. The caller is not known before the login form is read. `principal` is None if the
-        token is unknown.
+        """Sets the caller of a login. The service knows this caller only after it has read the login form. `principal`
+        is None if the token is unknown.
         """
         self._principal, self._stranger = principal, "unknown token"
 
     def before(self, send: Send) -> Send:
-        """Returns a function that writes the audit line, and then calls `send`. The returned function delays the head
-        of the answer until the first part of the body arrives, because the line contains fields of the body.
+        """Returns a function that writes the audit line, and then calls `send`. The audit line contains fields of the
+        body. So the returned function delays the head of the answer until the first part of the body arrives.
         """
         head: Message | None = None
 
@@ -153,7 +159,7 @@ class AuditedCall:
         if status == 200 and route == _JOIN:
             return
         if status == MOVED:
-            return  # a redirected call has no line here: the coordinator that answers the call writes the line
+            return  # redirected: the coordinator that answers the call writes the line
         answer, asked = _answered(body), self._call.parameters
         effect = {name: answer[name] for name in _EFFECTS if name in answer and status < 400}
         if status == 201:
@@ -276,7 +282,7 @@ class _AppendedFile:
             raise OSError("it is no regular file")
 
     def is_at(self, path: Path) -> bool:
-        """Returns whether the file at `path` is still this file."""
+        """True if the file at `path` is still this file."""
         try:
             return os.path.samestat(os.stat(path), self._status)
         except OSError:

@@ -1,14 +1,14 @@
-"""All tokens of one service. Tokens in the database are created, listed and revoked over HTTP.
+"""Manages all tokens of one service. Callers create, list and revoke the tokens in the database over HTTP.
 
-A service may have tokens from settings, files and the database at the same time. A service without tokens refuses to
-listen on an address that other machines can reach.
+A service may take tokens from settings, from files and from the database at the same time. A service without tokens
+refuses to listen on an address that other machines can reach.
 
 An admin whose token has a group prefix sees, creates and revokes only tokens whose group prefix begins with the admin's
-prefix. The name of a token that this admin creates must also begin with the admin's prefix. Without this rule, a
-refused name would reveal a token of a different tenant. The first token of a service is an admin token for all groups.
-The last admin token for all groups cannot be revoked, because it is needed to create tokens. A call that creates or
-revokes a token is answered when the change is stored and in force. Other coordinators of the same database see the
-change within about a second.
+prefix. The name of a token that this admin creates must also begin with the admin's prefix. Without this rule, the
+refusal of a name that is in use would reveal that another tenant has a token of this name. The first token of a service
+is an admin token for all groups. The last admin token for all groups cannot be revoked, because only such a token can
+create tokens for all groups. A call that creates or revokes a token gets its answer when the change is stored and in
+force. Other coordinators of the same database see the change within about a second.
 """
 
 import asyncio
@@ -42,20 +42,20 @@ MOST_TOKENS = 10_000
 """The largest number of tokens in the database."""
 
 READ_EVERY_S = 1.0
-"""The shortest pause between two reads of the tokens that other coordinators create. The pause is at least 20 times as
-long as the last read took.
+"""The shortest pause between two reads of the database for tokens that other coordinators created. If a read takes
+long, the next pause is longer: at least 20 times the duration of the read.
 """
 
 _SHARE_OF_TIME = 20
 
 
 class CreatedTokens:
-    """The tokens of one service that are stored in the database. Use an object of this class on one event loop only,
-    and call `load` first.
+    """The tokens of one service that are stored in the database. Use a `CreatedTokens` on one event loop only. Call
+    `load` before any other method.
 
-    `is_shared`: True if other services create tokens in the same store. Each method first reads the store, for two
-    reasons: other services may have changed the store, and an earlier write may have been committed although it raised
-    an error.
+    `is_shared`: True if other services create tokens in the same store. Each method first reads the store, because
+    other services may have changed it. In addition, an earlier write may have been committed although it raised an
+    error.
     """
 
     def __init__(self, credentials: Credentials, store: TokenStore, *, is_shared: bool) -> None:
@@ -74,7 +74,7 @@ class CreatedTokens:
         self._credentials.replace(FROM_DATABASE, [token.entry for token in stored])
 
     async def follow(self) -> None:
-        """Periodically read the tokens, which other services may have created or revoked."""
+        """Reads the tokens periodically, because other services may create or revoke tokens."""
         loop = asyncio.get_running_loop()
         while True:
             began_s = loop.time()
@@ -148,7 +148,7 @@ class CreatedTokens:
             found = [(source, entry) for source, entry in self._visible(caller) if entry.principal.name == name]
             if not found:
                 raise Problem("RESOURCE_NOT_FOUND", "there is no token of this name that the caller may see")
-            # Prefer the token of the database: a token of the same name may have been added to a setting later.
+            # Prefer the token of the database. A setting may contain a newer token of the same name.
             source, entry = min(found, key=lambda each: each[0] != FROM_DATABASE)
             if source != FROM_DATABASE:
                 raise Problem(
@@ -227,7 +227,7 @@ class Access:
             self.credentials.also_find(self._signed.find)
 
     def is_tenant(self, prefix: str) -> bool:
-        """Returns whether any token has exactly the group prefix `prefix`."""
+        """Returns True if at least one token has exactly this group prefix."""
         return prefix in self.credentials.group_prefixes
 
     async def load(self, store: TokenStore, *, is_shared: bool) -> None:
@@ -256,8 +256,8 @@ class Access:
 
     @asynccontextmanager
     async def kept_up_to_date(self) -> AsyncIterator[None]:
-        """Within the block, token files are read again when they change, and the tokens that other coordinators create
-        are read periodically.
+        """Within the block, reads token files again when they change. If other coordinators use the same database, also
+        reads the tokens of the database periodically.
         """
         watchers: list[asyncio.Task[None]] = []
         if not self._files.are_none or self._signed is not None:
@@ -285,7 +285,9 @@ class Access:
 
 
 def _signed_tokens(settings: Settings) -> SignedTokens | None:
-    """Raises InputError if the library for signed tokens, the issuer or the audience is missing."""
+    """Returns None if the settings have no address of the issuer's keys. Raises InputError if the library for signed
+    tokens is missing, or if the settings have no issuer or no audience.
+    """
     issuer = IssuerSettings(
         settings.sasl_oauthbearer_jwks_endpoint_url,
         settings.sasl_oauthbearer_expected_issuer,

@@ -1,11 +1,12 @@
-"""Finds the caller of a request from the token that it sends, and the right that the call needs.
+"""Finds the caller of a request by its token, and the right that the call needs.
 
 `RequestGuard` checks the right before it reads a body. The table `ENDPOINTS` has all calls except the health checks. A
 call that is not in this table gets 404 or 405. `docs/how-to/protect-the-coordinator.md` has the same table for readers,
 and a test tries each of its cells.
 
-The addresses below /ui belong to the web page and may change with it. A browser sends its token in a cookie. The
-service accepts the cookie only below /ui, so a web page of another site cannot make a browser send a call below /v1.
+The addresses below /ui belong to the web page. A new version of the page may change these addresses. A browser sends
+its token in a cookie. The service accepts the cookie only below /ui, so a web page of another site cannot make a
+browser send a call below /v1.
 """
 
 import base64
@@ -129,7 +130,7 @@ ENDPOINTS = (
     Endpoint("POST", "/ui/groups/{group}/levers", Right.OPERATOR),
     Endpoint("GET", "/ui/groups/{group}/tasks/{task}", Right.READER),
     Endpoint("GET", "/ui/groups/{group}/topology", Right.READER),
-    # this call needs the right of an operator, because the content of a store is the application's own data
+    # needs the right of an operator, because a store contains the application's own data
     Endpoint("GET", "/ui/groups/{group}/stores", Right.OPERATOR),
 )
 
@@ -146,7 +147,8 @@ _ENDPOINT_OF = {(endpoint.method, endpoint.route): endpoint for endpoint in ENDP
 
 def call_of(scope: Scope) -> Call | None:
     """Returns the call that this request makes; None if the table of calls does not contain it. FastAPI finds the route
-    by the same comparisons, so `RequestGuard` checks the right of the route that then answers.
+    of a request by the same comparisons. So the call whose right `RequestGuard` checks is also the call that is
+    answered.
     """
     for route in scope["app"].routes:
         match, found = route.matches(scope)
@@ -221,8 +223,8 @@ def token_of_cookie(headers: Mapping[str, str]) -> bytes | None:
 
 
 def with_session(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """Returns the headers of a request to the page. If they have no Authorization header, one with the cookie's token
-    is added.
+    """Returns the headers of a request to the page. If the request has no Authorization header, adds one with the token
+    from the session cookie.
     """
     token = None if "authorization" in headers else token_of_cookie(headers)
     if token is None:

@@ -1,8 +1,8 @@
-"""Computations that a caller requests and that store nothing: a rebalance, a forecast, the explanation of a rebalance.
+"""Computations for callers: a rebalance, a forecast, or the explanation of a rebalance. The computations store nothing.
 
 Each function calls the library with one rebalance/1 or placement/1 document, in a worker process. A forecast must not
-be more work than one rebalance of the largest group that the service accepts. So the number of its rebalances,
-multiplied by the size of the group, is limited.
+be more work than one rebalance of the largest group that the service accepts. So the larger the group is, the fewer
+rebalances its forecast may have.
 """
 
 from collections.abc import Mapping
@@ -34,8 +34,8 @@ MAX_ROUNDS = 1_000
 
 
 MAX_ANSWER_BYTES = 67_108_864
-"""The largest size of one answer in bytes, because the whole answer is in memory. The library and `assignor assign` do
-not limit the size of an answer.
+"""The largest size of one answer in bytes. The service limits the size because it holds the whole answer in memory. The
+library and `assignor assign` have no limit.
 """
 
 
@@ -82,8 +82,8 @@ def simulate(
 
 
 def own_assignors(classes: tuple[str, ...]) -> LoadOwn:
-    """Returns a function that loads a custom assignor, or raises AssignorNotListed. `classes`: the class paths of
-    `AllowedAssignors`.
+    """Returns a function that loads a custom assignor. The returned function raises AssignorNotListed for an assignor
+    whose class path is not in `classes`. `classes`: the class paths of `AllowedAssignors`.
     """
     allowed = allowed_here(classes)
 
@@ -97,13 +97,15 @@ def own_assignors(classes: tuple[str, ...]) -> LoadOwn:
 
 
 def most_rounds(size: int, bounds: DocumentBounds) -> int:
-    """Returns the largest number of rebalances in a forecast for a group or a placement problem of this size."""
+    """Returns the largest number of rebalances that a forecast may have, for a group or a placement problem of this
+    size.
+    """
     return max(min(MAX_ROUNDS, bounds.max_partitions // max(size, 1)), 1)
 
 
 def _read(document: Mapping[str, object], bounds: DocumentBounds) -> RecordedRebalance | RecordedPlacement:
-    """Reads a document. Raises AssignorNotListed, and InputError, for example if the group is larger than the service
-    accepts.
+    """Reads a document. Raises InputError for a document that cannot be used, for example if the group is too large.
+    Raises AssignorNotListed.
     """
     check_subtopologies(document.get("input"), "input.", bounds.max_subtopologies)
     recorded = parse_recorded(document)

@@ -1,19 +1,19 @@
-"""Tracks the open connections of the service, and detects broken connections. When a process is killed, the kernel
-closes its connections.
+"""Tracks the open connections of the service, and detects broken connections.
 
-    accepted -> gets a number, which each process heartbeat carries, so the members belong to the connection
-    broken -> the groups of its members are notified (`coordinator_api/group/liveness.py` has the rules), and its
-        requests that are held or computed end, because no caller reads the answers
-    closed by the service after an answer -> shows nothing about its members
+- An accepted connection gets a number. If a process sends heartbeats on a connection, its members belong to it.
+- When a process is killed, the kernel closes its connections. If a connection breaks, the groups of its members are
+  notified. `coordinator_api/group/liveness.py` has the rules for this. Held requests and computations of the connection
+  end, because no caller reads the answers.
+- If the service closes a connection after an answer, this does not show that a member has failed.
 
 uvicorn identifies a connection by the caller's address and port (`scope["client"]`). A caller may use a port again
 before uvicorn reports that the earlier connection from this port broke. So each connection also has a unique number.
 
-A request that a proxy forwards is treated as a connection of its own, which exists from the arrival of the request to
-its answer. The proxy shares its own connections among many processes, and keeps these connections open when a process
-fails. So the service notices the failure of a process behind a proxy only while the service holds a heartbeat of the
-process. When the process fails during such a heartbeat, the proxy closes the connection on which it forwarded the
-heartbeat.
+Each request that a proxy forwards counts as a separate connection. The connection of a forwarded request lasts from its
+arrival to its answer. A proxy sends the requests of many processes on the same connections, and keeps these connections
+open when a process fails. Only if the process fails while the service holds its heartbeat, the proxy closes the
+connection on which it forwarded this heartbeat. So the service notices the failure of a process behind a proxy only
+while it holds a heartbeat of the process.
 """
 
 import asyncio
@@ -53,8 +53,8 @@ class Connection(NamedTuple):
     is_forwarded: bool = False
 
     def number_of_heartbeat(self) -> int:
-        """Returns the number of this connection, for a heartbeat that arrived on it. Raises CallerGone if the
-        connection has broken since: its process may have failed, so the heartbeat must not extend sessions.
+        """Returns the number of the connection on which this heartbeat arrived. Raises CallerGone if the connection has
+        broken since the heartbeat arrived. The process may have failed, so its heartbeat must not extend sessions.
         """
         if self.gone is not None and self.gone.is_set() and not self.is_forwarded:
             raise CallerGone
@@ -84,8 +84,8 @@ class OpenConnections:
         self._coordinator.connection_lost(connection.number)
 
     def of_request(self, scope: Scope) -> Connection | None:
-        """Returns the connection of a new request. The method also stores the connection in the request's state at
-        once, because the connection may break while the body arrives.
+        """Returns the connection of a new request. The connection is also stored in the request's state. Call this
+        method before the body is read, because the connection may break while the body arrives.
         """
         client = scope.get("client")
         connection = None if client is None else self._open.get(tuple(client))
@@ -105,7 +105,8 @@ async def hung_up(request: Request) -> None:
     """Returns when the caller has disconnected. Call `hung_up` after the request's body has been read."""
     connection = connection_of(request)
     if connection is not None and connection.gone is not None:
-        # if a caller with several pipelined requests disconnects, uvicorn notifies only the last request
+        # if a caller with several pipelined requests disconnects, uvicorn sends `http.disconnect` only to the last
+        # request
         await connection.gone.wait()
         return
     while (await request.receive())["type"] != "http.disconnect":
@@ -147,9 +148,8 @@ async def run_in_worker(
 class _QuietTransport:
     """A transport that ignores writes after the transport was closed.
 
-    A caller may pipeline several requests. When a caller with several open requests disconnects, uvicorn notifies only
-    the last request. It still writes the answers of the earlier requests. The transport of asyncio would raise an error
-    for each of these writes.
+    A caller may send several requests without waiting for the answers. If this caller disconnects, uvicorn still writes
+    the answers to all requests except the last. The transport of asyncio would raise an error for each of these writes.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:

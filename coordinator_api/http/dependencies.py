@@ -1,5 +1,5 @@
-"""Code that all routes share. It finds the coordinator and the group of a call, parses bodies and parameters, and
-builds answers and problems.
+"""Functions that all routes share. The functions find the coordinator and the group of a call, parse bodies and
+parameters, and build answers and problems.
 """
 
 import asyncio
@@ -88,8 +88,7 @@ async def requested_group(request: Request, group: GroupInPath) -> GroupRuntime:
     """Returns the group whose id is in the address of the call. Raises Problem, and the errors of `Coordinator.group`
     such as GroupNotFound.
     """
-    # Plain calls, not nested dependencies: FastAPI takes 10 us for each nested dependency, which is a twentieth of the
-    # time of a heartbeat.
+    # Plain calls are faster: FastAPI takes 10 us for each nested dependency. A whole heartbeat takes 200 us.
     coordinator = await the_coordinator(request)
     return coordinator.group(await group_id_in(group))
 
@@ -101,8 +100,8 @@ _MOST_DIGITS = 19
 
 
 def whole_number(text: str, most: int = JAVA_INT_MAX) -> int | None:
-    """Parses a number in a form or in a page's address. Returns None if the text has other characters than digits, or
-    if the number is above `most`.
+    """Parses a number in a form or in a page's address. Returns None if the text contains a character that is not a
+    digit, or if the number is larger than the parameter `most`.
     """
     is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
     return int(text) if is_number and int(text) <= most else None
@@ -144,14 +143,14 @@ def one_drained(instance: str | None, member: str | None) -> tuple[str | None, s
 
 
 _ALWAYS = (401, 403, 408, 413, 422, 429, 500, 503)
-"""The error statuses that any call may have. They mean that `RequestGuard` refused the call, that a limit was exceeded,
-or that the service is broken or stopping.
+"""The error statuses that any call may have. An error status means that `RequestGuard` refused the call, a limit was
+exceeded, the service has a fault, or the service is stopping.
 """
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Returns the problems that a call may answer with, in the form of OpenAPI. `statuses`: the error statuses of this
-    call, in addition to those that any call may have.
+    """Returns the OpenAPI description of the error answers of a call. `statuses`: the error statuses that this call may
+    have, without the statuses that any call may have.
     """
     described: dict[int | str, dict[str, Any]] = {}
     for status in sorted({*_ALWAYS, *statuses}):
@@ -223,7 +222,7 @@ class JsonBody(Generic[Model]):
 
 @contextmanager
 def computing(request: Request, coordinator: Coordinator) -> Iterator[None]:
-    """Within the block, one computation more counts towards the limits of its caller and of the service.
+    """Counts one computation towards the limits of its caller and of the service, until the block ends.
 
     Raises TooManyRequests if a limit is reached or the service is overloaded.
     """
@@ -235,7 +234,7 @@ def computing(request: Request, coordinator: Coordinator) -> Iterator[None]:
 async def compute(
     request: Request, coordinator: Coordinator, function: Callable[[*Arguments], Value], *arguments: *Arguments
 ) -> Value:
-    """Calls `run_in_worker` within `computing`. Raises the errors of these two functions."""
+    """Calls `run_in_worker`, within the limits of `computing`. Raises the errors of these two functions."""
     with computing(request, coordinator):
         return await run_in_worker(request, coordinator, function, *arguments)
 
@@ -251,8 +250,8 @@ async def run_on_document(
     caller disconnects.
 
     `function`: a function of a module that the workers know (`worker_pool.MODULES`). `members`: the name of the body's
-    field that contains the members, for errors about a member's bytes. Raises CallerGone, and Problem and
-    UnreadableBytes with the path of the wrong field.
+    field that contains the members. An error about the bytes of a member shows this name. Raises CallerGone. Raises
+    Problem and UnreadableBytes; both contain the path of the wrong field.
     """
     if "content-type" in request.headers:
         check_json(request)

@@ -1,21 +1,22 @@
 """Builds the JSON description of a group for operators: state, members, tasks with their lags, and the next rebalance.
 
-A task copy is an active task, a standby task or a warm-up of one member. Its lag is the lag that the leader would
-compute now: the end offsets minus the offsets that the member last reported by heartbeat or with its subscription. The
-end offsets come from the definition, or from the cluster that the definition names. In a group whose leader is outside
-this service, the lag comes from the last rebalance that the leader reported. The lags of a member that is away are
-unknown. If the cluster does not answer in time, or did not answer the last poll, the description has no lags.
+A task copy is an active task, a standby task or a warm-up of one member. The lag of a copy is the end offsets minus the
+offsets that the member last reported by heartbeat or with its subscription. The group's leader would compute the same
+lag now. The end offsets come from the definition, or from the cluster that the definition names. In a group whose
+leader is outside this service, the lag is the lag in the last rebalance that the leader reported. If a member is away,
+its lags are unknown. If the cluster does not answer, all lags are unknown.
 
-A lever is null or empty while it is off. The description of a lever that is on has the caller that set the lever, the
-time and the reason. A drain also has its progress: a flag that shows whether the instance can be stopped, and in words
-the conditions that the drain still waits for. The progress of a drain is computed from the members and tasks of the
-same answer, so it agrees with them. An instance can be stopped when the group is stable, the members of the group have
-the assignment of this generation, and no member of the instance has an active task. A drain does not wait for fetches
-of members that are away, because these members send no requests.
+A lever is an operator command that stays in force, such as a pause. The field of a lever is null or empty while the
+lever is off. If the lever is on, the field has the caller that set the lever, the time and the reason. The field of a
+drain also has a flag that shows whether the instance can be stopped. If the instance cannot be stopped yet, a text
+gives the reasons. The flag and the text are computed from the members and tasks of the same answer, so flag, text and
+lists agree. An instance can be stopped if three conditions are true. The group is stable. The members of the group have
+the assignment of this generation. No member of the instance has an active task. A drain does not wait until members
+that are away have fetched their assignments, because these members send no requests.
 
 The state of a group is one of Kafka's states, and does not show whether the group processes records. For example, a
-group whose topics are missing is Stable. So the answer also has a `condition`. The answer's `advice` names the step
-that an operator has to take, or says that the group continues by itself.
+group whose topics are missing is Stable. So the answer also has a `condition`. The field `advice` of the answer names
+the step that an operator has to take. If no step is necessary, `advice` may say that the group continues by itself.
 """
 
 import asyncio
@@ -85,7 +86,7 @@ async def described_group(runtime: GroupRuntime, clusters: Clusters) -> GroupAns
     snapshot, address, cluster = definition.snapshot, definition.provider, None
     if address is not None:
         snapshot = await _seen(runtime, clusters, address, snapshot)
-        # Read on the event loop and not in the thread, because a poll of the cluster may change this state meanwhile.
+        # Read this state on the event loop. While the thread runs, a poll of the cluster may change the state.
         cluster = GroupsCluster(
             **asdict(address),
             looked_at_ms=runtime.cluster.looked_at_ms,
@@ -100,8 +101,8 @@ async def described_group(runtime: GroupRuntime, clusters: Clusters) -> GroupAns
 async def _seen(
     runtime: GroupRuntime, clusters: Clusters, address: ProviderAddress, definition: RebalanceSnapshot
 ) -> RebalanceSnapshot:
-    """Returns the definition with the present state of its cluster. If the cluster does not answer, returns the
-    definition without end offsets.
+    """Returns the definition with the partitions and offsets that its cluster has now. If the cluster does not answer,
+    returns the definition without end offsets.
     """
     if runtime.cluster.error is not None and runtime.is_polling_its_cluster():
         return definition
@@ -210,8 +211,8 @@ def held_answer(held: DescribedHeld | None) -> HeldAnswer | None:
 def drained_levers(
     group: GroupDescription, members: Sequence[GroupMemberAnswer], tasks: Sequence[TaskCopyAnswer]
 ) -> list[DrainedLever]:
-    """Returns the drains of a group with their progress. `members`, `tasks`: the members and tasks in the group's
-    answer.
+    """Describes all drains of a group, with their progress. `members`, `tasks`: the members and tasks in the answer
+    about the group.
     """
     drained = [each for _, each in sorted(group.image.levers.drained.items())]
     stays = _why_it_stays(group, members, drained)
@@ -233,7 +234,7 @@ def drained_levers(
 
 
 def _missing_of_group(group: GroupDescription, members: Sequence[GroupMemberAnswer]) -> list[MissingForDrain]:
-    """Returns the conditions of the group that every drain waits for."""
+    """Returns the conditions that every drain of the group waits for."""
     last = group.image.last_rebalance
     late = sorted(member.member_id for member in _present(members) if not member.fetched)
     if group.held is not None:
@@ -260,8 +261,8 @@ def _is_meant(drained: Lever, member: GroupMemberAnswer) -> bool:
 
 
 def _active_tasks(ids: set[str], tasks: Sequence[TaskCopyAnswer], stays: str | None) -> list[MissingForDrain]:
-    """Returns the active tasks that a drain waits for. `ids`: the ids of the drained members. `stays`: the reason why
-    no task of these members will move; None if the tasks will move.
+    """Returns the active tasks of the drained members. Each task has the reason why it has not moved yet. `ids`: the
+    ids of the drained members. `stays`: the reason why no task of these members will move; None if the tasks will move.
     """
     elsewhere: dict[str, list[TaskCopyAnswer]] = {}
     for copy in tasks:
@@ -277,9 +278,8 @@ def _active_tasks(ids: set[str], tasks: Sequence[TaskCopyAnswer], stays: str | N
 def _why_it_stays(
     group: GroupDescription, members: Sequence[GroupMemberAnswer], drained: Sequence[Lever]
 ) -> str | None:
-    """Returns the reason why the tasks of drained members will not move; None if a rebalance that can move them is
-    under way or due. For example, if an operator discarded a rebalance, the group does not compute it again without a
-    new cause.
+    """Returns the reason why the tasks of drained members will not move. Returns None if a rebalance that can move
+    the tasks is under way or due. For example, no rebalance is due after an operator discarded one.
     """
     last = group.image.last_rebalance
     if group.image.state is not GroupState.STABLE or last is None or last.end.outcome in _MORE_TO_COME:
@@ -292,8 +292,9 @@ def _why_it_stays(
 
 
 def _why(elsewhere: Sequence[TaskCopyAnswer]) -> str:
-    """Returns the reason why a drained task has not moved yet. `elsewhere`: the copies of the task on members that are
-    not drained. A warm-up is considered first, because its process is the next owner.
+    """Returns the reason why a task of a drained member has not moved yet. `elsewhere`: the copies of this task on
+    members that are not drained. If one of these copies is a warm-up, the reason names this warm-up, because the
+    process of the warm-up will be the next owner of the task.
     """
     waits = sorted(elsewhere, key=lambda copy: (copy.role != Role.WARM_UP, copy.member_id))
     if not waits:
@@ -305,8 +306,8 @@ def _why(elsewhere: Sequence[TaskCopyAnswer]) -> str:
 
 
 def condition(group: GroupImage, has_active_task: bool | None) -> str | None:
-    """Returns the reason why a group processes no records although its state is Stable. Returns None for other groups,
-    and for a group whose leader is outside this service.
+    """Returns the reason why a group in the state Stable processes no records. Returns None for a group in another
+    state, and for a group whose leader is outside this service.
 
     `has_active_task`: True if any member has an active task; None if it is not known.
     """
@@ -324,7 +325,7 @@ def condition(group: GroupImage, has_active_task: bool | None) -> str | None:
 
 
 def has_active_task(group: GroupDescription) -> bool | None:
-    """Returns whether any member has an active task; None for a group without members."""
+    """Returns True if at least one member has an active task; None for a group without members."""
     if not group.members:
         return None
     return any(copy.role is Role.ACTIVE for member in group.members for copy in member.tasks)
@@ -333,7 +334,7 @@ def has_active_task(group: GroupDescription) -> bool | None:
 def advice(
     group: GroupDescription, definition: RebalanceSnapshot, cluster: str | None, cluster_error: str | None
 ) -> str | None:
-    """Returns advice for the operator of a group; None if there is nothing to do.
+    """Returns advice for the operator of a group; None if the operator has nothing to do.
 
     `cluster`: the address that the definition names; None if the definition describes its cluster itself.
     `cluster_error`: the reason why the cluster did not answer; None if it answered.

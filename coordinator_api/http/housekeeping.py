@@ -1,24 +1,23 @@
-"""Periodic tasks of the server's process, ten times a second: garbage collection, freed memory, the service manager.
+"""Work that the server does ten times a second: collect garbage, return freed memory, and notify the service manager.
 
 Garbage: by default, Python starts a collection when the number of new containers minus the number of freed containers
-reaches a threshold. In a service whose held requests replace each other, the number of new containers does not predict
-the work of a collection. With a threshold of 5,000, a collection of the youngest generation found 30,000 containers and
-took 16 ms. A full collection visits every container of the process, which takes 85 ms with the modules of the service
-alone. So this module starts collections by time. No collection blocks the event loop for long:
+reaches a threshold. In this service, the number of new containers does not predict the duration of a collection. With a
+threshold of 5,000, a collection of the youngest generation found 30,000 containers and took 16 ms. A full collection
+visits every container of the process, which takes 85 ms with the modules of the service alone. So this module starts
+collections by time. No collection blocks the event loop for long:
 
 - The objects that exist at the start are frozen: no collection visits them.
-- The youngest generation is collected ten times a second, so it contains only the objects that the service created in
-  the last tenth of a second.
-- The middle generation is collected twice a second, and all generations every five minutes. The pause after such a
-  collection is longer if the collection took long: 20 times its duration for the middle generation, and 500 times for
-  all generations. So these collections take at most about 5% of the time. The middle generation usually contains only
-  objects that the service created in the last half second.
+- The youngest generation is collected ten times a second. So it contains only objects that are younger than a tenth of
+  a second.
+- The middle generation is collected twice a second. If a collection took long, the next pause is 20 times its duration,
+  so these collections take at most about 5% of the time. All generations are collected every five minutes. If this
+  collection took long, the next pause is 500 times its duration.
 
-Reference counting frees nearly all objects. Cycles, such as an error with its frames and the body in these frames, are
-freed after a few seconds, even if the service is idle.
+Reference counting frees nearly all objects. Cycles of references are freed after a few seconds, even if the service is
+idle. For example, an error and its frames are such a cycle.
 
-Memory: glibc keeps freed memory in the process. Without this module, the memory of a thousand answers would stay with
-the process after the callers have disconnected.
+Memory: glibc keeps freed memory in the process. Without this module, the process would keep the memory of a thousand
+answers after the callers have disconnected.
 """
 
 import asyncio
@@ -32,19 +31,19 @@ from collections.abc import Callable, Mapping
 from operating_system.processes import freeze_loaded_objects, return_freed_memory
 
 AT_ONCE = 100_000
-"""Python starts a collection by itself when it has created this many more containers than it has freed since the last
-collection.
+"""Python starts a collection by itself when the containers that it created since the last collection outnumber the
+freed containers by this number.
 """
 
 MIDDLE_EVERY_S, ALL_EVERY_S = 0.5, 300.0
-"""The shortest pauses, in seconds, after a collection of the middle generation and after a collection of all
-generations. If the middle generation were collected every five seconds, one pass could visit all objects that the joins
-of 5,000 members had just made.
+"""The shortest pause after a collection of the middle generation, and after a collection of all generations, in
+seconds. If the middle generation were collected every five seconds, one collection could visit all objects that were
+created when 5,000 members joined.
 """
 
 MIDDLE_PARTS, ALL_PARTS = 20, 500
-"""The shortest pauses after a collection of the middle generation and after a collection of all generations, as
-multiples of the time that the collection took. The longer of the two pauses applies.
+"""The shortest pause after a collection of the middle generation, and after a collection of all generations. The unit
+is the duration of the collection. If the pause in seconds is longer, that pause applies.
 """
 
 _NEVER = 1_000_000
@@ -60,8 +59,8 @@ def freeze_existing_objects() -> None:
 
 
 class Garbage:
-    """Collects garbage by time. Call `collect_if_due` ten times a second. `seconds`: the clock that measures the
-    duration of a collection; by default the processor time.
+    """Collects garbage at regular times. Call `collect_if_due` ten times a second. `seconds`: the clock that measures
+    the duration of a collection; by default the processor time of the thread.
     """
 
     def __init__(self, seconds: Callable[[], float] = time.thread_time) -> None:
@@ -70,7 +69,7 @@ class Garbage:
         self._next_s: dict[int, float] = {}
 
     def collect_if_due(self, now_s: float) -> None:
-        """Run a collection of the oldest generation that is due. If none is due, collect the youngest generation.
+        """Collects the oldest generation that is due. If no generation is due, collects the youngest generation.
         `now_s`: the time of a monotonic clock.
         """
         for generation, (every_s, parts) in self._due.items():
@@ -92,8 +91,9 @@ class FreedMemory:
         self._trimming: asyncio.Future[object] | None = None
 
     def give_back_if_due(self, now_s: float) -> asyncio.Future[object] | None:
-        """If the last return of memory began at least `TRIM_EVERY_S` ago and has ended, returns freed memory to the
-        system in a thread. Returns the future of the last such thread; None if there was none yet.
+        """Starts a thread that returns freed memory to the system. Does nothing if the last thread still runs or was
+        started less than `TRIM_EVERY_S` seconds ago. The result is the future of the last thread; None if no thread was
+        started yet.
         """
         busy = self._trimming is not None and not self._trimming.done()
         if not busy and now_s >= self._next_s:

@@ -1,9 +1,9 @@
 """Reads JSON strictly by RFC 8259. Refuses NaN, lone surrogates, numbers that are too large, deep nesting, and text
-that is not UTF-8. If an object has a name twice, the last value counts.
+that is not UTF-8. If an object has two values of the same name, the last value is used.
 
-A document that a caller sends (a definition, a recording, a placement problem) is read in a worker process, because
-reading and processing a large document can take seconds. A worker process does not block other calls, returns its
-memory to the system, and is stopped when the caller disconnects.
+A definition, a recording or a placement problem that a caller sends is read in a worker process. Reading and processing
+a large document can take seconds. A worker process does not block other calls, returns its memory to the system, and is
+stopped when the caller disconnects.
 """
 
 import math
@@ -36,8 +36,8 @@ _PLACE = re.compile(r" at line (?P<line>\d+) column (?P<column>\d+)$")
 def read_document(
     raw: bytes, reader: Callable[[dict[str, object], *Arguments], Value], *arguments: *Arguments
 ) -> Value:
-    """Returns `reader(document, *arguments)` for the body's JSON object. Raises Problem, with the offset of a JSON
-    error, and the errors of `reader`.
+    """Parses the body as a JSON object, and returns the result of `reader(document, *arguments)`. Raises Problem; for a
+    body that is not JSON, the problem has the offset of the error. Also raises the errors of `reader`.
     """
     if len(raw) > MAX_VALUES and raw.count(b",") > MAX_VALUES:
         raise Problem("MESSAGE_TOO_LARGE", f"a document may have {MAX_VALUES} values")
@@ -58,7 +58,7 @@ def check_values(document: Mapping[str, object], nesting: int = 0) -> None:
     """Raises ValueError for NaN and Infinity, which pydantic's parser accepts but JSON cannot represent. Also raises
     ValueError for a depth above MAX_NESTING. `nesting`: the depth of `document` itself within a larger document.
 
-    The check goes level by level, because recursion could exceed Python's stack.
+    The check does not use recursion, because recursion could exceed Python's stack.
     """
     level: list[object] = [document]
     for _ in range(MAX_NESTING - nesting):
@@ -72,8 +72,8 @@ def check_values(document: Mapping[str, object], nesting: int = 0) -> None:
 
 
 def not_json(message: str, raw: bytes) -> Problem:
-    """Returns the problem for a body that is not JSON. `message`: the error text of pydantic's parser, which has line
-    and column.
+    """Returns the problem for a body that is not JSON. `message`: the error text of pydantic's parser, which contains
+    the line and the column of the error.
     """
     if message.startswith("recursion limit"):
         return Problem("INVALID_REQUEST", f"body: {_TOO_DEEP}")

@@ -1,13 +1,24 @@
 """The only middleware of the service. Each request passes through this middleware before FastAPI finds the route.
 
-    public address -> call of the table -> audit -> no upgrade -> caller -> right -> the whole body, within limits
-    -> owner of the group -> route -> audit line -> answer -> metrics
+The steps, in this order:
+- Determine the public address.
+- Find the call in the table of calls.
+- Begin the audit.
+- Refuse an upgrade to another protocol.
+- Find the caller.
+- Check the caller's right.
+- Read the whole body.
+- Find the owner of the group.
+- Run the route.
+- Write the audit line.
+- Send the answer.
+- Update the metrics.
 
 The caller's right is checked before the body is read, so a caller without a right cannot fill the memory. A body is
-read whole before its route runs, so that a route never sees an incomplete body. There are a size limit for the body of
-each call, a memory limit for all bodies together, and a time limit for the arrival of a body. A call about a group of
-another coordinator is redirected. Errors of all packages are converted to problems. An unexpected error gets status
-500.
+read whole before its route runs, so that a route never sees an incomplete body. The body of each call has a size limit.
+All bodies together have a memory limit. The arrival of a body has a time limit. A call about a group of another
+coordinator is redirected. The middleware converts the errors of all packages to problems. An unexpected error gets
+status 500.
 """
 
 import asyncio
@@ -42,14 +53,14 @@ may send the login form.
 """
 
 BODIES_AT_ONE_TIME = 8
-"""The memory limit for the bodies of all calls together, as a multiple of the largest size of one body
+"""The memory limit for the bodies of all calls together. The unit of this limit is the largest size of one body
 (`request.max.bytes`).
 """
 
 
 SMALL_BYTES = 65_536
-"""The size in bytes of a small body. A small body counts towards the memory limit only while it arrives in pieces. So
-held heartbeats do not use up the memory for large bodies.
+"""The largest size of a small body, in bytes. A small body counts towards the memory limit only while it arrives in
+pieces. So the bodies of held heartbeats do not count.
 """
 
 
@@ -140,8 +151,8 @@ class RequestBodies:
 
 
 def _limit_of(call: Call | None, method: str, path: str) -> str:
-    """Returns the name of the size limit for this request's body: either the dotted name of a setting, or the kind of
-    body.
+    """Returns the name of the size limit for the body of this request. The name is the dotted name of a setting, or the
+    kind of body.
     """
     if call is not None and call.endpoint.body_limit is not None:
         return call.endpoint.body_limit
@@ -151,8 +162,8 @@ def _limit_of(call: Call | None, method: str, path: str) -> str:
 
 
 class RequestGuard:
-    """Authenticates, limits and audits each request before its route. `bodies`: the request bodies of the service and
-    their limits. `proxies`: determines the address at which a browser sees the service.
+    """Authenticates, limits and audits each request before its route runs. `bodies`: the request bodies of the service
+    and their limits. `proxies`: determines the address at which a browser sees the service.
     """
 
     def __init__(
@@ -212,20 +223,19 @@ class RequestGuard:
                     raise elsewhere
             await self._app(scope, receive, send_and_note)
         except CallerGone:
-            # the caller has disconnected; this answer is for uvicorn, which reports a request without an answer as an
-            # error
+            # No caller reads this answer. Without an answer, uvicorn would report an error.
             if not status:
                 await Response()(scope, receive, send)
         except asyncio.CancelledError:
-            # uvicorn cancels a request only if the service is stopping and the time limit of the stop is over
+            # uvicorn cancels a request only if the service is stopping and the time limit of the stop has passed
             if status:
                 raise
             await answer_to(scope, stopping())(scope, receive, send_and_note)
         except Exception as error:
             problem = problem_of(error, scope)
             if status:
-                raise  # the response has started, so the connection can only be closed
-            # Keep the connection open, because the caller would otherwise lose the answer. uvicorn discards the rest of
+                raise  # The response has started, so the connection can only be closed.
+            # Do not close the connection, because the caller could then lose the answer. uvicorn discards the rest of
             # the body.
             await answer_to(scope, problem)(scope, receive, send_and_note)
         finally:
@@ -235,7 +245,8 @@ class RequestGuard:
             self._measure(call, scope, status, time.perf_counter() - started)
 
     def _measure(self, call: Call | None, scope: Scope, status: int, seconds: float) -> None:
-        # use the route's pattern and not the path, because ids of groups and members must not become label values
+        # use the route's pattern as the label: a path contains ids of groups and members, so there would be too many
+        # labels
         route = call.endpoint.route if call is not None else getattr(scope.get("route"), "path", _NO_ROUTE)
         method = scope["method"] if route != _NO_ROUTE else "(any)"
         coordinator: Coordinator = scope["app"].state.coordinator

@@ -38,8 +38,9 @@ _NEEDS_A_REASON = "/v1/groups/{group}/discard"
 
 
 def install(app: FastAPI, needs_token: Callable[[], bool]) -> None:
-    """Serve `/openapi.json`. `app`: the application with all its routes, and without an `openapi_url` of FastAPI.
-    `needs_token`: a function that returns whether calls need a bearer token now.
+    """Serve `/openapi.json`. `app`: the application with all its routes. FastAPI must not serve this address too:
+    create the application with `openapi_url=None`. `needs_token`: a function that returns True if calls need a bearer
+    token now.
     """
 
     @lru_cache(8)
@@ -64,9 +65,9 @@ def described(app: FastAPI, *, needs_token: bool = False) -> dict[str, Any]:
 
 
 def _describe_bodies(app: FastAPI, document: dict[str, Any]) -> None:
-    """Describe the request bodies that `JsonBody` reads, because FastAPI does not know that a dependency reads a body.
-    The function also adds the models to which `problems` and `described_body` refer. It adds AssignAnswer again,
-    because FastAPI drops the nulls from its example.
+    """Adds the request bodies that `JsonBody` reads, because FastAPI does not know that a dependency reads a body. Adds
+    the models to which `problems` and `described_body` refer. Replaces the schema of AssignAnswer, because FastAPI
+    drops the nulls from its example.
     """
     others = (ProblemDocument, DefinitionDocument, RebalanceDocument, AssignAnswer)
     models: list[tuple[type[BaseModel], Literal["validation"]]] = [(each, "validation") for each in others]
@@ -81,7 +82,9 @@ def _describe_bodies(app: FastAPI, document: dict[str, Any]) -> None:
 
 
 def _secure(document: dict[str, Any], needs_token: bool) -> None:
-    """Describe the bearer token. A service without tokens listens on loopback only and needs no token in a call."""
+    """Adds the bearer token to the document. A service without tokens listens on loopback only, and its calls need no
+    token.
+    """
     document["components"]["securitySchemes"] = {
         SECURITY_SCHEME: {
             "type": "http",
@@ -96,8 +99,8 @@ def _secure(document: dict[str, Any], needs_token: bool) -> None:
 
 
 def _describe_redirects(document: dict[str, Any]) -> None:
-    """Describe the redirect of calls about a group that another coordinator owns. `RequestGuard` sends the redirect
-    before any route runs.
+    """Adds the redirect of calls about a group that another coordinator owns. `RequestGuard` sends the redirect before
+    any route runs.
     """
     answer = {
         "description": "RFC 9457; `code`: NOT_COORDINATOR. Another coordinator of the same database owns the group: "
@@ -118,7 +121,7 @@ def _describe_redirects(document: dict[str, Any]) -> None:
 
 
 def _take_reasons(document: dict[str, Any]) -> None:
-    """Describe the parameter `reason` of each audited call."""
+    """Adds the parameter `reason` to each audited call."""
     for endpoint in ENDPOINTS:
         operation = document["paths"].get(endpoint.route, {}).get(endpoint.method.lower())
         if operation is not None and endpoint.is_audited:

@@ -1,20 +1,24 @@
-"""Handles groups that other coordinators of the same database own: redirects calls to the owner, and lists the groups
-of all coordinators.
+"""Handles groups that other coordinators of the same database own. Redirects calls to the owner of a group, and lists
+the groups of all coordinators.
 
-    call about a group -> open here? answer; else wait until its owner is known
-        another coordinator: 307 with the owner's address and the same path     no owner for now: 503, try again
-        no such group: this coordinator answers 404, or creates it
+- If a call is about a group that this coordinator owns, it answers the call. For any other group, it first waits until
+  the owner is known.
+- If another coordinator owns the group, the answer is 307 with the owner's address and the same path.
+- If the group has no owner now, the answer is 503, and the caller tries again.
+- If the group does not exist, this coordinator answers 404 or creates the group.
 
-`RequestGuard` calls `not_here` for each call, after the check of the caller's right and the read of the body. If a
-group moves to another coordinator while a call is in progress or held, the lower packages raise NotOwner, and
-`on_not_owner` calls `not_here` again. A caller that follows status 307 keeps method and body.
+`RequestGuard` checks the caller's right, reads the body, and then calls `not_here`. If a group moves to another
+coordinator while a call is in progress or held, the lower packages raise NotOwner. `on_not_owner` then calls `not_here`
+again. A caller that follows status 307 sends the same method and body.
 
-    list -> own groups from memory; each owner of other groups is called with the caller's token, for a second at most
-         -> a group whose owner does not answer is listed as Unknown
+For a list of groups, this coordinator takes its own groups from memory. For the groups of other coordinators, this
+coordinator calls each owner with the caller's token, and waits for at most a second. A group whose owner does not
+answer is listed as Unknown.
 
-A coordinator that another coordinator calls for its list (header `Assignor-Asked-By`) answers from its memory only.
-An answer is cached for a second and used again for callers with the same token, because pages are refreshed often. The
-answers of other coordinators are validated, because they come from another process.
+If a list request comes from another coordinator (header `Assignor-Asked-By`), this coordinator calls no others and
+lists its own groups only. The answers of other coordinators are cached for a second and used again for callers with the
+same token, because pages are refreshed often. The answers of other coordinators are validated, because they come from
+other processes.
 """
 
 import asyncio
@@ -50,7 +54,9 @@ UNKNOWN = "Unknown"
 
 
 class OtherCoordinators:
-    """Calls the other coordinators for one service, on its event loop. Call `close` at the end."""
+    """Sends calls to the other coordinators. Use an `OtherCoordinators` on one event loop only. Call `close` when the
+    service stops.
+    """
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
@@ -63,8 +69,9 @@ class OtherCoordinators:
             await client.aclose()
 
     async def groups(self, request: Request, path: str, kind: type[GroupList] = GroupList) -> list[GroupList]:
-        """Gets `path` from the coordinators that own other groups. The result begins with a list of all groups of other
-        coordinators, each in state Unknown. Then follow the answers of the coordinators, parsed as `kind`.
+        """Sends a GET of `path` to the other coordinators that own groups. The first list of the result has all groups
+        of other coordinators, each in the state Unknown. The next lists are the answers of the coordinators, parsed as
+        the model `kind`.
 
         Returns an empty list if there is only one coordinator, or if another coordinator sent the request.
         """
@@ -77,8 +84,8 @@ class OtherCoordinators:
     async def _answers_of(
         self, others: Iterable[OtherGroup], path: str, authorization: str | None, kind: type[GroupList]
     ) -> Sequence[GroupList]:
-        """Calls the coordinators that own `others`. For `KEPT_S` seconds, calls with the same path and token share the
-        answers.
+        """Calls the coordinators that own the groups `others`, and returns their answers. Returns the same answers
+        again for a call with the same path and token within `KEPT_S` seconds.
         """
         urls = frozenset(each.url for each in others if each.url is not None)
         if not urls:
@@ -106,7 +113,7 @@ class OtherCoordinators:
                 if response.status_code != 200:
                     raise ValueError(f"it answers with status {response.status_code}")
                 answer = kind.model_validate_json(bytes(body))
-        # these classes cover all errors of a call
+        # a failed call raises one of these classes
         except (httpx.HTTPError, httpx.InvalidURL, InputError, OSError, ValueError) as why:
             if url not in self._reported:
                 self._reported.add(url)
@@ -130,15 +137,16 @@ class OtherCoordinators:
 def all_groups(
     coordinator: Coordinator, sees: Callable[[str], bool], elsewhere: Iterable[GroupList]
 ) -> tuple[list[GroupLine], list[UnreadableGroupLine]]:
-    """Returns the groups of this coordinator and the groups in `elsewhere`. Leaves out groups for whose id `sees`
-    returns False. Raises LeaseEnded.
+    """Returns the groups of this coordinator and the groups of other coordinators. `sees`: a function that returns
+    False for the id of a group that is left out. `elsewhere`: the lists of other coordinators; a later list overrides
+    an earlier list. Raises LeaseEnded.
     """
     coordinator.check_may_answer()
     found: dict[str, GroupLine | UnreadableGroupLine] = {}
     for each in elsewhere:
         found |= {line.group_id: line for line in each.groups}
         found |= {line.group_id: line for line in each.unreadable}
-    # this coordinator may have become the owner of a listed group meanwhile
+    # this coordinator may have become the owner of a group after another coordinator listed it
     found = {group_id: line for group_id, line in found.items() if not coordinator.is_open(group_id)}
     for group_id, why in coordinator.unreadable.items():
         found[group_id] = UnreadableGroupLine(group_id=group_id, reason=why)
@@ -167,7 +175,7 @@ async def not_here(scope: Scope, coordinator: Coordinator) -> Problem | None:
     """Returns the redirect for a call about a group that another coordinator owns; None if this coordinator answers the
     call.
 
-    Raises CoordinatorFault and StoreError if no coordinator can answer the call for now.
+    Raises CoordinatorFault or StoreError if no coordinator can answer the call now.
     """
     call: Call | None = scope["state"][CALL]
     group_id = None if call is None else call.parameters.get("group")

@@ -1,7 +1,7 @@
 """Computations for the page: a group's history, comparisons, and forecasts of changes.
 
-Each function of this module runs in a worker process. The values are those of `assignor diff`, `what-if` and
-`simulate`, because the same code of the library computes them.
+Each function of this module runs in a worker process. The results are equal to the results of `assignor diff`,
+`what-if` and `simulate`, because the commands call the same functions.
 """
 
 import json
@@ -47,8 +47,8 @@ _UNCHANGED = frozenset({TaskChange.STAYED, TaskChange.ABSENT})
 def history_of_group(
     group_id: str, stored: tuple[Stored, ...], before: Stored | None, classes: tuple[str, ...]
 ) -> dict[str, object]:
-    """Returns the history of the rebalances as in `assignor explain`. The field `words` of each rebalance has its
-    triggers in words.
+    """Returns the history of the rebalances, in the same form as `assignor explain`. In addition, each rebalance has a
+    field `words` that describes its triggers in words.
 
     `stored`: the rebalances, oldest first. `before`: the rebalance with which the first rebalance of `stored` is
     compared; None if there is no earlier rebalance. Raises InputError.
@@ -67,19 +67,21 @@ def history_of_group(
 def history_of_task(
     stored: Sequence[Stored], has_more: bool, task: TaskId, classes: tuple[str, ...]
 ) -> dict[str, object] | None:
-    """Returns the history of one task in the last recorded rebalances, newest first. The history has, for each
-    rebalance, the task's copies before and after the rebalance, and the reason by each rule. Returns None if no
-    rebalance has the task.
+    """Returns the history of one task in the last recorded rebalances, newest first. For each rebalance, the history
+    has the copies of the task before and after, and the reasons for their places. Returns None if no rebalance has the
+    task.
 
-    `stored`: the rebalances, oldest first. `has_more`: True if the first rebalance of `stored` is only used for
-    comparison with the second rebalance. `classes`: the class paths of `AllowedAssignors`.
+    `stored`: the rebalances, oldest first. `has_more`: True if the result must not show the first rebalance of
+    `stored`. The first rebalance is then only compared with the second one. `classes`: the class paths of
+    `AllowedAssignors`.
     """
     load, unreadable = own_assignors(classes), 0
     past: list[PastRebalance] = []
     for each in stored:
         try:
             past.append(_past(each, load))
-        except AssignorFault:  # a rebalance cannot be run again, for example, if its assignor is no longer available
+        # this rebalance cannot be run again, for example because its assignor is no longer available
+        except AssignorFault:
             unreadable += 1
     before = past.pop(0) if has_more and len(past) > 1 else None
     history = task_history(past, task, before)
@@ -87,9 +89,9 @@ def history_of_task(
 
 
 def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict[str, object]:
-    """Compares two rebalances. The result has the moves of `assignor diff`, the active owner of each task in each
-    recording, and short names of members. The field `why` has the reason of each move in the later rebalance, or None
-    if the later rebalance did not place the task.
+    """Compares two rebalances. The result has the moves as in `assignor diff`, the active owner of each task in each
+    rebalance, and short names of members. The field `why` has a reason for each moved task: the reason why the later
+    rebalance placed the task. The reason is None if the later rebalance did not place the task.
 
     Raises InputError, DecodeError.
     """
@@ -120,11 +122,11 @@ def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict
 def what_if(
     stored: bytes | RecordedRebalance, asked: Mapping[str, object], bounds: DocumentBounds, model: ForecastModel
 ) -> dict[str, object]:
-    """Computes what `assignor what-if` and `assignor simulate` answer for these changes: `{"difference", "forecast",
-    "names"}`.
+    """Computes the results of `assignor what-if` and `assignor simulate` for changes of a group. Returns an object with
+    the fields `difference`, `forecast` and `names`.
 
-    `stored`: a recording in the stored form, or a rebalance made from the group's present state. `asked`: the `Changes`
-    as a document. Raises InputError, DecodeError, AssignorNotListed.
+    `stored`: a recording in the stored form, or a rebalance that was made from the present state of the group. `asked`:
+    the changes, as the document of a `Changes`. Raises InputError, DecodeError, AssignorNotListed.
     """
     recorded = stored if isinstance(stored, RecordedRebalance) else parse_recorded_rebalance(_document(stored))
     changes = changes_from_document(asked, "changes")
@@ -146,9 +148,9 @@ def what_if(
 
 
 def held_document(stored: bytes, bounds: DocumentBounds) -> dict[str, object]:
-    """Computes the effects of a held rebalance: `{"difference", "forecast"}`. A value is None if it cannot be computed,
-    because a member has an unknown future version or a custom assignor is no longer available. `stored`: the recording
-    in the stored form.
+    """Computes the effects of a held rebalance. Returns an object with the fields `difference` and `forecast`. A field
+    is None if it cannot be computed, for example because a member has an unknown future version, or because a custom
+    assignor is no longer available. `stored`: the recording in the stored form.
     """
     recorded = parse_recorded_rebalance(_document(stored))
     load, model = own_assignors(bounds.assignor_classes), ForecastModel()
@@ -223,7 +225,9 @@ def _history_document(history: TaskHistory, unreadable: int) -> dict[str, object
 
 
 def _round(same: Sequence[TaskRebalance], history: TaskHistory, names: InstanceNames) -> dict[str, object]:
-    """A row of the page, for one rebalance or for several successive rebalances that did not change the task."""
+    """Builds a row of the page. The row stands for one rebalance, or for several successive rebalances that did not
+    change the task.
+    """
     first, each = same[0], same[-1]
     facts = each.facts
     return {
@@ -240,8 +244,8 @@ def _round(same: Sequence[TaskRebalance], history: TaskHistory, names: InstanceN
 
 
 def _candidates(each: TaskRebalance, names: InstanceNames) -> dict[str, object]:
-    """Returns the instances with the lags that the assignor got. Instances that got a copy of the task come first, then
-    the other instances. Both parts are sorted by lag.
+    """Returns the instances with the lags that the assignor got. Instances that got a copy of the task come first,
+    sorted by lag. Instances without a copy follow, also sorted by lag.
     """
     problem = each.problem
     if problem is None:

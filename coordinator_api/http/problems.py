@@ -1,9 +1,9 @@
 """Errors over HTTP: RFC 9457 `application/problem+json` whose `code` is Kafka's error name.
 
 `problem_response` makes every error answer, so a client needs only `code` to recognize an error. Only this file
-converts errors of the lower packages to problems. A problem never repeats values that the caller sent. The stack trace
-of an unexpected error is in the log, under the id in the problem's `instance`, and not in the problem. Source of the
-names: `org.apache.kafka.common.protocol.Errors`.
+converts errors of the lower packages to problems. A problem never repeats values that the caller sent. The problem for
+an unexpected error does not have the stack trace. The stack trace is in the service's log, under the id that the
+problem has in its `instance`. Source of the names: `org.apache.kafka.common.protocol.Errors`.
 """
 
 import json
@@ -64,10 +64,10 @@ TITLES: Mapping[str, tuple[int, str]] = {
 }
 
 MOVED = 307
-"""The status of NOT_COORDINATOR for a group that another coordinator of the same database owns."""
+"""The HTTP status of the problem NOT_COORDINATOR, if another coordinator of the same database owns the group."""
 
 _OF_A_NAME = "[key]"
-"""The last element of pydantic's path to an error, if the name of a field is wrong and not the value of the field."""
+"""If the name of a field is wrong, pydantic's path to the error ends with this element."""
 
 _logger = structlog.get_logger("coordinator_api")
 
@@ -112,14 +112,16 @@ def problem_response(problem: Problem) -> Response:
 
 
 ProblemPage = Callable[[Scope, Problem], Response | None]
-"""A function that renders a problem as an HTML page. The function returns None if the caller is not a browser."""
+"""A function that returns a problem as an HTML page. The function returns None if the caller is not a browser."""
 
 PROBLEM_CODE = "problem_code"
 """The key under which a request's `state` holds the code of the problem that answered the request."""
 
 
 def answer_to(scope: Scope, problem: Problem) -> Response:
-    """Returns the problem as an HTML page if the caller of this request is a browser, else as a problem document."""
+    """Returns the answer to a request that ended with a problem. The answer to a browser is an HTML page. The answer to
+    any other caller is a problem document.
+    """
     scope.setdefault("state", {})[PROBLEM_CODE] = problem.code
     page: ProblemPage | None = scope["app"].state.problem_page
     return (page and page(scope, problem)) or problem_response(problem)
@@ -135,11 +137,11 @@ def stopping() -> Problem:
 @contextmanager
 def refusing_input() -> Iterator[None]:
     """Converts an InputError raised in the block to a Problem with status 422. A NotBuiltYet becomes a Problem with the
-    code UNSUPPORTED_VERSION. Use `refusing_input` only around code that reads a caller's input or a recording, because
-    an InputError from any other code is a fault of the service.
+    code UNSUPPORTED_VERSION. Use `refusing_input` only around code that reads a caller's input or a recording. An
+    InputError from any other code is a fault of the service.
 
-    OwnAssignorFailed is not converted: the service's settings list the assignor, so its failure is a fault of the
-    service.
+    Does not convert OwnAssignorFailed, which is an InputError too. The service's settings list the custom assignor, so
+    its failure is a fault of the service.
     """
     try:
         yield
@@ -152,7 +154,9 @@ def refusing_input() -> Iterator[None]:
 
 
 def install(app: FastAPI) -> None:
-    """Adds handlers that answer FastAPI's own errors as problems. `middleware.py` answers all other errors."""
+    """Adds handlers to the application, which answer FastAPI's own errors with problems. `middleware.py` answers all
+    other errors.
+    """
     app.add_exception_handler(RequestValidationError, _on_error)
     app.add_exception_handler(HTTPException, _on_error)
 
@@ -170,7 +174,7 @@ def problem_of(error: Exception, scope: Scope) -> Problem:
             return error
         case CoordinatorFault():
             return _from_fault(error)
-        case LeaseEnded():  # other code logs this error once, so it is not logged for each call
+        case LeaseEnded():  # not logged here: other code logs this error once
             return Problem("COORDINATOR_NOT_AVAILABLE", f"{error.in_public}: ask again", headers=TRY_AGAIN_SOON)
         case StoreError():
             _logger.error("store_error", path=scope["path"], error=str(error))
@@ -201,8 +205,8 @@ def _from_fault(fault: CoordinatorFault) -> Problem:
 
 
 def from_validation(errors: Iterable[Mapping[str, Any]]) -> Problem:
-    """Converts pydantic's errors to one problem. The first error is the `detail`. The field `errors` has up to 20
-    errors, each with its path.
+    """Converts pydantic's errors to one problem. The field `detail` has the first error. The field `errors` has up to
+    20 errors, each with its path.
     """
     details = [
         {
@@ -228,7 +232,7 @@ def _from_http_exception(error: HTTPException, scope: Scope) -> Problem:
 
 
 def _methods_of(scope: Scope) -> list[str]:
-    """Returns the HTTP methods of all routes with this path. (A single route knows only its own methods.)"""
+    """Returns the HTTP methods of all routes with the requested path. Several routes can have the same path."""
     return [
         method
         for method in ("DELETE", "GET", "PATCH", "POST", "PUT")

@@ -1,12 +1,13 @@
 """Finds the address at which a browser sees this service. A proxy may change the path, the host and the scheme of the
 address.
 
-    a call -> from a trusted proxy: X-Forwarded-Prefix, -Host and -Proto count; else root.path
-           -> the prefix is removed from the path, unless the proxy has removed it: routes and rights have no prefix
+If a call comes from a trusted proxy, the headers X-Forwarded-Prefix, -Host and -Proto are used. Without these headers,
+the prefix is the setting root.path. The prefix is removed from the path, if the proxy has not removed it already. So
+routes and rights have no prefix.
 
-Rule: links and redirects to this service are relative to the requested address (`reference`). So they also work below a
-prefix that neither a header nor a setting names. Source of the headers' names: Traefik and Spring. Source of the
-trusted addresses: uvicorn's `--forwarded-allow-ips`.
+Rule: links and redirects to this service are relative to the requested address (`reference`). So links and redirects
+also work if a proxy adds a prefix and neither a header nor a setting contains this prefix. Source of the headers'
+names: Traefik and Spring. Source of the trusted addresses: uvicorn's `--forwarded-allow-ips`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,7 +25,7 @@ _STATE = "public_address"
 
 class PublicAddress(NamedTuple):
     """The public address of the service. `prefix`: the path below which browsers see the service; empty if there is no
-    such path or it is unknown. `host`: the Host header that a trusted proxy received; None if the call has no
+    prefix or the prefix is unknown. `host`: the Host header that a trusted proxy received; None if the call has no
     X-Forwarded-Host.
     """
 
@@ -42,10 +43,11 @@ class Proxies:
         self._is_trusted = _trust(tuple(allowed))
 
     def note(self, scope: Scope, forwarded: Mapping[bytes, bytes]) -> None:
-        """Sets the public address, the browser's scheme, and the path without the prefix in the call's scope.
+        """Sets three values in the scope of the call: the public address, the browser's scheme, and the path without
+        the prefix.
 
-        `forwarded`: the call's X-Forwarded headers. If a call has no X-Forwarded headers and there is no root path,
-        `note` need not be called.
+        `forwarded`: the call's X-Forwarded headers. Call `note` if the call has an X-Forwarded header or if there is a
+        root path. In other cases, `note` changes nothing.
         """
         client = scope.get("client")
         found = PublicAddress(self.root_path)
@@ -66,8 +68,8 @@ def way_to_root(scope: Scope) -> str:
     """
     prefix = public_address(scope).prefix
     if prefix and scope["path"] == "/":
-        # A browser may have requested the prefix without a slash at its end. Then a relative link would begin one
-        # directory above the prefix.
+        # A browser may have requested the prefix without a slash at its end. After such a request, a relative link
+        # would begin one directory above the prefix.
         return f"{prefix}/"
     return "../" * (raw_path(scope).count("/") - 1) or "./"
 
@@ -99,7 +101,7 @@ def _from_headers(headers: Mapping[bytes, bytes], known: PublicAddress, scope: S
 
 
 def _first(value: bytes | None) -> str:
-    """Returns the first value of a header. The outermost proxy has set this value."""
+    """Returns the first value of a header that may have several values. The outermost proxy set the first value."""
     return (value or b"").decode("latin-1").partition(",")[0].strip()
 
 

@@ -1,6 +1,7 @@
 """Runs the service: opens the store, listens, prints the address, and stops gracefully on SIGTERM and SIGINT.
 
-The service handles SIGINT even if it was started with SIGINT ignored, as shells start background jobs.
+The service also handles SIGINT if a shell started it as a background job, although the shell makes such a job ignore
+SIGINT.
 """
 
 import asyncio
@@ -50,9 +51,9 @@ class CannotListen(Unavailable):
 
 
 def run(settings: Settings, report: Callable[[str], None], pages: Pages | None = None) -> None:
-    """Runs the service until a signal stops it. `report`: a function that is called with one line that contains the
-    address of the service. The line is JSON if log.format is json. `pages`: the web pages; None for a service that has
-    only the API.
+    """Runs the service until a signal stops it. `report`: a function that `run` calls with a line of text. The line
+    contains the address of the service, and is JSON if log.format is json. `pages`: the web pages; None for a service
+    that has only the API.
 
     Raises InputError, StoreError, CannotListen.
     """
@@ -61,14 +62,15 @@ def run(settings: Settings, report: Callable[[str], None], pages: Pages | None =
     AuditLog(settings.audit_log_file).close()
     settings = without_secrets(settings, os.environ)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # Python's handler is used until the event loop installs its own handler
+        # use Python's handler until the event loop installs its own handler
         signal.signal(signal.SIGINT, signal.default_int_handler)
     _configure_logging(settings)
     raise_open_file_limit()
-    # A thread that describes a group releases the interpreter lock after this time, so that the event loop does not
-    # wait longer. The default is 5 ms.
+    # When the event loop waits for the interpreter lock, another thread releases the lock after this time. The default
+    # is 5 ms.
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    # without this call, /metrics has a second series for each counter, with the counter's creation time
+    # without this call, /metrics would show two series for each counter: the count, and the time at which the counter
+    # was created
     disable_created_metrics()  # type: ignore[no-untyped-call]
     for warning in unknown_environment(os.environ):
         structlog.get_logger("coordinator_api").warning("unknown_setting", message=warning)
@@ -86,7 +88,7 @@ async def _serve(
         url = _url_of(listening, "http" if tls is None else "https")
         coordinator = await open_with_tokens(settings, access, url)
         freeze_existing_objects()
-        # the limit is at least a second, because uvicorn would wait for ever with 0
+        # the time limit is at least a second, because 0 would mean no limit to uvicorn
         graceful_s = max(1, round(settings.shutdown_timeout_ms / 1000))
         connections = OpenConnections(coordinator)
         app = create_app(settings, coordinator, access, pages, connections)
@@ -101,7 +103,7 @@ async def _serve(
             proxy_headers=False,
             ws="none",
             # Between two heartbeats, a running member may pause for the longest session timeout. If uvicorn closed the
-            # connection during this pause, the member's process would seem to have failed.
+            # connection during this pause, the service would conclude that the member's process has failed.
             timeout_keep_alive=settings.group_max_session_timeout_ms // 1000 + 1,
             timeout_graceful_shutdown=graceful_s,
         )
@@ -118,11 +120,11 @@ async def _serve(
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server with two changes: this server answers held requests at the first signal, and exits with code 0
-    after a graceful stop.
+    """uvicorn's server with two changes. This server answers held requests at the first signal. This server exits with
+    code 0 after a graceful stop.
 
-    `greet`: a function that prints a line with the address, and returns the line. `longest_stop_s`: the longest time of
-    a stop in seconds. After this time the process exits.
+    `greet`: a function that prints a line with the address, and returns the line. `longest_stop_s`: the longest time in
+    seconds that a stop may take. After this time the process exits.
     """
 
     def __init__(
@@ -183,14 +185,14 @@ class _Server(uvicorn.Server):
 
 @contextlib.contextmanager
 def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable[[], object]]:
-    """Yields a function that starts a time limit. When the time is over, the process exits, even if the event loop is
-    blocked. The function takes no lock, so that a signal handler may call it. The time limit also holds after the
-    block.
+    """Yields a function that starts a time limit. When the time limit has passed, the process exits, even if the event
+    loop is blocked. A signal handler may call the function, because the function takes no lock. The time limit also
+    applies after the block.
 
-    `in_order`: a function that is called when the time is over. It returns True if everything is closed, and then the
-    exit code is 0. The end of the block does not show that everything is closed, because a second signal also ends the
-    block. A stop exceeds the time limit only if the store does not answer or the event loop is blocked. All answered
-    changes are committed, as after a crash.
+    `in_order`: a function that is called when the time limit has passed. If the function returns True, everything is
+    closed, and the exit code is 0. The end of the block does not show that everything is closed, because a second
+    signal also ends the block. A stop exceeds the time limit only if the store does not answer or the event loop is
+    blocked. No change is lost, because a change is committed before it is answered.
     """
     begun, begin = os.pipe()
 
@@ -203,7 +205,7 @@ def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable
             os._exit(_EXIT_CODE_OF_A_STOP_CUT_SHORT)
         os.close(begun)
 
-    # A separate thread waits, because the event loop may have ended when the time is over, and the main thread may be
+    # A separate thread waits for the time limit. By then the event loop may have ended, and the main thread may be
     # waiting for the store's thread.
     threading.Thread(target=wait, name="patience", daemon=True).start()
     try:
@@ -213,8 +215,8 @@ def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable
 
 
 def _call_first(begin: Callable[[], object], number: signal.Signals) -> None:
-    """Installs a signal handler that calls `begin` and then the event loop's own handler. The loop's own handler alone
-    has no effect while the loop is blocked.
+    """Installs a signal handler that calls `begin` and then the event loop's own handler. `begin` has an effect even
+    while the event loop is blocked. The loop's own handler has no effect then.
     """
     loops_own = signal.getsignal(number)
     assert callable(loops_own), "the event loop has a handler of this signal"
@@ -275,8 +277,8 @@ def _as_logged(greeting: str) -> str:
 
 
 def _for_a_terminal(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Escapes control characters in a log line, because the name of a member or a caller could otherwise colour the
-    line, end it, or forge a further line. JSON log lines do not need this function, because JSON escapes control
+    """Escapes control characters in a log line. Without this function, the name of a member or a caller could colour
+    the line, end it, or forge another line. JSON log lines do not need this function, because JSON escapes control
     characters.
     """
     for name, value in event.items():
@@ -286,7 +288,9 @@ def _for_a_terminal(_logger: object, _method: str, event: EventDict) -> EventDic
 
 
 def _configure_logging(settings: Settings) -> None:
-    """Configures the log of all modules: one JSON object a line, or readable text, on stderr. Stdout is for results."""
+    """Configures the log of all modules. The log is written to stderr, as one JSON object a line or as readable
+    text.
+    """
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -295,8 +299,8 @@ def _configure_logging(settings: Settings) -> None:
     if settings.log_format == "json":
         last: list[Processor] = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     else:
-        # structlog would by default print the local variables of all frames, which takes seconds for an error deep in a
-        # request
+        # By default, structlog would print the local variables of all frames, which takes seconds for an error in a
+        # deep call.
         last = [
             structlog.processors.format_exc_info,
             _for_a_terminal,
@@ -319,8 +323,9 @@ def _configure_logging(settings: Settings) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.log_level.upper())
-    # requests are not logged, because /metrics counts them; this file logs the start and the stop in place of uvicorn
+    # requests are not logged, because /metrics counts them
     for quiet in ("uvicorn.access", "aiosqlite", "alembic", "asyncio", "httpcore", "httpx"):
         logging.getLogger(quiet).setLevel(logging.WARNING)
-    # uvicorn warns of each request that is not HTTP, so a stranger could fill the log
+    # This file logs the start and the stop. uvicorn would also warn about each request that is not HTTP, so any sender
+    # could fill the log.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

@@ -1,8 +1,8 @@
-"""Reads the service's settings: flags override the environment, which overrides a TOML file, which overrides the
-defaults.
+"""Reads the service's settings from the command line, the environment, a TOML file, and the defaults. If several of
+them have a value, the first in this order is used.
 
-An unknown name is an error, and the error suggests the nearest known name. A secret is never printed, and never
-accepted on a command line.
+An unknown name is an error. The error suggests the nearest known name. A secret is never printed, and a secret on the
+command line is refused.
 """
 
 import os
@@ -30,11 +30,10 @@ from coordinator_client.access.tls import CLIENT_VARIABLES
 
 
 def load(flags: Mapping[str, object], config_file: Path | None = None) -> Settings:
-    """Reads the settings. Flags override the environment, which overrides the TOML file, which overrides the defaults.
-    `flags`: the values on the command line, by field name.
+    """Reads the settings. `flags`: the values on the command line, by field name.
 
-    Raises SettingsError, for example for a removed setting. Also raises SettingsError for a secret in `flags`, because
-    every user of the machine can read a command line.
+    Raises SettingsError for a value or a name that cannot be used, for example for a removed setting. Also raises
+    SettingsError for a secret in `flags`, because every user of the machine can read a command line.
     """
     for field_name in REMOVED:
         if field_name in flags:
@@ -52,7 +51,9 @@ def load(flags: Mapping[str, object], config_file: Path | None = None) -> Settin
 
 
 def read_file(path: Path) -> dict[str, object]:
-    """Returns the file's settings by field name. Dotted keys may be written bare, quoted or as tables."""
+    """Returns the file's settings by field name. A dotted name may be written as a bare key, as a quoted key or as
+    nested tables.
+    """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -88,8 +89,8 @@ def _removed(given: str, field_name: str) -> SettingsError:
 
 
 def without_secrets(settings: Settings, environment: MutableMapping[str, str]) -> Settings:
-    """Returns the settings without secrets, for code that does not need the secrets. The function also removes the
-    secrets from `environment`, so that child processes do not inherit them.
+    """Returns a copy of the settings without secrets, for code that does not need the secrets. Also removes the secrets
+    from `environment`, so that child processes do not inherit them.
     """
     secrets = ("auth_token", "auth_tokens", "ssl_keyfile_password")
     for field_name in secrets:
@@ -134,7 +135,7 @@ def _lines(error: ValidationError) -> Iterator[str]:
     for detail in error.errors(include_url=False):
         field_name = str(detail["loc"][0]) if detail["loc"] else ""
         message = detail["msg"].removeprefix("Value error, ")
-        # hide the whole URL: it may have a password, and in a malformed URL the password may be anywhere
+        # hide the whole URL: the URL may contain a password, and in a malformed URL the password may stand anywhere
         hidden = is_secret(field_name) or field_name == "database_url"
         given = detail["input"]
         shown = repr(shown_address(given)) if isinstance(given, str) else shown_address(repr(given))

@@ -1,9 +1,9 @@
-"""Decides which sources of a described topology are co-partitioned, if the text of `Topology#describe` leaves this
-open.
+"""Decides which sources of a described topology are co-partitioned, if the text of `Topology#describe` allows several
+alternatives.
 
-If every alternative gives the repartition topics the same numbers of partitions, one alternative is chosen, and the
-choice is reported as an assumption. If the alternatives give different numbers of partitions and the cluster's topics
-do not show the right alternative, the caller has to choose.
+If all alternatives lead to the same partition counts of the repartition topics, one alternative is chosen, and the
+choice is reported as an assumption. If they lead to different counts, the topics of the cluster may show the right
+alternative. If the topics do not show it, the caller has to choose.
 Source: `CopartitionedTopicsEnforcer`, `InternalTopologyBuilder.copartitionGroups`.
 """
 
@@ -20,7 +20,7 @@ NOT_COPARTITIONED = "--not-copartitioned"
 """The options with which a user names topics that are co-partitioned, or not co-partitioned."""
 
 _MOST_ORDERS = 120
-"""The largest number of orders of DSL calls that are tried. Five calls have 120 possible orders."""
+"""The largest number of orders of DSL calls that are tried. Five DSL calls have 120 possible orders."""
 
 MISSING_TOPICS = "source topics are missing"
 """The text that `CopartitionChoice.outcome` returns if the cluster lacks source topics of the topology."""
@@ -28,9 +28,9 @@ MISSING_TOPICS = "source topics are missing"
 
 @dataclass(frozen=True, slots=True)
 class CopartitionFacts:
-    """The facts about co-partitioned topics that the caller knows. `together`: sets of topics of which Kafka requires
-    equal numbers of partitions; `apart`: sets of topics of which Kafka does not require equal numbers. A topic is named
-    as in `Topology#describe`, with or without the application id before the name.
+    """The facts about co-partitioned topics that the caller knows. `together`: sets of topics; Kafka requires equal
+    numbers of partitions within each set. `apart`: sets of topics; Kafka does not require equal numbers of partitions
+    within the set. A topic name is written with or without the application id in front.
     """
 
     together: Collection[frozenset[str]] = ()
@@ -43,13 +43,13 @@ class CopartitionFacts:
 @dataclass(frozen=True, slots=True)
 class CopartitionChoice:
     """Chooses the co-partitioned sources if the text of `Topology#describe` leaves several alternatives open. The
-    choice follows the caller's facts, or the topics on the cluster. If all alternatives have the same outcome, the
-    first alternative is chosen.
+    caller's facts or the topics of the cluster decide. If all alternatives have the same outcome, the first alternative
+    is chosen.
 
     `outcome`: a function that takes groups of co-partitioned sources and returns the partition counts of all
-    repartition topics. If Kafka would refuse the topics, the function `outcome` returns a text with the reason.
-    `outcome` is None if the topics of the cluster are not known. `existing`: full names of the topics of the cluster.
-    `has_run`: True if the group has completed a rebalance, which shows that Kafka accepted the topics.
+    repartition topics. If Kafka would refuse the topics, this function returns a text with the reason. If the topics of
+    the cluster are not known, `outcome` is None. `existing`: the full names of the topics of the cluster. `has_run`:
+    True if the group has completed a rebalance, which shows that Kafka accepted the topics.
     """
 
     definition: TopologyDefinition
@@ -60,8 +60,8 @@ class CopartitionChoice:
     has_run: bool
 
     def decided(self) -> tuple[tuple[Sources, ...], tuple[str, ...]]:
-        """Returns the groups of co-partitioned source nodes, and the assumptions. The groups are in the order in which
-        the program added the joins.
+        """Returns the groups of co-partitioned source nodes, and the assumptions. The order of the groups is the order
+        in which the application's program added the joins.
 
         Raises InputError if the caller's facts do not fit the topology, or if the caller has to choose among
         alternatives.
@@ -94,9 +94,8 @@ class CopartitionChoice:
         return self._in_order(found, chosen), tuple(dict.fromkeys(assumptions))
 
     def _check_answers(self, shown: Sequence[Copartitioning], chosen: Sequence[Sources]) -> None:
-        """Checks the user's answers about co-partitioning. An answer names topics, so an answer may fit several joins.
-        Raises InputError if an answer fits several joins and the outcome depends on the joins to which the answer is
-        applied.
+        """Checks the facts that the user gave about co-partitioned topics. A fact names only topics, so it may fit
+        several joins. Raises InputError if the outcome depends on the join to which the fact is applied.
         """
         if self.outcome is None:
             return
@@ -121,14 +120,13 @@ class CopartitionChoice:
                     )
 
     def _in_order(self, found: Sequence[Copartitioning], chosen: Sequence[Sources]) -> tuple[Sources, ...]:
-        """Returns the groups of co-partitioned sources in the order of the program's calls. The order matters because
-        Kafka's builder merges each group of sources only with the first earlier group that has a topic in common with
-        it.
+        """Returns the groups of co-partitioned sources, in the order of the DSL calls in the application's program. The
+        order matters: Kafka's builder merges a group of sources with an earlier group that shares a topic with it. If
+        there are several, the builder uses only the first.
 
-        `chosen`: a list that begins with the chosen sources for each element of `found` and ends with the groups that
-        the caller named.
-        Raises InputError if the outcome depends on the order of the calls, but names that the user gave to nodes hide
-        this order.
+        `found`: the joins and cogroups. `chosen`: the chosen sources of each element of `found`, and then the groups
+        that the caller named. Raises InputError if the outcome depends on the order of the calls and the names of nodes
+        do not show this order.
         """
         calls = [(each, group) for each, group in zip(found, chosen, strict=False) if group]
         named = tuple(filter(None, chosen[len(found) :]))
@@ -153,7 +151,7 @@ class CopartitionChoice:
         )
 
     def _by_facts(self, found: Copartitioning) -> Copartitioning:
-        """Returns `found` with only the alternatives that the caller's facts allow."""
+        """Returns a copy of a Copartitioning. The copy has only the alternatives that the caller's facts allow."""
         left = [sources for sources in found.alternatives if not self._is_apart(sources)]
         if not left:
             if len(found.alternatives) == 1:
@@ -165,7 +163,7 @@ class CopartitionChoice:
             for sources in left
             if sources and any(self._topics(sources) <= self._short(topics) for topics in self.facts.together)
         ]
-        if known:  # choose the largest group of topics that the caller named: the smaller groups are its subsets
+        if known:  # several alternatives can fit a fact: choose the one with the most topics
             return replace(found, alternatives=(max(known, key=lambda sources: len(self._topics(sources))),))
         return replace(found, alternatives=tuple(left))
 
@@ -195,8 +193,8 @@ class CopartitionChoice:
         return [self.outcome(tuple(filter(None, (*before, each, *after)))) for each in alternatives]
 
     def _by_running_tasks(self, found: Copartitioning, outcomes: Sequence[Mapping[str, int] | str]) -> Sources | None:
-        """Returns the only alternative that the outcomes and the topics of the cluster allow, or None if the caller has
-        to choose.
+        """Returns the alternative that the outcomes and the topics of the cluster show to be right. Returns None if
+        they show no alternative, so that the caller has to choose.
         """
         if all(each == outcomes[0] for each in outcomes) and outcomes[0] != MISSING_TOPICS:
             return found.alternatives[0]
@@ -207,8 +205,8 @@ class CopartitionChoice:
         return accepted[0] if ran and len(accepted) == 1 else None
 
     def _ran(self, sources: Iterable[str]) -> bool:
-        """Returns True if Kafka has accepted the topics of `sources`. Kafka has accepted the topics if the group has
-        run, or if the repartition topics that the sources read exist.
+        """Returns True if Kafka has accepted the topics of these source nodes. Kafka has accepted the topics if the
+        group has run, or if the repartition topics that the sources read exist.
         """
         internal = [
             self.definition.full_topic(topic, self.application_id)
@@ -238,7 +236,7 @@ class CopartitionChoice:
         return frozenset(topic for source in sources for topic in self.definition.source_topics(source))
 
     def _short(self, topics: Iterable[str]) -> frozenset[str]:
-        """Returns the topics, with the application id removed from the names of internal topics."""
+        """Removes the application id from the names of internal topics."""
         prefix = f"{self.application_id}-"
         return frozenset(
             topic.removeprefix(prefix) if topic.removeprefix(prefix) in self.definition.repartition_topics else topic
@@ -247,9 +245,8 @@ class CopartitionChoice:
 
 
 def _possible_orders(calls: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
-    """Yields the possible orders of the program's calls; the order of `calls` comes first.
-
-    `calls`: for each call, the smallest and the largest number that the DSL can have given to the call.
+    """Yields the possible orders of DSL calls. The first is the order of the list `calls`, if this order is possible.
+    `calls`: for each DSL call, the smallest and the largest number that the DSL can have given to the call.
     """
 
     begun: list[tuple[tuple[int, ...], int]] = [((), min((earliest for earliest, _ in calls), default=0))]
@@ -262,7 +259,7 @@ def _possible_orders(calls: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ..
         first_to_end = min(calls[index][1] for index in left)
         for index in reversed(left):
             number = max(reached, calls[index][0])
-            if number <= first_to_end:  # later calls get numbers of at least `number`
+            if number <= first_to_end:  # each later call gets this number or a higher number
                 begun.append(((*order, index), number))
 
 

@@ -1,11 +1,11 @@
 """Makes a group's topology from the text that Java's `Topology#describe` prints.
 
-The text has the nodes and their edges, stores and topics, without the application id in topic names. Kafka's builder
-also has facts that the text lacks: the internal topics, the logged stores and their changelogs, the co-partitioned
-sources, and fixed partition counts. The missing facts are derived from the graph, from the names that the DSL
-generates, or from the topics of the cluster. A repartition topic's partition count normally follows from the topics
-upstream. If the repartition topic on the cluster has a partition count other than the derived count, the topic is
-assumed to have a fixed count. Each assumption about the topology is reported.
+The text shows the nodes with their edges, stores and topics. Topic names in the text lack the application id. Kafka's
+builder has facts that the text lacks: the internal topics, the logged stores, their changelogs, the co-partitioned
+sources, and fixed partition counts. This module derives the missing facts from the graph, from the names that the DSL
+generates, or from the topics of the cluster. Normally the partition count of a repartition topic follows from the
+topics upstream. If the topic on the cluster has a different partition count, the topic is assumed to have a fixed
+count. Each assumption about the topology is reported.
 Source: `InternalTopologyBuilder.subtopologyToTopicsInfo`, `KStreamImpl` and `KTableImpl` for the nodes that the DSL
 adds for a call, `Repartitioned.numberOfPartitions`, `RepartitionTopics`.
 """
@@ -35,9 +35,9 @@ _DEFAULT_CONFIGS = AssignmentConfigs()
 
 @dataclass(frozen=True, slots=True)
 class DescribedTopology:
-    """A topology and the assumptions about it. `assumptions`: one sentence for each fact that was assumed because the
-    text lacks it. `stores_of_unknown_kind`: the stores whose kind (key-value, windowed, versioned) was assumed, each
-    with the kinds that the store can have.
+    """A topology and the assumptions about it. `assumptions`: one sentence for each assumed fact.
+    `stores_of_unknown_kind`: the stores whose kind was assumed. Each store has the list of kinds that it can have
+    (key-value, windowed, versioned).
     """
 
     topology: GroupTopology
@@ -57,17 +57,18 @@ def topology_from_description(
     has_run: bool = False,
     creates_missing: bool = False,
 ) -> DescribedTopology:
-    """Returns the topology that Kafka's leader would use; the names of internal topics begin with the application id.
+    """Returns the topology that Kafka's leader would use. In the result, the names of internal topics begin with the
+    application id.
 
-    `partition_counts`: maps each topic of the cluster to its number of partitions; if None, every store is assumed to
-    be logged. `stores`, `copartition`: facts that the caller knows about stores and co-partitioned topics.
-    `changelog_configs`: maps each changelog topic to the configs that are set on the topic itself. Topics whose configs
-    the caller may not read are left out; `changelog_configs` is None if the caller has read no configs. `configs`: the
-    application's configs, with which Kafka Streams created the changelogs. `has_run`: True if the group has completed a
-    rebalance. After a completed rebalance all changelogs exist, so a store without a changelog is not logged.
-    `creates_missing`: True if the caller creates missing topics, including missing changelogs. Raises InputError if the
-    text is not a description, if `stores` or `copartition` do not fit the topology, or if a missing fact would change
-    the partitions of a topic.
+    `partition_counts`: the number of partitions of each topic of the cluster. If None, every store is assumed to be
+    logged. `stores`, `copartition`: facts that the caller knows about stores and co-partitioned topics.
+    `changelog_configs`: for each changelog topic, the configs that are set on the topic itself. Topics are left out if
+    the caller may not read their configs. If the caller has read no configs, `changelog_configs` is None. `configs`:
+    the application's configs, with which Kafka Streams created the changelogs. `has_run`: True if the group has
+    completed a rebalance. After a completed rebalance all changelogs exist, so a store without a changelog is not
+    logged. `creates_missing`: True if the caller creates missing topics, including missing changelogs. Raises
+    InputError if the text is not a description or if the facts do not fit the topology. Also raises InputError if the
+    partition count of a topic depends on a missing fact.
     """
     definition, graph_assumptions = described_graph(read_description(text), application_id, partition_counts)
     counts = partition_counts or {}
@@ -94,8 +95,8 @@ def topology_from_description(
 
 
 def _as_led(topology: GroupTopology) -> GroupTopology:
-    """Returns the topology that Kafka's leader would use. Subtopologies whose patterns match no topic are left out,
-    because they have no tasks. A sink that chooses a topic for each record has no topic in the result.
+    """Returns the topology that Kafka's leader would use. Leaves out subtopologies without source topics, because they
+    have no tasks. Also leaves out the sink topic of a sink that chooses a topic for each record.
     """
     return replace(
         topology,
@@ -111,10 +112,9 @@ def _check_order_of_changelogs(
     topology: GroupTopology, assumed_stores: Collection[str], partition_counts: Mapping[str, int]
 ) -> None:
     """Raises InputError if the partition count of a missing repartition topic depends on assumed facts about stores.
-
     Kafka's leader iterates over the subtopologies in the order of a hash map. The order of this hash map depends on the
-    configs of the changelogs. When the leader reaches a repartition topic, the topic gets the largest partition count
-    among the upstream topics whose counts are known at this point.
+    configs of the changelogs. When the leader reaches a repartition topic, some upstream topics may not have a
+    partition count yet. The repartition topic gets the largest count of the upstream topics that have one.
     """
     missing = {
         topic.name
@@ -148,7 +148,9 @@ def _check_order_of_changelogs(
 
 
 def _with_other_changelogs(topology: GroupTopology, stores: Collection[str]) -> Iterator[GroupTopology]:
-    """Yields the topology, and variants of it in which the changelogs of these stores have other configs."""
+    """Yields the topology, and then variants of it. In a variant, the changelogs of the given stores have different
+    configs.
+    """
     yield topology
     for number in range(_ORDERS_TRIED):
         yield replace(
@@ -171,8 +173,8 @@ def _with_other_changelogs(topology: GroupTopology, stores: Collection[str]) -> 
 def _outcome(
     definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
 ) -> Mapping[str, int] | str:
-    """Returns the partition counts of all repartition topics. If Kafka's leader would refuse the topics, the result is
-    a text with the reason.
+    """Returns the partition counts of all repartition topics. If Kafka's leader would refuse the topics, returns a text
+    with the reason.
     """
     fixed, _ = _repartition_counts(definition, application_id, partition_counts)
     try:
@@ -194,9 +196,10 @@ def _counts_or_refusal(topology: GroupTopology, partition_counts: Mapping[str, i
 def _repartition_counts(
     definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
 ) -> tuple[Mapping[str, int | None], tuple[str, ...]]:
-    """Returns the fixed partition counts, and the assumptions. The fixed partition counts are keyed by the repartition
-    topic's name without the application id. The fixed count is None if the partition count of the topic follows from
-    the topics upstream. `partition_counts`: topics of the cluster by full name; empty if the topics are not known.
+    """Returns the fixed partition count of each repartition topic, and the assumptions. The key is the name of the
+    topic without the application id. The fixed count is None if the partition count of the topic follows from the
+    topics upstream. `partition_counts`: the number of partitions of each topic of the cluster, by full name; empty if
+    the topics are not known.
     """
     fixed = dict(definition.repartition_topics)
     existing = {
@@ -228,7 +231,7 @@ def _repartition_counts(
 def _counted(
     definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
 ) -> Mapping[str, int]:
-    """Returns the partition counts with which Kafka would create the repartition topics if they did not exist. The
+    """Returns the partition counts that Kafka would give to the repartition topics if it had to create all of them. The
     result is empty if Kafka would refuse the topics.
     """
     internal = {definition.full_topic(topic, application_id) for topic in definition.repartition_topics}

@@ -1,10 +1,10 @@
-"""Makes the node graph of a described topology. The graph has the nodes, each after its parents, and the internal
-topics.
+"""Makes the node graph of a described topology. The graph has the nodes and the internal topics. Parents stand before
+their children.
 
 The text of `Topology#describe` shows topic names without the application id. A topic is assumed to be internal if the
-topology both writes and reads the topic, and the topic's name has a form that the DSL generates. If the cluster has a
-topic with exactly the printed name, without the application id, the topic is assumed to be the user's own. A source
-with a pattern reads the topics of the cluster that match the pattern.
+topology both writes and reads it, and if its name has a form that the DSL generates. But if the cluster has a topic
+with exactly the printed name, the topic is assumed to be the user's own. A source with a pattern reads the topics of
+the cluster that match the pattern.
 Source: `InternalTopologyBuilder.addInternalTopic`, `SourceNodeFactory.topics`,
 `KStreamImpl.REPARTITION_TOPIC_SUFFIX`, `KTableImpl.doJoinOnForeignKey`.
 """
@@ -32,9 +32,9 @@ _NAME = re.compile(
 
 
 def is_repartition_name(topic: str) -> bool:
-    """Returns True if the DSL may have generated this name for an internal topic. A generated name of an internal topic
-    ends with `-repartition`, or is the name of one of the two topics of a foreign-key join. `topic`: the topic's name
-    without the application id.
+    """Returns True if the DSL may have generated this name for an internal topic. The DSL generates names that end with
+    `-repartition`, and names for the two internal topics of a foreign-key join. `topic`: the topic's name without the
+    application id.
     """
     return _NAME.fullmatch(topic) is not None
 
@@ -46,9 +46,9 @@ _NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
 def described_graph(
     read: Sequence[ReadSubtopology], application_id: str, partition_counts: Mapping[str, int] | None
 ) -> tuple[TopologyDefinition, tuple[str, ...]]:
-    """Returns the definition of the topology, and the assumptions. The definition lacks stores and the partition counts
-    of repartition topics. Raises InputError if subtopologies are not numbered as Kafka numbers them. Raises InputError
-    too if a source has a pattern but the cluster's topics are not known.
+    """Returns a definition of the topology, and the assumptions. The definition still lacks the stores and the
+    partition counts of repartition topics. Raises InputError if the numbers of the subtopologies differ from Kafka's
+    numbers. Also raises InputError if a source has a pattern and the topics of the cluster are not known.
     """
     topics = dict(_source_topics(read, partition_counts))
     nodes = _nodes(read, topics)
@@ -60,8 +60,9 @@ def described_graph(
 
 
 def _nodes(read: Sequence[ReadSubtopology], topics: Mapping[str, tuple[str, ...]]) -> dict[str, Node]:
-    """Returns the nodes, each after its parents. If the parents leave the order open, nodes with generated names are
-    ordered by the numbers in the names. A node that the user has named comes right after its parents.
+    """Returns the nodes in an order in which parents stand before their children. Among the possible orders, nodes with
+    generated names are sorted by the numbers in their names. A node that the user has named stands right after its
+    parents.
     """
     nodes: dict[str, Node] = {}
     added: dict[str, int] = {}
@@ -104,7 +105,8 @@ def _source_topics(
     read: Sequence[ReadSubtopology], partition_counts: Mapping[str, int] | None
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     for node in (node for each in read for node in each.nodes if node.kind == "Source"):
-        # topics without brackets are either a list that an old release printed, or a pattern that looks like a list
+        # Text without brackets is ambiguous: an old release prints a list of topics like this, and a pattern can look
+        # like a list.
         if node.pattern is None or (
             node.items and (partition_counts is None or all(topic in partition_counts for topic in node.items))
         ):
@@ -140,7 +142,9 @@ def _sink_assumptions(read: Sequence[ReadSubtopology]) -> Iterator[str]:
 def _internal_topics(
     nodes: Mapping[str, Node], application_id: str, topics: Mapping[str, int], assumptions: list[str]
 ) -> list[str]:
-    """Returns the short names of the internal topics. Appends the assumptions about these topics to `assumptions`."""
+    """Returns the names of the internal topics, without the application id. Appends its assumptions to the list
+    `assumptions`.
+    """
     read = {topic for node in nodes.values() if isinstance(node, SourceNode) for topic in node.topics}
     written = dict.fromkeys(node.topic for node in nodes.values() if isinstance(node, SinkNode) and node.topic)
     internal: list[str] = []

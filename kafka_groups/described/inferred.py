@@ -1,10 +1,10 @@
-"""Infers a group's topology from its tasks and topics, if the text of its `Topology#describe` is not available.
+"""Infers the topology of a group from its tasks and topics, if the text of `Topology#describe` is not available.
 
 A task's id and its source partitions show which topics a subtopology reads. Internal topics are recognised by Kafka's
-names (`<application id>-...-repartition`, `-changelog`). A changelog is assigned to a subtopology with as many tasks as
-the changelog has partitions. If several subtopologies fit a changelog, a subtopology with a topic that the changelog's
-name mentions is preferred. The tasks and topics of a group do not show the sinks of its topology, so repartition topics
-keep their present partition counts.
+names (`<application id>-...-repartition`, `-changelog`). A changelog is assigned to a subtopology whose number of tasks
+equals the number of partitions of the changelog. If several subtopologies fit, the changelog's name decides: it may
+contain the name of a topic of one of them. The tasks and topics of a group do not show the sinks of its topology, so
+repartition topics keep their present partition counts.
 Source: `InternalTopologyBuilder.decorateTopic`, `ProcessorStateManager.storeChangelogTopic`.
 """
 
@@ -52,13 +52,13 @@ def topology_from_cluster(
     stateful: Collection[TaskId] = (),
     changelogs: Mapping[str, int] | None = None,
 ) -> DescribedTopology:
-    """Infers the topology from the tasks and topics. The result lists each guess as an assumption.
+    """Infers the topology of a group from its tasks and topics. The result lists each guess as an assumption.
 
-    `partition_counts`: maps each topic of the cluster to its number of partitions. `subscribed`: topics to which
-    members subscribe. `assigned`: active and standby tasks of all known generations, with their source partitions.
-    `stateful`: tasks for which members report offset sums. `changelogs`: maps changelogs, and source topics that serve
-    as changelogs, to the subtopology ids that the caller knows. Raises InputError if `assigned` has no task, or if
-    tasks and partitions contradict each other.
+    `partition_counts`: the number of partitions of each topic of the cluster. `subscribed`: the topics to which members
+    subscribe. `assigned`: the active and standby tasks of all known generations, with their source partitions.
+    `stateful`: the tasks for which members report offset sums. `changelogs`: the subtopology ids that the caller knows
+    for changelogs, and for source topics that serve as changelogs. Raises InputError if no task is given, or if tasks
+    and partitions contradict each other.
     """
     stateful_ids = {task.subtopology for task in stateful}
     subtopologies = []
@@ -93,9 +93,7 @@ def _topics_of(assigned: Mapping[TaskId, Collection[TopicPartition]]) -> dict[in
 
 @dataclass(slots=True)
 class _Inference:
-    """One inference of a topology. `known`: the id of the subtopology by topic, for each topic whose subtopology the
-    caller knows.
-    """
+    """Infers one topology. `known`: the subtopology id of each topic for which the caller knows it."""
 
     application_id: str
     partition_counts: Mapping[str, int]
@@ -173,8 +171,8 @@ class _Inference:
             )
 
     def _place_source_changelogs(self) -> None:
-        """Assigns source topics that serve as changelogs: the topics that the caller names, and one topic for each
-        stateful subtopology without a changelog.
+        """Assigns source topics that serve as changelogs. The caller names some of these topics. A stateful subtopology
+        that has no changelog gets one of its source topics as changelog.
         """
         for each in self.subtopologies:
             named = sorted(topic for topic in each.topics if topic in self.known)
@@ -203,10 +201,10 @@ class _Inference:
         return Subtopology(seen.id, seen.topics, repartition, stores=tuple(seen.stores))
 
     def _unlikely(self, store: str, seen: _InferredSubtopology) -> tuple[int, bool, bool, int]:
-        """Returns a sort key by which likelier subtopologies come first. A subtopology is likelier if its topics share
-        more words with the store's name. If the numbers of words are equal, a subtopology without a changelog comes
-        first. With all else equal, a subtopology with a repartition topic comes first, because an aggregate reads a
-        repartition topic.
+        """Returns a sort key by which the subtopology that most probably has the store comes first. The first
+        subtopology is the one whose topics share the most words with the store's name. If the numbers of words are
+        equal, a subtopology without a changelog comes first. If this is equal too, a subtopology with a repartition
+        topic comes first, because an aggregate reads a repartition topic.
         """
         aggregates = any(map(self._is_repartition, seen.topics))
         return -self._words_in_common(store, seen), bool(seen.stores), not aggregates, seen.id
@@ -216,8 +214,9 @@ class _Inference:
         return len(_words(store) & of_topics)
 
     def _is_named_after(self, store: str, seen: _InferredSubtopology) -> bool:
-        """Returns True if the names show that the store belongs to the subtopology. Kafka names a table's store after
-        the table's topic, and the repartition topic of an aggregate after the aggregate's store.
+        """Returns True if the names show that the store belongs to the subtopology. The name of a table's store
+        contains the name of the table's topic. The name of an aggregate's repartition topic contains the name of the
+        aggregate's store.
         """
         topic_of_table, named_by_kafka, _ = store.rpartition(_STORE_OF_TOPIC)
         return f"{self.application_id}-{store}{_REPARTITION}" in seen.topics or (

@@ -1,24 +1,25 @@
-"""Finds the joins and cogroups of a described topology, and the sources that each join or cogroup co-partitions.
+"""Finds the joins and cogroups of a described topology, and the sources that each of them co-partitions.
 
-For each join and cogroup, Kafka's DSL passes the sources of both sides to its builder. A join is a stream-stream join,
-a table-table join, a stream-table join or a foreign-key join. In the text, a join appears as a processor that uses a
-store which another processor fills. A processor's generated name shows if the processor is a join. If the user has
-named the call, the DSL makes the nodes' names from the user's name and suffixes. The suffixes of the nodes' names show
-a stream-stream join, a table-table join, a join by foreign key, or a cogroup. The text of `Topology#describe` leaves
-three cases open:
+Kafka's DSL tells its builder, for each join and cogroup, which sources have to be co-partitioned. A join is a
+stream-stream join, a table-table join, a stream-table join or a foreign-key join. In the text, a join appears as a
+processor that uses the store of another processor. If the DSL generated the name of a processor, the name shows whether
+the processor is a join. If the user named the DSL call, the name of a node consists of the user's name and a suffix.
+The suffix shows a stream-stream join, a table-table join, a foreign-key join or a cogroup. The text of
+`Topology#describe` is ambiguous in three cases:
 
-- A processor that the user has named uses the store of another processor. The named processor is either a stream-table
-  join (`Joined.as`), or the user's own processor, whose topics Kafka does not co-partition.
-- A cogroup reads a repartition topic with a name that the user gave. If the cogroup created the repartition topic
-  (`Grouped.as`), Kafka co-partitions the topics upstream of this topic. If the user created the repartition topic
-  (`Repartitioned.as`), Kafka co-partitions the repartition topic itself.
-- A repartition topic with a name that the user gave has several readers. If one call of the DSL created the repartition
-  topic for the first reader, Kafka's builder records a further source for each later reader. A source for a later
-  reader does not become a node, so Kafka does not co-partition the topic for the later readers.
+- A processor that the user has named uses the store of another processor. The named processor may be a stream-table
+  join (`Joined.as`). The named processor may also be the user's own processor. Kafka does not co-partition the topics
+  of such a processor.
+- A cogroup reads a repartition topic that the user has named. If the cogroup created this topic (`Grouped.as`), Kafka
+  co-partitions the topics upstream of it. If the user created this topic (`Repartitioned.as`), Kafka co-partitions the
+  topic itself.
+- A repartition topic that the user has named has several readers. If a DSL call created the topic for the first reader,
+  Kafka's builder records another source for each later reader. The sources for later readers do not become nodes, so
+  Kafka does not co-partition the topic for these readers.
 
-`copartition.py` decides the cases that the text of `Topology#describe` leaves open. Source:
-`AbstractStream.ensureCopartitionWith`, `KStreamImpl.repartitionForJoin`, `InternalTopologyBuilder.copartitionSources`,
-`CogroupedStreamAggregateBuilder`, `KTableImpl.doJoinOnForeignKey`.
+`copartition.py` decides these ambiguous cases. Source: `AbstractStream.ensureCopartitionWith`,
+`KStreamImpl.repartitionForJoin`, `InternalTopologyBuilder.copartitionSources`, `CogroupedStreamAggregateBuilder`,
+`KTableImpl.doJoinOnForeignKey`.
 """
 
 import itertools
@@ -36,8 +37,8 @@ _JOIN = re.compile(
     re.ASCII,
 )
 _SELF_JOIN = re.compile(rf"KSTREAM-MERGE{_NUMBER}|.+-merge", re.ASCII)
-"""Matches the names of merge nodes. For a join of a stream with itself, the optimizer makes a single merge node. Only
-the merge node of a self-join uses a store.
+"""Matches the names of merge nodes. The optimizer turns a join of a stream with itself into a single merge node. No
+other merge node uses a store.
 """
 _NAMED_JOIN = re.compile(
     r"(?P<name>.+?)-(?:(?P<streams>(?:outer-)?(?:this|other)-join)|(?P<tables>join-(?:this|other))"
@@ -50,16 +51,17 @@ _FILLER = re.compile(
     r"|.+-(?:table-source|this-windowed|other-windowed)",
     re.ASCII | re.DOTALL,
 )
-"""Matches the names of the DSL's processors that fill a store."""
+"""Matches the names of processors of the DSL that fill a store."""
 _WINDOW_FILLER = re.compile(rf"KSTREAM-WINDOWED{_NUMBER}|.+-(?:this|other)-windowed", re.ASCII | re.DOTALL)
 _MOVED_OWNER = re.compile(rf"KSTREAM-TOTABLE{_NUMBER}|.+-STATE-STORE{_NUMBER}", re.ASCII)
-"""Matches the name of a node or store after which the DSL names a repartition topic. The node, or a node that uses the
-store, reads the repartition topic if the optimizer has not moved the topic.
+"""Matches the names of nodes and stores from which the DSL makes the name of a repartition topic. Normally this node,
+or a node that uses this store, reads the repartition topic. If no such node reads it, the optimizer has moved the
+topic.
 """
 _ENDS_WITH_NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
 _STORE_OF_JOIN = re.compile(r"KSTREAM-(?:JOIN|OUTER)(?:THIS|OTHER|SHARED)-(\d{10})-store", re.ASCII)
-"""Matches the generated store names of a stream-stream join. A generated store name contains the DSL's running number,
-even if the user has named the join.
+"""Matches the generated store names of a stream-stream join. The store name contains the number of the DSL call, even
+if the user has named the join.
 """
 _NO_CALL_LATER = 10**10
 _MOST_ALTERNATIVES = 16
@@ -69,20 +71,20 @@ _ONE_SIDE = re.compile(
     r"|.+-(?:this|other)-join|.+-join-(?:this|other)",
     re.ASCII | re.DOTALL,
 )
-"""Matches the names of the two nodes of a join, one node for each side. A merge node below the two nodes merges their
+"""Matches the names of the two nodes that process the two sides of a join. A merge node below these nodes merges their
 results.
 """
 _SUBSCRIPTIONS = re.compile(rf"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE{_NUMBER}|.+-subscription-store", re.ASCII)
 """Matches the subscription store of a foreign-key join. Both sides of a foreign-key join use the subscription store.
-The use of one subscription store does not mean that Kafka co-partitions the two sides.
+So this store does not show that Kafka co-partitions the two sides.
 """
 _OF_BOTH_SIDES = re.compile(
     rf"KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR{_NUMBER}|.+-subscription-response-resolver"
     rf"|KSTREAM-(?:LEFT)?JOIN{_NUMBER}",
     re.ASCII | re.DOTALL,
 )
-"""Matches the names of joins with a table that is not a parent of the join's node. The result of a join with a table
-depends on the sources of the table too.
+"""Matches the names of joins with a table that is not a parent of the join's node. The result of the join depends on
+the sources of this table too.
 """
 _COGROUP_AGGREGATE = re.compile(rf"COGROUPKSTREAM-AGGREGATE{_NUMBER}|(?P<name>.+)-cogroup-agg-\d+", re.ASCII)
 _COGROUP_MERGE = re.compile(rf"COGROUPKSTREAM-MERGE{_NUMBER}|.+-cogroup-merge", re.ASCII)
@@ -93,13 +95,13 @@ Sources = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Copartitioning:
-    """The source nodes that one join or cogroup co-partitions. An empty element of `alternatives` stands for the
-    possibility that no sources are co-partitioned. If the topology's text does not show which sources are
-    co-partitioned, `alternatives` has every possibility, and `reason` names the nodes that leave the sources open.
+    """The source nodes that one join or cogroup co-partitions. `alternatives`: the possible groups of source nodes. If
+    the text does not show which sources are co-partitioned, there are several groups. An empty group means that no
+    sources are co-partitioned. `reason`: the reason why there are several alternatives.
 
-    `node`: the node that shows the join or cogroup. `call`: an id of the DSL call, equal for all nodes of one join.
-    `earliest`, `latest`: the smallest and the largest number that the DSL can have given to the call. `earliest` and
-    `latest` differ only if the user has named the node.
+    `node`: the node that shows the join or cogroup. `call`: an id of the DSL call; all nodes of one join have the same
+    id. `earliest`, `latest`: the smallest and the largest number that the DSL can have given to the call. `earliest`
+    and `latest` differ only if the user has named the node.
     """
 
     node: str
@@ -112,9 +114,9 @@ class Copartitioning:
 
 @dataclass(frozen=True, slots=True)
 class _UnnotedReaders:
-    """For each node, the source nodes among its parents that Kafka's builder does not record as sources of this node.
-    `certain`: the sources that the builder certainly does not record. `possible`: the sources that the builder may not
-    have recorded.
+    """For a node, Kafka's builder may not record every source that is a parent of the node. `certain`: for each node,
+    the parent sources that the builder certainly did not record. `possible`: for each node, the parent sources that the
+    builder may not have recorded.
     """
 
     certain: Mapping[str, frozenset[str]]
@@ -122,7 +124,9 @@ class _UnnotedReaders:
 
 
 def copartitionings(definition: TopologyDefinition) -> tuple[Copartitioning, ...]:
-    """Returns the joins and cogroups that the nodes' names and stores show, each with its co-partitioned sources."""
+    """Returns the joins and cogroups of the topology, with the sources that each of them co-partitions. The names and
+    stores of the nodes show the joins and cogroups.
+    """
     return tuple(_ShownJoins(definition).found())
 
 
@@ -144,8 +148,8 @@ class _ShownJoins:
                 self._writers.setdefault(node.topic, []).append(name)
 
     def found(self) -> Iterator[Copartitioning]:
-        """Yields a `Copartitioning` for each join and cogroup, in the order of the program's calls. The numbers in the
-        nodes' names show the order of the calls, but not always completely.
+        """Yields a `Copartitioning` for each join and cogroup, in the order of the DSL calls. The numbers in the names
+        of nodes show this order, but names that the user gave have no number.
         """
         global_nodes = self._definition.global_nodes()
         seen: set[str] = set()
@@ -198,7 +202,7 @@ class _ShownJoins:
         return name
 
     def _cogroup(self, name: str, store: str) -> Copartitioning:
-        """Returns the co-partitioning of a cogroup: the sources of all aggregates that share the store."""
+        """Returns the Copartitioning of a cogroup: the sources of all aggregates that share the store."""
         names = [user.name for user in self._users[store] if self._is_cogroup_aggregate(user.name)]
         sides = dict.fromkeys(self._cogroup_sources(name, store) for name in names)
         choices = itertools.islice(itertools.product(*sides), _MOST_ALTERNATIVES)
@@ -211,8 +215,8 @@ class _ShownJoins:
         )
 
     def _possible_fillers(self, store: str, user: str, certain: bool) -> tuple[str, ...]:
-        """Returns the processors that may fill the store with which `user` joins. The result is empty if `user` itself
-        fills the store.
+        """Returns the processors that may fill the store of a join. `user`: the node that may be the join. The result
+        is empty if this node itself fills the store.
         """
         users = [each.name for each in self._users[store]]
         known = [each for each in users if _FILLER.fullmatch(each) or self._is_cogroup_aggregate(each)]
@@ -226,8 +230,9 @@ class _ShownJoins:
     def _together(
         self, above: Mapping[str, Sources], left_out: Mapping[str, frozenset[str]], name: str, fillers: Sequence[str]
     ) -> Sources:
-        """Returns the sources of the join's own records, without the sources in `left_out`, and the sources of the
-        tables with which the node joins. Kafka records no source for the table of a cogroup.
+        """Returns the co-partitioned sources of a join: the sources of its own stream and the sources of the tables
+        with which it joins. `left_out`: sources of the stream that are left out. A table that is the result of a
+        cogroup adds no source, because Kafka records none for it.
         """
         own = left_out.get(name, frozenset())
         parents = () if own is _ALL else self._definition.nodes[name].parents
@@ -238,12 +243,13 @@ class _ShownJoins:
         return tuple(dict.fromkeys(source for side in sides for source in side))
 
     def _cogroup_sources(self, aggregate: str, store: str) -> tuple[Sources, ...]:
-        """Returns the possible sources of an aggregate. These are the sources upstream of the aggregate's repartition
-        topic, or the sources that the aggregate reads itself. If only one alternative is possible, the result has one
-        element.
+        """Returns the alternatives for the sources of an aggregate. One is the sources upstream of its repartition
+        topic. The other is the sources that the aggregate reads itself. The result has one element if only one
+        alternative is possible.
         """
         own_topic = f"{store}-repartition"
-        # the optimizer moves the topic of a cogroup upstream, but Kafka records the sources before the move
+        # The optimizer may move the repartition topic of a cogroup upstream. Kafka records the sources before this
+        # move.
         read = tuple(
             dict.fromkeys(
                 each
@@ -264,9 +270,7 @@ class _ShownJoins:
         return self._definition.source_topics(source)
 
     def _unnoted_readers(self) -> _UnnotedReaders:
-        """Returns the readers of repartition topics for which Kafka's builder records a source that does not become a
-        node.
-        """
+        """Returns the parent sources that Kafka's builder did not record for a node that reads a repartition topic."""
         certain: dict[str, frozenset[str]] = {}
         possible: dict[str, frozenset[str]] = {}
         for source, node in self._definition.nodes.items():
@@ -282,7 +286,7 @@ class _ShownJoins:
                 if not self._owns(owner, readers):
                     possible |= {name: frozenset((source,)) for name in readers}
                     possible |= {name: _ALL for name in self._definition.nodes if self._owns(owner, [name])}
-            # the sources that the builder recorded for later readers did not become nodes
+            # for each later reader, the builder recorded a different source, which did not become a node
             elif _GENERATED.fullmatch(owner) and _GENERATED.fullmatch(source):
                 certain |= {name: frozenset((source,)) for name in readers[1:]}
             else:
@@ -293,11 +297,11 @@ class _ShownJoins:
         return _UnnotedReaders(certain, possible)
 
     def _later_joins(self, source: str) -> Iterator[tuple[str, bool]]:
-        """Yields each join whose stream an earlier call has already joined, and True if the order of the two calls is
-        certain. The method follows the streams from `source` (a repartition topic that the optimizer has moved) down to
-        the first stateful operator. For each call of a join, the builder records a new source for the repartition topic
-        that the stream needs. A later call without a name from the user reuses the topic of the first call. Kafka's
-        builder still records a source for the later call, but this source does not become a node of the topology.
+        """Yields each join that joins a stream a second time. The flag is True if the order of the two joins is
+        certain. The method starts at `source`, the source node of a repartition topic that the optimizer may have
+        moved. From there, the method follows the streams down to the first stateful operators. For each join of a
+        stream, the builder records a new source for the repartition topic of the stream. The second join reuses the
+        repartition topic of the first join, so its source does not become a node of the topology.
         """
         streams = [source]
         while streams:
@@ -316,13 +320,15 @@ class _ShownJoins:
             ]
 
     def _owns(self, owner: str, names: Iterable[str]) -> bool:
-        """Returns True if `owner` is one of the nodes in `names`, or a store that one of these nodes uses."""
+        """Returns True if one of the named nodes is the owner of a repartition topic. `owner`: the name of a node or of
+        a store. A node that uses the store counts as its owner.
+        """
         users = {user.name for user in self._users.get(owner, ())}
         return any(name == owner or name in users for name in names)
 
     def _is_join(self, name: str) -> bool:
-        """Returns True if the name shows that the node is a join. A merge node below a processor that fills a window
-        store is a self-join.
+        """Returns True if the name of the node shows that it is a join. A merge node is a self-join if its parent fills
+        a window store.
         """
         if _JOIN.fullmatch(name):
             return True
@@ -342,7 +348,7 @@ class _ShownJoins:
         return _is_cogroup_aggregate(self._definition, name)
 
     def _may_be_join(self, name: str, node: ProcessorNode) -> bool:
-        """Returns True if the node may be a stream-table join to which the user gave a name."""
+        """Returns True if the node may be a stream-table join that the user has named."""
         known = _GENERATED.fullmatch(name) or _FILLER.fullmatch(name) or self._is_cogroup_aggregate(name)
         return not known and len(node.parents) == 1
 
@@ -350,11 +356,10 @@ class _ShownJoins:
 def _sources_above(
     definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]], unnoted: Mapping[str, frozenset[str]]
 ) -> dict[str, Sources]:
-    """Returns, for each node, the source nodes that Kafka records for the node. For a source node, Kafka records the
-    source itself. For a cogroup, Kafka records no source. For a join with a table, Kafka also records the sources of
-    the table.
-
-    `unnoted`: for each node, the parent sources that Kafka does not record; the value `_ALL` means all parent sources.
+    """Returns, for each node, the source nodes that Kafka's builder records for the node. For a source node, the
+    builder records this node itself. For a cogroup, it records no source. For a join with a table, it also records the
+    sources of the table. `unnoted`: for each node, the parent sources that the builder does not record; the value
+    `_ALL` means all parent sources.
     """
     above: dict[str, Sources] = {}
 
@@ -374,7 +379,7 @@ def _sources_above(
             return ()
         before = node.parents
         if isinstance(node, ProcessorNode) and _OF_BOTH_SIDES.fullmatch(name):
-            for store in node.stores:  # the node has several stores if the table is itself a join of tables
+            for store in node.stores:  # if the table is itself a join of tables, the node has several stores
                 sharing = [user.name for user in users[store]]
                 fillers = [each for each in sharing if not _JOIN.fullmatch(each) and not _NAMED_JOIN.fullmatch(each)]
                 fillers = [each for each in fillers if _FILLER.fullmatch(each)] or fillers
@@ -389,8 +394,8 @@ def _sources_above(
 
 def _order_of_calls(definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]]) -> dict[str, int]:
     """Returns, for each node, the number of the DSL call that added the node. The DSL counts its calls and writes the
-    number into generated names. A node that the user has named gets the largest of the numbers of its parents, its
-    stores and the processors that fill its stores.
+    number into generated names. A node that the user has named has no number in its name. For a node without a number,
+    the result is the largest number of its parents, its stores, and the processors that fill its stores.
     """
     order: dict[str, int] = {}
     for name, node in definition.nodes.items():
@@ -406,7 +411,7 @@ def _order_of_calls(definition: TopologyDefinition, users: Mapping[str, Sequence
 
 def _latest_calls(definition: TopologyDefinition, order: Mapping[str, int]) -> dict[str, int]:
     """Returns, for each node, the largest number that the node's DSL call can have. For a node with a generated name,
-    the result is the number in the name. For a node that the user has named, the result is one less than the smallest
+    the largest number is the number in the name. For a node that the user has named, it is one less than the smallest
     number of the node's children.
     """
     children: dict[str, list[str]] = {}
@@ -429,7 +434,9 @@ def _latest_calls(definition: TopologyDefinition, order: Mapping[str, int]) -> d
 
 
 def _equal_in_a_call(numbers: Mapping[str, int], choose: Callable[[Iterable[int]], int]) -> dict[str, int]:
-    """Returns `numbers`, changed so that, in each join that the user has named, all nodes have the same number."""
+    """Returns a copy of the numbers by node. In the copy, all nodes of a join that the user has named have the same
+    number. `choose`: the function that selects this number, such as `max`.
+    """
     of_call: dict[str, list[int]] = {}
     joins = {name: match["name"] for name in numbers if (match := _NAMED_JOIN.fullmatch(name)) is not None}
     for name, call in joins.items():

@@ -1,30 +1,27 @@
-"""Finds the stores of a described topology. The module determines for each store whether the store is logged, which
-topic is the changelog, and of which kind the store is.
+"""Finds the stores of a described topology. Determines for each store whether it is logged, its changelog topic, and
+its kind. The kind of a store is key-value, windowed or versioned.
 
 The text of `Topology#describe` does not show whether a store is logged. Kafka names a changelog `<application
 id>-<store>-changelog` and creates all changelogs in the first rebalance. So if some changelogs exist, a store whose
-changelog is missing is not logged. As an exception, the store of a table that is read from one topic may use this topic
-as its changelog. The text of `Topology#describe` does not show the kind of a store. The configs of the store's
-changelog show the kind; without a changelog, the store's name may show the kind.
+changelog is missing is not logged. There is one exception: if a table is read from one topic, this topic may serve as
+the changelog of the table's store. The text does not show the kind of a store either. The configs of the store's
+changelog show the kind. If the changelog does not exist, the store's name may show the kind.
 
-A leader that creates missing topics cannot conclude that a store without a changelog is not logged. A store may lack
-its changelog because the store is new, or because the previous leader failed while it was creating the changelogs. An
-unneeded empty changelog does no harm, but a missing changelog stops a task. The changelog of a store of unknown kind
-gets configs under which the brokers delete no record that the store may need. Source: `InternalTopologyBuilder`,
+A leader that creates missing topics treats a store without a changelog as logged. The changelog may be missing because
+the store is new, or because the previous leader failed while it was creating the changelogs. An unneeded empty
+changelog does no harm, but a missing changelog stops a task. If the kind of a store is unknown, its changelog gets safe
+configs: the brokers then delete no record that the store may need. Source: `InternalTopologyBuilder`,
 `TableSourceNode`.
 
-A store is key-value, windowed or versioned.
+Kinds by names: if the user does not name a store, the DSL generates a name, which shows the DSL call. A store that the
+user has named can have any kind that its processors allow. A versioned store always belongs to a table, and the user
+has supplied and named it. No name shows the retention of a windowed or versioned store.
 
-Kinds by names: if the user does not name a store, the DSL generates a name that shows the DSL call. Only a table can be
-versioned, and only with a store that the user supplies and names. A store that the user has named can have any kind
-that its processors allow. No name shows the retention of a windowed or versioned store.
-
-Kinds by the configs of an existing changelog: Kafka Streams sets a changelog's configs when it creates the topic. The
-configs of a changelog differ for each kind of store. The brokers delete records of a windowed store's changelog by
-time, after the store's retention. The brokers delay the compaction of a versioned store's changelog. Configs that the
-application sets on every internal topic (`topic.` configs) do not show a kind. If a config of a changelog is not set on
-every internal topic, the config is assumed to be the store's own (`withLoggingEnabled`). If the changelog is deleted,
-it is created again with the store's own configs.
+Kinds by the configs of an existing changelog: Kafka Streams sets the configs of a changelog when it creates the topic.
+The configs of a changelog differ for each kind of store. For a windowed store, the brokers delete records by time,
+after the store's retention. For a versioned store, the brokers delay compaction. Configs that the application sets on
+every internal topic (`topic.` configs) do not show a kind. All other configs are assumed to be the store's own
+(`withLoggingEnabled`). If the changelog is deleted, it is created again with these configs.
 
 Source: `KStreamImplJoin`, `KStreamImpl`, `KTableImpl`, `KGroupedStreamImpl`, `InternalStreamsBuilder.newStoreName`;
 `WindowedChangelogTopicConfig`, `VersionedChangelogTopicConfig`, `UnwindowedUnversionedChangelogTopicConfig`.
@@ -49,7 +46,7 @@ from assignor.topology.internal_topics import (
 )
 
 StoreKinds = tuple[ChangelogType, ...]
-"""The type of a store's possible kinds, in the order of `ChangelogType`."""
+"""The kinds that a store can have, in the order of `ChangelogType`."""
 
 KEY_VALUE: StoreKinds = (ChangelogType.UNWINDOWED,)
 _TABLE: StoreKinds = (ChangelogType.UNWINDOWED, ChangelogType.VERSIONED)
@@ -70,16 +67,16 @@ _TABLE_USER = re.compile(rf"(?:KTABLE-[A-Z-]+|KSTREAM-TOTABLE){_NUMBER}", re.ASC
 
 
 def possible_kinds(store: str, users: Sequence[ProcessorNode], repartition_topics: Collection[str]) -> StoreKinds:
-    """Returns the kinds that the store can have, judged by the names of the store and its processors. `users`: the
+    """Returns the kinds that the store can have according to the names of the store and of its processors. `users`: the
     processors that use the store; the first processor fills the store. `repartition_topics`: the repartition topics of
-    the topology, under their short names.
+    the topology; their names lack the application id.
     """
     if _AGGREGATE_STORE.fullmatch(store):
         return _AGGREGATE
     foreign_key = _FOREIGN_KEY_STORE.fullmatch(store)
     if foreign_key and f"{foreign_key[1]}-subscription-registration-topic" in repartition_topics:
         return KEY_VALUE
-    is_buffer = store == f"{users[0].name}-Buffer"  # a stream-table join with a grace period has a buffer of this name
+    is_buffer = store == f"{users[0].name}-Buffer"  # the buffer of a stream-table join with a grace period
     if is_buffer or _GENERATED_STORE.fullmatch(store) or _JOIN_HELPER.fullmatch(store):
         return KEY_VALUE
     if _JOIN_WINDOW_STORE.fullmatch(store) or any(_JOIN_WINDOW_USER.fullmatch(user.name) for user in users):
@@ -93,11 +90,12 @@ _OF_A_REASSIGNMENT = frozenset({"leader.replication.throttled.replicas", "follow
 
 
 def changelog_of_configs(own: Mapping[str, str], configs: AssignmentConfigs) -> ChangelogConfig:
-    """Determines the kind of a changelog, and those of its configs that do not follow from the kind. `own`: the configs
-    set on the topic itself, without the brokers' defaults. `configs`: the application's configs.
+    """Determines the kind of a changelog from its configs. The result also has the configs that do not follow from the
+    kind. `own`: the configs that are set on the topic itself, without the brokers' defaults. `configs`: the
+    application's configs.
 
-    A topic that is created from the result has the configs in `own`. For configs that `own` lacks, the created topic
-    has Kafka Streams' defaults.
+    A topic that is created from the result has the same configs as this changelog. For other configs, it has the
+    defaults of Kafka Streams.
     """
     kind = _kind(own, configs)
     expected = InternalTopic("changelog", changelog=kind).configs(configs)
@@ -124,16 +122,16 @@ def _kind(own: Mapping[str, str], configs: AssignmentConfigs) -> ChangelogConfig
 
 
 def _time_ms(key: str, own: Mapping[str, str], for_all: Mapping[str, str]) -> int | None:
-    """Returns the topic's value of this config in milliseconds. The result is None if the config is not set on the
-    topic, or if the application sets the same value on all internal topics.
+    """Returns the value of a config of the topic, in milliseconds. Returns None if the config is not set on the topic,
+    or if the application sets the same value on all internal topics.
     """
     value = own.get(key)
     return None if value is None or value == for_all.get(key) else int(value)
 
 
 def _same(key: str, one: str, other: str) -> bool:
-    """Returns True if the two values of the config are equal. The order of cleanup policies does not matter, because
-    brokers may return the policies in any order.
+    """Returns True if two values of a config are equal. For cleanup policies, the order does not matter, because
+    brokers may return them in any order.
     """
     return _policies(one) == _policies(other) if key == CLEANUP_POLICY else one == other
 
@@ -150,8 +148,8 @@ _KIND_TEXTS = {
 _DSL_TABLE = re.compile(r"KTABLE-SOURCE-\d{10}|.+-table-source", re.ASCII | re.DOTALL)
 _GENERATED_NODE = re.compile(r"(?:COGROUP)?K(?:STREAM|TABLE)-[A-Z-]+-\d{10}", re.ASCII)
 _NEVER_COMPACTED = {CLEANUP_POLICY: "delete"}
-"""The config that sets the cleanup policy for the changelog of a join's window store. The changelog of a join's window
-store must not be compacted, because the store keeps several records of one key. Source: `StreamJoinedStoreFactory`.
+"""The cleanup policy for the changelog of a window store that belongs to a join. This changelog must not be compacted,
+because the store keeps several records of one key. Source: `StreamJoinedStoreFactory`.
 """
 _KEPT_FOR_EVER = ChangelogConfig(ChangelogType.WINDOWED, {**_NEVER_COMPACTED, RETENTION_MS: "-1"})
 _FIELDS_BY_STORE = ("not_logged", "source_changelogs", "retention_ms", "history_retention_ms", "key_value")
@@ -159,13 +157,13 @@ _FIELDS_BY_STORE = ("not_logged", "source_changelogs", "retention_ms", "history_
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """The facts that the caller knows and the text of `Topology#describe` lacks, by store name.
+    """Facts about stores that the caller knows. The text of `Topology#describe` does not have these facts.
 
-    `not_logged`: stores without a changelog. `source_changelogs`: maps each store to the source topic that serves as
-    its changelog. `retention_ms`: maps each windowed store or session store to its retention. `history_retention_ms`:
-    maps each versioned store to its history retention. `key_value`: stores that are neither windowed nor versioned.
-    `reuses_source_topics`: True if the DSL's tables are restored from their source topics (`topology.optimization`);
-    None if the application's setting is not known.
+    `not_logged`: the names of stores without a changelog. `source_changelogs`: the source topic that serves as
+    changelog, by store name. `retention_ms`: the retention of windowed stores and session stores, by store name.
+    `history_retention_ms`: the history retention of versioned stores, by store name. `key_value`: the names of stores
+    that are neither windowed nor versioned. `reuses_source_topics`: True if the DSL's tables are restored from their
+    source topics (`topology.optimization`); None if the application's setting is not known.
     """
 
     not_logged: Collection[str] = frozenset()
@@ -176,19 +174,19 @@ class StoreFacts:
     reuses_source_topics: bool | None = None
 
     def stores(self) -> frozenset[str]:
-        """Returns the stores that a fact names."""
+        """Returns the names of all stores that have a fact."""
         return frozenset(store for each in _FIELDS_BY_STORE for store in getattr(self, each))
 
     def __bool__(self) -> bool:
-        """Returns True if a fact names a store."""
+        """Returns True if at least one store has a fact."""
         return bool(self.stores())
 
 
 @dataclass(frozen=True, slots=True)
 class SeenChangelogs:
-    """The topics and changelog configs of the cluster. `partition_counts`: maps each topic of the cluster to its number
-    of partitions; None if the topics were not read. `changelog_configs`: maps each changelog topic to the configs that
-    are set on the topic; None if no configs were read. `configs`: the application's configs.
+    """The topics of the cluster, and the configs of the changelog topics. `partition_counts`: the number of partitions
+    of each topic; None if the topics were not read. `changelog_configs`: for each changelog topic, the configs that are
+    set on the topic; None if no configs were read. `configs`: the application's configs.
     """
 
     partition_counts: Mapping[str, int] | None = None
@@ -198,9 +196,9 @@ class SeenChangelogs:
 
 @dataclass(frozen=True, slots=True)
 class DescribedStores:
-    """The stores of a topology and the assumptions about them. `unknown_kind`: stores whose kind neither the text nor
-    the cluster shows, as texts such as `counts (key-value or windowed)`. `assumed`: all stores whose logging, changelog
-    topic or kind is an assumption.
+    """The stores of a topology and the assumptions about them. `unknown_kind`: a text for each store of unknown kind,
+    such as `counts (key-value or windowed)`. `assumed`: the names of all stores about which a fact was assumed: that
+    the store is logged, its changelog topic, or its kind.
     """
 
     definitions: Mapping[str, StoreDefinition]
@@ -218,12 +216,12 @@ def described_stores(
     has_run: bool = False,
     creates_missing: bool = False,
 ) -> DescribedStores:
-    """Returns the definitions of all stores that processors use. `has_run`, `creates_missing`: see
-    `topology_from_description`.
+    """Returns the definitions of all stores that processors use. `topology_from_description` describes `has_run` and
+    `creates_missing`.
 
-    Raises InputError if the facts name an unknown store, contradict each other, or name a topic that the store's
-    subtopology does not read. Raises InputError too if a changelog would be created although the text does not show
-    whether the store has a changelog.
+    Raises InputError if the facts contradict each other, name an unknown store, or name a topic that the store's
+    subtopology does not read. Also raises InputError if the caller would create a changelog that the store may not
+    need.
     """
     users = users_of_stores(definition)
     named = facts.stores()
@@ -275,12 +273,11 @@ def described_stores(
 
 
 def _reusable_topic(definition: TopologyDefinition, users: Sequence[ProcessorNode]) -> tuple[str, bool] | None:
-    """Returns the source topic that may serve as the changelog of a store, and True if the topic certainly serves as
-    changelog in an optimized topology. The result is None if no source topic may serve as the changelog.
+    """Returns the source topic that may serve as the changelog of a store; None if there is no such topic. The flag is
+    True if the topic always serves as changelog in an optimized topology.
 
-    The source topic certainly serves as changelog for a table of the DSL. The source topic may also serve as changelog
-    for a store that may be read-only. The processor of a store that may be read-only was named by the user, reads one
-    topic and forwards no records.
+    For the store of a DSL table, the flag is True. For a store that may be read-only, the flag is False. A store may be
+    read-only if the user has named its processor, and this processor reads one topic and forwards no records.
     """
     for user in users:
         read = definition.source_topics(user.parents[0]) if len(user.parents) == 1 else ()
@@ -315,8 +312,8 @@ def _known(store: str, facts: StoreFacts) -> StoreDefinition | None:
 def _changelog(
     store: str, topic: str, seen: SeenChangelogs, facts: StoreFacts, kinds: StoreKinds
 ) -> ChangelogConfig | None:
-    """Returns the changelog's configs. The configs come from the caller's facts, otherwise from the cluster, otherwise
-    from the store's name. The result is None if the facts, the cluster and the name do not show the configs.
+    """Returns the configs of the changelog. The caller's facts determine the configs; without facts, the cluster;
+    without both, the store's name. Returns None if none of the three shows the configs.
     """
     if store in facts.retention_ms:
         own_policy = _NEVER_COMPACTED if kinds == JOIN_WINDOW else {}
@@ -339,7 +336,7 @@ def _kinds_text(kinds: StoreKinds) -> str:
 
 
 def users_of_stores(definition: TopologyDefinition) -> dict[str, list[ProcessorNode]]:
-    """Maps each store to the processors that use it, in the order in which the processors were added."""
+    """Returns, for each store, the processors that use it. The processors are in the order in which they were added."""
     global_nodes = definition.global_nodes()
     users: dict[str, list[ProcessorNode]] = {}
     for name, node in definition.nodes.items():
@@ -350,12 +347,12 @@ def users_of_stores(definition: TopologyDefinition) -> dict[str, list[ProcessorN
 
 
 def _table_topic(definition: TopologyDefinition, store: str, users: Sequence[ProcessorNode]) -> str | None:
-    """Returns the single topic from which a table's store is filled. The result is None if there are several topics, or
-    if the topic is internal.
+    """Returns the topic from which the store of a table is filled. Returns None if the store is filled from several
+    topics or from an internal topic.
 
-    The processor that fills the store is recognised by its generated name, or by the store's name, which contains the
-    topic. If the names do not show the filling processor, it is assumed to be the only processor of the store that
-    reads a single topic.
+    The processor that fills the store is found by its generated name, or by the store's name, which contains the topic.
+    The names may not show this processor. If exactly one processor of the store reads a single topic, it is then
+    assumed to fill the store.
     """
     topics: dict[str, str] = {}
     for user in users:

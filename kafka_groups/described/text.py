@@ -1,9 +1,10 @@
-"""Parses the text of `Topology#describe`: subtopologies, nodes and edges, each with its line number.
+"""Parses the text of `Topology#describe` into subtopologies, nodes and edges. Subtopologies and nodes have their line
+numbers.
 
-The text may be part of a log. The parser ignores the log's prefix of each line, lines before and after the description,
-CR and tabs. A line may also end in the two characters `\\n`, as in a JSON log. A line inside the description that does
-not belong to the description is an error. An edge to a missing node is an error too, because it shows that the end of
-the text is missing.
+The text may be a part of a log file. The parser ignores lines before and after the description, CR, tabs, and the
+prefix that the log writes before each line. A line may also end with the two characters `\\n`, as in a JSON log. A line
+inside the description that does not belong to the description is an error. An edge to a missing node is an error too,
+because it shows that the end of the text is missing.
 Source: `TopologyDescription`, `InternalTopologyBuilder`.
 """
 
@@ -18,7 +19,9 @@ _WORDS = re.compile(
     r"(?:(?P<header>Topologies|Sub-topologies):\s*\Z"
     r"|(?P<kind>Topology|Sub-topology|Source|Processor|Sink): |(?P<arrow>-->|<--) )"
 )
-"""Matches the beginning of a line of the description; any text before the match is the log's prefix."""
+"""Matches the beginning of a line of the description. If there is text before the match, it is the prefix that the log
+writes.
+"""
 
 _SUBTOPOLOGY = re.compile(r"(?P<id>\d+)(?P<global> for global store \(.{0,80}\))?\s*\Z", re.ASCII)
 _NAMED = re.compile(r"(?P<name>\S+):\s*\Z")
@@ -32,8 +35,8 @@ _LONGEST_EXCERPT = 80
 @dataclass(slots=True)
 class ReadNode:
     """One node of the description. `items`: the topics of a source, the stores of a processor, or the topic of a sink.
-    `pattern`: the pattern of a source that reads topics by pattern. `by_record`: True for a sink that chooses a topic
-    for each record.
+    `pattern`: the pattern of a source that subscribes by pattern. `by_record`: True for a sink that chooses a topic for
+    each record.
     """
 
     kind: str
@@ -47,16 +50,16 @@ class ReadNode:
 
     @property
     def parents(self) -> tuple[str, ...]:
-        """The parents without duplicates. Kafka may print a neighbour twice: it keeps the neighbours in a sorted set
-        whose sort key changes afterwards.
+        """The parents without duplicates. Kafka may print a parent twice, because it keeps the parents in a sorted set
+        and changes their sort keys afterwards.
         """
         return tuple(dict.fromkeys(self.predecessors or ()))
 
 
 @dataclass(slots=True)
 class ReadSubtopology:
-    """One subtopology of the description. `of_global_store`: True for the subtopology of a global store, whose two
-    nodes have no tasks.
+    """One subtopology of the description. `of_global_store`: True for the subtopology of a global store, which has two
+    nodes and no tasks.
     """
 
     id: int
@@ -67,8 +70,8 @@ class ReadSubtopology:
 
 @dataclass(slots=True)
 class _Block:
-    """One description in the text. `before`: the log's prefix of the description's last line. `strange`: the first line
-    that follows the description's last line and does not belong to the description.
+    """One description in the text. `before`: the text that the log writes before the last parsed line of the
+    description. `strange`: the first line after this line that does not belong to the description.
     """
 
     line: int
@@ -79,8 +82,8 @@ class _Block:
 
 
 def read_description(text: str) -> tuple[ReadSubtopology, ...]:
-    """Returns all subtopologies of the description, in the order of their ids. Raises InputError for an invalid line;
-    the error names the line's number.
+    """Returns all subtopologies of the description, in the order of their ids. Raises InputError for an invalid line.
+    The error has the line number.
 
     The text may contain the same description several times, as the log of a restarted application does. A text with two
     different descriptions is an error.
@@ -121,7 +124,7 @@ def _blocks(text: str) -> list[_Block]:
 
 
 def _read_line(block: _Block, number: int, found: re.Match[str], rest: str) -> None:
-    """Parse a line in which `_WORDS` has matched. `rest`: the text after the match."""
+    """Parses a line in which `_WORDS` has matched. `rest`: the text of the line after the match."""
     kind, arrow = found["kind"], found["arrow"]
     subtopology = _SUBTOPOLOGY.match(rest) if kind == "Sub-topology" else None
     node = _node(kind, number, rest) if kind in _MARKS else None
@@ -145,8 +148,9 @@ def _read_line(block: _Block, number: int, found: re.Match[str], rest: str) -> N
 
 
 def _leave_out(block: _Block, number: int, line: str) -> None:
-    """Ignore a line outside the description, or keep it as the line in `strange`. A line with only the log's prefix is
-    treated as empty. The digits of the prefix, as in a timestamp, may differ from line to line.
+    """Handles a line that does not belong to the description. If it is the first such line after a line of the
+    description, keeps it in `strange`. A line that has only the prefix of the log counts as empty. The digits of the
+    prefix may differ from line to line, for example in a timestamp.
     """
     rest = line.strip()
     if rest and block.subtopologies and _shape_of_prefix(rest) != _shape_of_prefix(block.before):
@@ -158,7 +162,7 @@ def _shape_of_prefix(text: str) -> str:
 
 
 def _node(kind: str, number: int, rest: str) -> ReadNode | None:
-    """Returns the node that a line describes, or None if the line describes no node."""
+    """Returns the node that a line describes; None if the line describes no node."""
     for mark in _MARKS[kind]:
         name, found, items = rest.partition(mark)
         if not found or not items.endswith(_ENDS[kind]):
@@ -180,7 +184,7 @@ def _node(kind: str, number: int, rest: str) -> ReadNode | None:
 
 def _read_topics(node: ReadNode, items: str) -> None:
     """Sets the topics or the pattern of a source. Topics are printed as `[a, b]`, or as `a, b` by releases before 2.1.
-    A pattern has no brackets around it, but may contain brackets, as `[ab].*`.
+    A pattern is printed without brackets around it, but may itself contain brackets, such as `[ab].*`.
     """
     inside = items[1:-1] if items.startswith("[") and items.endswith("]") else items
     if _TOPICS.match(inside):

@@ -2,14 +2,14 @@
 
 | files | what they do |
 |---|---|
-| `lead_command` | the command line |
-| `lead_settings` | the settings of the leader, and its session time-outs (no I/O) |
-| `leading` | one run from start to stop, and the definition of the group |
-| `election` | elects one of several `assignor lead` processes |
-| `group_entry` | checks that the group can be led now (no I/O); joins it as its leader |
-| `leader` | the leader's loop: rebalances, heartbeats, and the reasons for the next rebalance |
-| `led_rebalance` | computes one rebalance from the members' subscriptions to the assignments (no I/O) |
-| `rebalance_decider` | the I/O of a rebalance: reads the cluster, creates topics and retries |
-| `source_topics` | changes of partitions and subscriptions since the last rebalance (no I/O) |
-| `rebalance_records` | writes and reports led rebalances; the progress line |
+| `lead_command` | The command line of `assignor lead`. |
+| `lead_settings` | The settings of the leader and its session time-outs. Does no I/O. |
+| `leading` | Runs the leader from its start to its stop. Makes the definition of the group. |
+| `election` | Elects one of several `assignor lead` processes. |
+| `group_entry` | Checks that this process can lead the group now, and joins the group as its leader. |
+| `leader` | The loop of the leader: rebalances, heartbeats, and the reasons for the next rebalance. |
+| `led_rebalance` | Computes the assignments of one rebalance from the members' subscriptions. Does no I/O. |
+| `rebalance_decider` | Does the I/O of a rebalance: reads the cluster, creates topics and retries. |
+| `source_topics` | Finds changes of partitions and subscriptions since the last rebalance. Does no I/O. |
+| `rebalance_records` | Writes and reports the led rebalances. Makes the progress lines. |
 """

@@ -1,15 +1,15 @@
-"""Elects the one `assignor lead` process that leads the application's group. The `assignor lead` processes elect the
-leading process in a second, small group of their own, the election group.
+"""Elects the `assignor lead` process that leads the application's group. The `assignor lead` processes form a second,
+small group for this, the election group.
 
-All `assignor lead` processes share one group.instance.id in the application's group, so only one process may be a
-member of that group at a time. The leader of the election group, a classic group, is the elected process. When the
-elected process fails, another process is elected. The newly elected process replaces the failed process in the
-application's group before the failed process's session in that group expires. A standby learns of the failure when the
-failed process's session in the election group expires. A process that starts does not have to wait until the failed
-process's session expires. The join of the new process begins a rebalance of the election group, and the failed process
-does not join this rebalance in time. If a process loses the election because its session expired, the process ends when
-it learns of the newly elected process. If two processes are ever elected at one time, the brokers fence the process
-that joined the application's group first (KIP-345).
+All `assignor lead` processes use the same group.instance.id in the application's group. So only one `assignor lead`
+process can be a member of the application's group at a time. The election group is a classic group, and its leader is
+the elected process. If the elected process fails, its session in the election group expires, and another process is
+elected. The new process then joins the application's group in place of the failed process, before the session of the
+failed process in that group expires. A process that starts now does not have to wait for the end of a session. The join
+of a process starts a rebalance of the election group, and a failed process does not join this rebalance in time. If the
+session of an elected process expires although the process runs, another process is elected. The process with the
+expired session ends when it learns of this election. If two processes are ever elected at the same time, the brokers
+fence the process that joined the application's group first (KIP-345).
 Source: `GroupMetadataManager.completeClassicGroupJoin`.
 """
 
@@ -36,19 +36,18 @@ PROTOCOL = "leader"
 _HEARTBEATS_PER_SESSION = 4
 _LONGEST_HEARTBEAT_INTERVAL_S = 0.5
 _REJOIN_TIMEOUT_MS = 2_000
-"""The rebalance time-out of the election group. The rebalance time-out is short, because a process that is restarted
-immediately has little time for its election. A restarted process has to be elected, and to join the application's
-group, within the shortest possible session time-out of that group (6 s).
+"""The rebalance time-out of the election group. The time-out is short, because a restarted process has little time. The
+process has to be elected and to join the application's group before the shortest session of that group expires (6 s).
 """
 _CANDIDATE = b"1"
 
 
 class LeadTaken(AssignorFault):
-    """Another `assignor lead` process leads the group. The error's message names the remedy."""
+    """Another `assignor lead` process leads the group. The message of the error names the remedy."""
 
 
 class Election(AbstractAsyncContextManager["Election"]):
-    """One candidate of the election. Use an `Election` in an `async with` block, on one event loop."""
+    """The part of this process in the election. Use an `Election` in an `async with` block, on one event loop."""
 
     def __init__(
         self, settings: ClientSettings, group: str, session: OwnSession, report: Callable[[str], None]
@@ -71,8 +70,8 @@ class Election(AbstractAsyncContextManager["Election"]):
         await self._membership.close()
 
     async def win(self, stand_by: bool) -> None:
-        """Wait until this process is elected. If `stand_by` is False, raise LeadTaken when another process is
-        elected.
+        """Waits until this process is elected. If `stand_by` is False and another process is elected, does not wait and
+        raises LeadTaken.
         """
         joined = await self._join_first()
         if joined.is_leader:
@@ -88,8 +87,8 @@ class Election(AbstractAsyncContextManager["Election"]):
             joined = await self._next()
 
     async def keep(self) -> None:
-        """Stay a candidate for as long as this process is the elected process. Raises LeadTaken once another process is
-        elected. Raises KafkaRefused.
+        """Stays in the election group while this process is the elected process. Raises LeadTaken when another process
+        is elected. Raises KafkaRefused.
         """
         while (await self._next()).is_leader:
             pass
@@ -98,14 +97,14 @@ class Election(AbstractAsyncContextManager["Election"]):
         )
 
     async def resign(self) -> None:
-        """Resign, so that the next candidate is elected at once. Raises MembershipError, KafkaRefused,
+        """Leaves the election group, so that another process is elected at once. Raises MembershipError, KafkaRefused,
         KafkaUnavailable.
         """
         await self._membership.leave("resigned")
 
     async def _join_first(self) -> JoinedGeneration:
-        """Join the election group with a session time-out that the brokers allow. If the brokers refuse a time-out, try
-        the next time-out of the list.
+        """Joins the election group with a session time-out that the brokers allow. If the brokers refuse a time-out,
+        tries the next one of a list.
         """
         while True:
             refused_ms = self._session.in_election_ms
@@ -122,8 +121,8 @@ class Election(AbstractAsyncContextManager["Election"]):
                 )
 
     async def _next(self) -> JoinedGeneration:
-        """Stay in this generation of the election group until it ends, then join the next generation. `_next` waits
-        while the brokers cannot be reached.
+        """Stays in this generation of the election group until it ends. Then joins the next generation and returns it.
+        If the brokers cannot be reached, waits.
         """
         is_over = False
         while True:

@@ -1,11 +1,11 @@
-"""Checks that a process outside the application can lead a group now, and joins the group as its leader.
+"""Checks that this process can lead the group of an application now, and joins the group as its leader.
 
 The first member to join an empty group leads the group. A member that joins a group with a running leader gets tasks
-like any other member. This project does not process tasks, so tasks that are assigned to this project would be idle.
-The brokers do not report which member leads a group. So if a group has members and none of them is this project's
-static member, one of the members is assumed to lead the group. `assess_group` decides from the brokers' description of
-the group, before a join, if this project can lead the group. The function `assess_group` does no I/O. `GroupEntry`
-joins the group, and tries again if another member became the leader.
+like any other member. `assignor lead` does not process tasks, so tasks that it gets would be idle. The brokers do not
+report which member leads a group. So if a group has members, but not the static member of `assignor lead`, another
+member is assumed to lead the group. `assess_group` decides before a join whether this process can lead the group.
+`assess_group` uses the brokers' description of the group, and does no I/O. `GroupEntry` joins the group, and tries
+again if another member became the leader.
 
 Source: `ClassicGroup.add`, `maybeElectNewJoinedLeader`; KIP-345.
 """
@@ -32,9 +32,9 @@ _PLACING = "CompletingRebalance"
 
 
 class LeadState(StrEnum):
-    """`FREE`: the group is empty, so the next member to join leads it. `OURS`: this project's static member is in the
-    group. `LED`: another member leads the group now. `FOREIGN`: the group is not a Kafka Streams group on the classic
-    protocol.
+    """`FREE`: the group is empty, so the next member that joins leads it. `OURS`: the static member of `assignor lead`
+    is in the group. `LED`: another member leads the group now. `FOREIGN`: the group is not a Kafka Streams group on the
+    classic protocol.
     """
 
     FREE = "free"
@@ -45,9 +45,8 @@ class LeadState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeadAssessment:
-    """The result of `assess_group`. `obstacle`: one line with the reason why this project cannot lead the group, and
-    with the remedy; empty if this project can lead the group. `is_placing`: True if a generation waits for its leader's
-    assignments.
+    """The result of `assess_group`. `obstacle`: one line with the reason why this process cannot lead the group, and
+    the remedy; empty if it can lead the group. `is_placing`: True if the group waits for the assignments of its leader.
     """
 
     state: LeadState
@@ -56,8 +55,8 @@ class LeadAssessment:
 
 
 def assess_group(group: ConsumerGroupDescription, group_type: str | None, group_instance_id: str) -> LeadAssessment:
-    """Assesses if this project can lead `group`. `group_type`: None if the brokers do not report the type.
-    `group_instance_id`: the id of this project's static member.
+    """Decides whether this process can lead a group. `group_type`: the type of the group; None if the brokers do not
+    report it. `group_instance_id`: the group.instance.id of `assignor lead`.
     """
     if group_type is not None and group_type != CLASSIC:
         return LeadAssessment(LeadState.FOREIGN, _newer_protocol(group.group_id, group_type))
@@ -96,13 +95,13 @@ def _newer_protocol(group: str, group_type: str) -> str:
 
 
 class LeadRefused(AssignorFault):
-    """This project cannot lead the group now. The error's message has the reason and the remedy."""
+    """This process cannot lead the group now. The message of the error has the reason and the remedy."""
 
 
 @dataclass(slots=True)
 class GroupEntry:
-    """Joins one group as its leader. `took_over_a_rebalance`: True if the last join replaced a leader that had begun a
-    generation and had not sent its assignments.
+    """Joins one group as its leader. `took_over_a_rebalance`: True if the last join replaced a leader in the middle of
+    a rebalance. That leader had begun a generation and had not sent the assignments.
     """
 
     settings: LeadSettings
@@ -112,8 +111,8 @@ class GroupEntry:
     took_over_a_rebalance: bool = False
 
     async def join(self, subscription: Callable[[], bytes], reason: str) -> JoinedGeneration:
-        """Join the group as its leader. With --join-anyway, join the group as a follower if another member leads it.
-        Raises LeadRefused, KafkaRefused, KafkaUnavailable.
+        """Joins the group as its leader. If another member leads the group and --join-anyway is set, joins the group as
+        a follower. Raises LeadRefused, KafkaRefused, KafkaUnavailable.
         """
         has_reported = False
         while True:
@@ -135,8 +134,8 @@ class GroupEntry:
             await asyncio.sleep(_POLL_INTERVAL_S)
 
     async def stay_or_leave(self, joined: JoinedGeneration) -> JoinedGeneration | None:
-        """Returns `joined` if this member leads or `join_anyway` is set. If this member does not lead and `join_anyway`
-        is not set, leaves the group and returns None.
+        """Decides whether this member stays in the group. If it leads the group or `join_anyway` is set, returns the
+        joined generation. If this member does not stay, leaves the group and returns None.
         """
         if joined.is_leader or self.settings.join_anyway:
             return joined
@@ -144,8 +143,8 @@ class GroupEntry:
         return None
 
     async def _joined(self, subscription: bytes, reason: str) -> JoinedGeneration | None:
-        """Joins the group. If another member leads and `join_anyway` is not set, this member leaves the group again,
-        and the result is None.
+        """Joins the group. If another member leads the group and `join_anyway` is not set, leaves the group at once and
+        returns None.
         """
         while True:
             try:

@@ -1,7 +1,7 @@
 """The command `assignor lead`: this process leads a real Kafka Streams group.
 
-The Kafka and HTTP libraries are imported when the command runs, so that the other commands of `assignor` start without
-these libraries.
+The Kafka and HTTP libraries are imported only when the command runs, so the other commands of `assignor` do not need
+them.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LeadOptions:
-    """The options of `assignor lead`. Each method of `LeadOptions` reads the files that its result needs. Raises
-    InputError.
+    """The command-line options of `assignor lead`. Each method reads the files that it needs, and raises InputError if
+    an option or a file cannot be used.
     """
 
     bootstrap_server: Annotated[
@@ -100,8 +100,8 @@ class LeadOptions:
         return client_settings(self.bootstrap_server, properties)
 
     def settings(self) -> LeadSettings:
-        """Returns the leader's settings. Call `client` before `settings`, because `client` checks the client's
-        properties. Raises InputError.
+        """Returns the settings of the leader. Call `client` first, because only `client` checks the properties of the
+        Kafka client. Raises InputError.
         """
         from kafka_groups.leader.lead_settings import DEFAULT_METADATA_MAX_AGE_MS, LeadSettings
         from kafka_groups.leader.led_rebalance import leader_name
@@ -119,7 +119,9 @@ class LeadOptions:
         )
 
     def application(self) -> LedApplication:
-        """Returns the application to lead. Command-line options override the application's files. Raises InputError."""
+        """Returns the application whose group is led. Command-line options override the application's files. Raises
+        InputError.
+        """
         from kafka_groups.application import (
             TOPOLOGY_OPTIMIZATION,
             configured_assignor,
@@ -145,13 +147,13 @@ def lead(options: LeadOptions) -> None:
 
     Joins the group as its first member, and leads it until SIGTERM or Ctrl-C.
 
-    Start this command before the application. Progress goes to stderr, one line for each rebalance. Exit code 0: a
-    standby or a member of the application leads from now on. Exit code 1: this program cannot lead the group, or can no
-    longer lead it.
+    Start this command before the application. The command writes one line for each rebalance to stderr. Exit code 0:
+    the command has stopped, and a standby or a member of the application leads now. Exit code 1: the command cannot
+    lead the group, or can no longer lead it.
     """
     from kafka_groups.leader.leading import lead_until_stopped
 
-    # aiokafka's log lines would repeat the errors that this program reports itself
+    # hide aiokafka's log lines: this program reports the same errors itself
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     client, settings = options.client(), options.settings()
     coordinator = coordinator_address(options.coordinator, options.token_file)

@@ -1,15 +1,15 @@
 """The settings of the leader, and its session time-outs in the application's group and in the election group. No I/O.
 
-Times are milliseconds; most defaults are those of Kafka's consumer. Rules of the session time-outs:
-- A leader that fails in the middle of a rebalance delays the group until the leader's session expires. So the default
+Times are in milliseconds. Most defaults are the defaults of Kafka's consumer. Rules for the session time-outs:
+- If the leader fails in the middle of a rebalance, the group waits until the leader's session expires. So the default
   session time-out is the shortest that the brokers allow.
-- While a standby waits, the default session time-out in the application's group is 1.5 times as long as without a
-  standby. The standby learns of a failed leader when the leader's session in the election group expires. The standby
-  then has to join the application's group before the leader's session in that group expires.
-- A session time-out that the user gives is used unchanged in the application's group. In the election group, two thirds
-  of the user's session time-out are used, but at most 6 s.
-- Kafka shows the brokers' bounds for session time-outs only to users that may read the brokers' configs. So when the
-  brokers refuse a session time-out, the leader tries the next time-out of a fixed list.
+- If there is a standby, the default session time-out in the application's group is 1.5 times as long. The standby needs
+  this time: it learns of a failed leader when the leader's session in the election group expires. The standby then has
+  to join the application's group before the leader's session in that group expires.
+- A session time-out that the user gives is used unchanged in the application's group. The session time-out in the
+  election group is then two thirds of it, and at most 6 s.
+- The leader may not be allowed to read the brokers' configs, which have the bounds for session time-outs. So if the
+  brokers refuse a session time-out, the leader tries the next one of a fixed list.
 
 Source: `group.min.session.timeout.ms`, `group.max.session.timeout.ms`, `GroupMetadataManager.classicGroupJoin`.
 """
@@ -33,9 +33,9 @@ class LeadSettings:
     """The settings of the leader. `session_timeout_ms`: the user's session time-out; if None, `OwnSession` finds the
     shortest that the brokers allow. `rebalance_timeout_ms`: the time that the brokers wait for members to join a
     rebalance (max.poll.interval.ms). `retry_timeout_ms`: the time for which the leader retries a failing rebalance.
-    After this time, the leader leaves the group, so that another member leads the group. `retry_timeout_ms` must be
-    below the rebalance time-out, after which the brokers remove the leader. `metadata_max_age_ms`: the interval at
-    which the leader polls the source topics. `stand_by`: True to wait while another `assignor lead` process leads.
+    After this time, the leader leaves the group, so that another member leads it. `retry_timeout_ms` must be shorter
+    than the rebalance time-out, after which the brokers remove the leader. `metadata_max_age_ms`: the interval at which
+    the leader polls the source topics. `stand_by`: True to wait while another `assignor lead` process leads.
     `join_anyway`: True to stay in the group as a follower when another member leads the group. `wait`: True to wait
     until the group is empty.
     """
@@ -58,8 +58,8 @@ class LeadSettings:
 
 
 class OwnSession:
-    """The leader's session time-outs. `given_ms`: the user's session time-out; if None, the shortest time-out that the
-    brokers allow is used.
+    """The session time-outs of the leader. `given_ms`: the session time-out that the user gives; None to use the
+    shortest that the brokers allow.
     """
 
     def __init__(self, given_ms: int | None) -> None:
@@ -69,8 +69,8 @@ class OwnSession:
 
     @property
     def in_election_ms(self) -> int:
-        """The session time-out in the election group: two thirds of the user's session time-out, at most 6 s. If the
-        user gives no time-out, the shortest session time-out that the brokers allow is used.
+        """The session time-out in the election group: two thirds of the user's session time-out, and at most 6 s. If
+        the user gives no time-out, it is the shortest that the brokers allow.
         """
         if self._given_ms is None:
             return self._least_ms
@@ -83,8 +83,8 @@ class OwnSession:
         return self._least_ms * 3 // 2 if has_standby else self._least_ms
 
     def try_another(self) -> bool:
-        """Use the next session time-out of the list after the brokers refused a time-out. Returns False if the user
-        gave the time-out, or if the list has no time-out left.
+        """Chooses the next session time-out of the list, after the brokers refused a time-out. Returns False if the
+        user gave the time-out, or if the list is at its end.
         """
         if self._given_ms is not None or not self._untried_ms:
             return False

@@ -1,20 +1,21 @@
-"""Lead a Kafka Streams group from a process outside the application: join the group first, lead its rebalances, stay
-its leader, and leave it.
+"""Leads a Kafka Streams group from a process outside the application. The process joins the group first, leads its
+rebalances, stays its leader, and leaves it.
 
 Rules:
 
 - Every member of the group either gets an assignment that it can read, or waits. If a rebalance cannot be computed, the
-  leader retries for `retry_timeout_ms`. During the leader's retries, the members keep processing the tasks that they
-  own. After `retry_timeout_ms` this leader leaves the group, and a JVM member leads the rebalance. Kafka's own leader
-  does not retry a rebalance that cannot be computed: it throws an exception at once, and its stream thread ends. If
-  Kafka's leader would send an error assignment, this leader sends the error assignment too.
-- If this process does not become the group's leader and `join_anyway` is not set, the process leaves the group at once.
-- The leader itself starts a rebalance when source topics change, or at a probing deadline that no member can carry. A
-  leader that resumes leading also starts a rebalance if topics of the topology are missing or source partitions have no
-  owner.
-- When a standby starts or ends, the leader joins again as the same static member with another session time-out. A join
-  of a static member for another session time-out starts no rebalance. A member that has to rejoin at once starts a
-  rebalance itself, and so does the member that carries the probing deadline.
+  leader retries for `retry_timeout_ms`. During the retries, the members continue to process the tasks that they own.
+  After `retry_timeout_ms` this leader leaves the group, and a JVM member leads the rebalance. Kafka's own leader does
+  not retry a rebalance that cannot be computed: it throws an exception at once, and its stream thread ends. If Kafka's
+  leader would send an assignment with an error code, this leader sends the same assignment.
+- If this process joins and does not become the group's leader, it leaves the group at once. With `join_anyway`, it
+  stays.
+- The leader itself starts a rebalance when source topics change. The leader also starts a rebalance at a probing
+  deadline that no member can carry. A leader that was away and returns starts a rebalance if topics of the topology are
+  missing or source partitions have no owner.
+- When a standby starts or ends, the leader joins again, as the same static member with a different session time-out.
+  A join for a different session time-out starts no rebalance. Members themselves start follow-up rebalances and probing
+  rebalances. The member that carries the probing deadline starts the probing rebalance.
 
 Source: `StreamsPartitionAssignor`, `ConsumerCoordinator`, `AbstractCoordinator`.
 """
@@ -54,11 +55,11 @@ _NEW_SESSION = "another session time-out"
 
 
 class _Watched(NamedTuple):
-    """The conditions under which the leader starts the next rebalance.
+    """The conditions for which the leader watches. If one of them becomes true, the leader starts a rebalance.
 
-    `partitions`: the numbers of partitions of the source topics in the last rebalance; if None, no topics are watched.
-    `probing_at_ms`: a probing deadline that no member can carry. `reason`: the reason for starting the next rebalance
-    now; empty if no rebalance is needed now.
+    `partitions`: the number of partitions of each source topic in the last rebalance; None to watch no topics.
+    `probing_at_ms`: a probing deadline that no member can carry. `reason`: the reason why a rebalance is needed now;
+    empty if no rebalance is needed.
     """
 
     partitions: PartitionCounts | None = None
@@ -67,7 +68,7 @@ class _Watched(NamedTuple):
 
 
 class Leader:
-    """Leads one group for as long as `lead` runs."""
+    """Leads one group. Call `lead`, which runs until it is cancelled."""
 
     def __init__(
         self,
@@ -93,12 +94,13 @@ class Leader:
         self._reason = ""
         self._mismatch = ""
         self._unassigned: dict[int, str] = {}
-        """The reason by generation id, for each generation that never got an assignment and is not recorded yet.
+        """The generations that never got an assignment and are not recorded yet, each with the reason. The key is the
+        generation id.
         """
 
     async def lead(self) -> None:
-        """Lead the group until cancelled. Raises LeadRefused, FencedInstance, LedRebalanceFailed and KafkaRefused.
-        Raises KafkaUnavailable only before the first join.
+        """Leads the group until this call is cancelled. Raises LeadRefused, FencedInstance, LedRebalanceFailed and
+        KafkaRefused. Raises KafkaUnavailable only before the first join.
         """
         self._membership.session_timeout_ms = self._session_timeout_ms()
         joined = await self._entry.join(self._subscription, "assignor lead starts")
@@ -128,7 +130,7 @@ class Leader:
         return await self._entry.join(self._subscription, "assignor lead joins anew")
 
     async def _patiently(self, join: Callable[[], Coroutine[Any, Any, JoinedGeneration]]) -> JoinedGeneration:
-        """Repeat `join` while the brokers cannot be reached."""
+        """Calls `join` again and again until the brokers can be reached."""
         while True:
             try:
                 return await join()
@@ -139,8 +141,8 @@ class Leader:
                 await asyncio.sleep(_UNREACHABLE_PAUSE_S)
 
     async def _generation(self, joined: JoinedGeneration) -> JoinedGeneration | None:
-        """Runs one generation, from its join until the leader has a reason to join again. Returns the next generation
-        if this member has already joined it, otherwise None.
+        """Does the leader's work in one generation, until the leader has a reason to join again. Returns the next
+        generation if this member has already joined it; otherwise None.
 
         Raises MembershipError, LedRebalanceFailed, KafkaUnavailable.
         """
@@ -161,10 +163,10 @@ class Leader:
                 continue
             again = await self._with_new_session()
             if not again.skip_assignment:
-                # the group did not keep its assignments, because another rebalance had begun before this join
+                # another rebalance had begun before this join, so the group has a new generation
                 return again
             await self._membership.sync({})
-            await self._membership.heartbeat()  # brokers apply a new session time-out from the next heartbeat on
+            await self._membership.heartbeat()  # the new session time-out takes effect with this heartbeat
             timeout_ms = self._membership.session_timeout_ms
             self._report(f"session.timeout.ms is {timeout_ms} from now on, because a standby has come or gone")
         self._reason = watched.reason
@@ -199,7 +201,7 @@ class Leader:
         except KafkaUnavailable:
             self._unassigned.pop(
                 joined.generation_id, None
-            )  # the sync may have succeeded: do not record the generation as interrupted
+            )  # the brokers may have got the assignments, so do not record the generation as interrupted
             raise
         took_ms = round((time.monotonic() - began) * 1000)
         if decided.led is None:
@@ -215,8 +217,8 @@ class Leader:
         )
 
     def _report_mismatch(self, generation_id: int, members: GroupMembers) -> None:
-        """Report a mismatch of topology and subscriptions only when the mismatch changes, not in every rebalance of a
-        roll-out.
+        """Reports a difference between the topology and the members' subscriptions. Reports the difference again only
+        when it changes, because a roll-out has many rebalances with the same difference.
         """
         mismatch, before = mismatch_text(self._work.topics, members.topics), self._mismatch
         self._mismatch = mismatch
@@ -252,8 +254,8 @@ class Leader:
         await self._records.add(document, interrupted)
 
     async def _resume(self, joined: JoinedGeneration) -> _Watched:
-        """Resumes leading a group that kept its assignments while this leader was away. The method checks if topics or
-        the topology have changed while the leader was away.
+        """Continues to lead a group that kept its assignments while this leader was away. Checks whether topics or the
+        topology changed meanwhile.
         """
         await self._membership.sync({})
         self._report(f"generation {joined.generation_id}: the lead is kept without a rebalance")
@@ -263,8 +265,8 @@ class Leader:
         group = await self._admin.describe_group(self._settings.group)
         others = [member for member in group.members if member.member_id != joined.member_id]
         missing = sorted(set(wanted) - topics.keys())
-        # topics are missing if the topology is newer than the last rebalance, or if a leader failed before it created
-        # the topics
+        # Topics may be missing for two reasons: the topology is newer than the last rebalance, or a leader failed
+        # before it created the topics.
         if others and missing:
             return _Watched(reason=f"topics of the topology are missing, {missing[0]} among them")
         if others and partitions_without_owner(partitions, [member.assignment for member in others]):
@@ -284,8 +286,8 @@ class Leader:
         return own_subscription(settings.group, settings.group_instance_id, self._work.topics, self._version)
 
     async def _send_heartbeats(self, needs_another_session: Callable[[], bool] | None = None) -> Any:
-        """Send heartbeats until `needs_another_session` returns True after a heartbeat. Raises the MembershipError with
-        which the group coordinator answers a heartbeat.
+        """Sends heartbeats. Stops when the function `needs_another_session` returns True after a heartbeat. If the
+        group coordinator answers a heartbeat with an error, raises this error as a MembershipError.
         """
         while True:
             await asyncio.sleep(self._heartbeat_interval_s)
@@ -299,8 +301,8 @@ class Leader:
 
     @property
     def _heartbeat_interval_s(self) -> float:
-        """A quarter of the session time-out, but at most 1 s, because a leader that notices a rebalance late delays all
-        members.
+        """A quarter of the session time-out, but at most 1 s. The interval is short because a leader that notices a
+        rebalance late delays all members.
         """
         return min(_LONGEST_HEARTBEAT_INTERVAL_S, self._membership.session_timeout_ms / 1000 / _HEARTBEATS_PER_SESSION)
 
@@ -314,8 +316,8 @@ class Leader:
         return "the probing deadline"
 
     async def _topics_change(self, before: PartitionCounts | None) -> str:
-        """Returns the change of the topics once two polls in a row show the same change. While new metadata spreads,
-        the brokers' answers differ for a moment.
+        """Polls the topics. When two polls in a row show the same change, returns the change. One poll is not enough:
+        while new metadata spreads, the answers of the brokers differ for a moment.
         """
         if before is None:
             return await _never()

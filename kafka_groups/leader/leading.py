@@ -1,13 +1,14 @@
-"""One run of `assignor lead`: define the group, connect to Kafka, win the election, lead the group, and leave it.
+"""Runs `assignor lead` from its start to its stop: defines the group, connects to Kafka, wins the election, leads the
+group, and leaves it.
 
 The group's definition comes from the application's file, the command line and the topics of the cluster. The command
 line overrides the application's file. The text of `Topology#describe` lacks some facts, such as the kind of a store.
-The configs of an existing changelog show the kind of the changelog's store. `TopologyFacts` from the command line add
-facts that the cluster does not show, and override the facts that the cluster shows.
+The configs of an existing changelog show the kind of its store. Command-line options (`TopologyFacts`) add facts that
+the cluster does not show. Command-line options also override facts that the cluster shows.
 
-If a standby waits when a signal arrives, this process only resigns from the election. The standby then replaces this
-process in the application's group without a rebalance. If no standby waits when a signal arrives, this process leaves
-the application's group, so that a JVM member leads at once.
+When a signal stops this process and there is a standby, this process only leaves the election group. The standby then
+replaces this process in the application's group, without a rebalance. Without a standby, this process leaves the
+application's group, so that a JVM member leads it at once.
 """
 
 import asyncio
@@ -48,14 +49,16 @@ _STORE_ADVICE = (
 )
 
 ChangelogConfigs = Mapping[str, Mapping[str, str]]
-"""Maps each changelog topic to the configs that are set on the topic. Changelogs whose configs this user may not read
-are left out.
+"""For each changelog topic, the configs that are set on the topic. A changelog is left out if this user may not read
+its configs.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class LedApplication:
-    """The application to lead. `configs`, `assignor` and `facts` come from the command line."""
+    """The application whose group is led. `file`: the content of the application file. The other fields come from the
+    command line.
+    """
 
     file: ApplicationFile
     configs: Mapping[str, object]
@@ -65,10 +68,10 @@ class LedApplication:
     def definition(
         self, group: str, partition_counts: Mapping[str, int], changelog_configs: ChangelogConfigs
     ) -> tuple[RebalanceSnapshot, tuple[str, ...]]:
-        """Returns the group without members and cluster, and sentences for the user. The sentences name the assumptions
-        about the topology, and the options that replace these assumptions.
+        """Returns the definition of the group, and messages for the user. The definition has no members and no cluster.
+        The messages name the assumptions about the topology, and the options that replace these assumptions.
 
-        `partition_counts`: maps each topic of the cluster to its number of partitions. Raises InputError.
+        `partition_counts`: the number of partitions of each topic of the cluster. Raises InputError.
         """
         newest = {KAFKA_VERSION: str(VERSION_OF_NEW_GROUPS)}
         placement = AssignmentConfigs.from_dotted({**newest, **self.file.configs, **self.configs}, "--config")
@@ -99,7 +102,7 @@ class LedApplication:
 
 
 def configs_from_options(options: list[str]) -> dict[str, str]:
-    """Parses options of the form `key=value`. Raises InputError."""
+    """Parses command-line options of the form `key=value`. Raises InputError."""
     configs: dict[str, str] = {}
     for option in options:
         key, separator, value = option.partition("=")
@@ -119,8 +122,8 @@ async def lead_until_stopped(
     coordinator: CoordinatorAddress | None,
     report: Callable[[str], None],
 ) -> None:
-    """Lead the group until SIGTERM or SIGINT. `output`, `coordinator`: see `RebalanceRecords`. Raises AssignorFault,
-    whose message is one line for the user.
+    """Leads the group until SIGTERM or SIGINT. `RebalanceRecords` describes `output` and `coordinator`. Raises
+    AssignorFault. The message of the error is one line for the user.
     """
     records = RebalanceRecords(output, coordinator, report)
     stopped = asyncio.Event()
@@ -178,7 +181,7 @@ async def _definition(
         changelogs = [name for name in counts if name.startswith(f"{settings.group}-") and name.endswith("-changelog")]
         try:
             configs = await admin.topic_configs(changelogs, only_own=True)
-        # if the configs of changelogs cannot be read, each store is treated as if its changelog did not exist yet
+        # the configs cannot be read: treat each store as if its changelog did not exist yet
         except KafkaRefused as error:
             report(f"topology: the configs of the changelogs cannot be read, grant DESCRIBE_CONFIGS: {error}")
     definition, assumptions = application.definition(settings.group, counts, configs)
@@ -227,7 +230,7 @@ class _Run:
         reporting = asyncio.ensure_future(self.records.send_reports())
         try:
             await first_of(self.leader.lead(), self.election.keep())
-        finally:  # a separate task sends the reports, so that an error in the sending does not stop the leader
+        finally:  # a separate asyncio task sends the reports, so an error while sending does not stop the leader
             reporting.cancel()
             await asyncio.gather(reporting, return_exceptions=True)
 
@@ -239,8 +242,8 @@ class _Run:
         await self._try(self.election.resign())
 
     async def _try(self, leaving: Coroutine[Any, Any, None]) -> None:
-        """Run `leaving`, one step of leaving a group, for at most 10 s. The step's failure is only reported, because
-        the brokers remove the member anyway when the member's session expires.
+        """Runs one step of leaving a group, for at most 10 s. If the step fails, only reports the failure: the brokers
+        remove the member when its session expires. `leaving`: the step.
         """
         try:
             async with asyncio.timeout(_LONGEST_WAY_OUT_S):

@@ -1,25 +1,24 @@
-"""Computes one rebalance that is led from outside the application. The input has the members' subscriptions, and the
-result has an assignment for every member. The module does no I/O, and uses neither a clock nor random numbers.
+"""Computes one rebalance that a leader outside the application leads. The input has the members' subscriptions. The
+result has an assignment for every member. The module does no I/O, and does not use a clock or random numbers.
 
 Rules:
 
-- A member of this project gets an AssignmentInfo without tasks. A member whose subscription cannot be read gets an
-  AssignmentInfo without tasks too. With a JVM leader, an unreadable subscription would end the leader, then the next
-  leader, and so on.
-- The probing deadline is sent to the process with the lowest id that can carry the deadline. So the process with the
-  deadline triggers the next rebalance even if the leader is gone. The rebalance is computed as if the process with the
-  probing deadline were the leader. So running the recorded line of a rebalance again gives the same bytes. If no
-  process can carry the probing deadline, this leader keeps the deadline.
+- Two kinds of members get an AssignmentInfo without tasks: leaders of this project, and members whose subscriptions
+  cannot be read. In Kafka, an unreadable subscription would end the JVM leader, then the next leader, and so on.
+- The probing deadline is sent to one process: the process with the lowest id among the processes that can carry a
+  deadline. The process that has the deadline starts the next rebalance, even if the leader is gone. The rebalance is
+  computed as if the process with the deadline were the leader. So a new run of the recorded line gives the same bytes.
+  If no process can carry the probing deadline, this leader keeps it.
 - Every member gets an assignment. If the result lacks a member, `all_assignments` raises IllegalStateError before any
   assignment is sent.
 
 Source: `StreamsPartitionAssignor.assign`, `addClientAssignments`.
 
 The leader is itself a member of the group: it sends a subscription and gets an assignment, both without tasks. The
-leader's subscription has a SubscriptionInfo, and its assignment an AssignmentInfo, in a version that the group uses. So
-every member can read the leader's subscription and assignment, including a JVM member that leads after this leader has
-left. The leader's subscription and assignment do not change with a restart, so the brokers see no change when the
-static member returns.
+leader's subscription contains a SubscriptionInfo, and its assignment contains an AssignmentInfo. SubscriptionInfo and
+AssignmentInfo have a version that the group uses, so every member can read them. When this leader has left, a JVM
+member can become the leader and read them. A restart does not change the leader's subscription and assignment, so the
+brokers see no change when the static member returns.
 """
 
 import uuid
@@ -49,15 +48,15 @@ PROTOCOL = "stream"
 """The name of the protocol that every Kafka Streams member supports. Source: `StreamsPartitionAssignor.name`."""
 
 LEADER_TAG = "assignor-leader"
-"""The client tag that marks a leader of this project among the members."""
+"""The client tag that only leaders of this project have."""
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "assignor lead")
 
 
 def leader_name(group: str) -> str:
-    """Returns the name that all `assignor lead` processes of a group share. The name is the client id of these
-    processes, the id of the election group, and the default group.instance.id. One group.instance.id lets one process
-    replace another process.
+    """Returns the name that all `assignor lead` processes of a group share. The name is used as the client id, as the
+    id of the election group, and as the default group.instance.id. One process can replace another because both have
+    the same group.instance.id.
     """
     return f"{group}-{LEADER_TAG}"
 
@@ -72,9 +71,7 @@ def source_topics(topology: GroupTopology) -> tuple[str, ...]:
 
 
 def own_subscription(group: str, group_instance_id: str, topics: Iterable[str], version: int) -> bytes:
-    """Returns the leader's own ConsumerProtocolSubscription. `version`: the version of the SubscriptionInfo in the
-    subscription.
-    """
+    """Returns the leader's ConsumerProtocolSubscription. `version`: the version of its SubscriptionInfo."""
     info = SubscriptionInfo(
         version=version,
         process_id=own_process_id(group, group_instance_id),
@@ -85,16 +82,15 @@ def own_subscription(group: str, group_instance_id: str, topics: Iterable[str], 
 
 
 def own_assignment(version: int) -> bytes:
-    """Returns a ConsumerProtocolAssignment without partitions. `version`: the version of the AssignmentInfo in the
-    assignment.
-    """
+    """Returns a ConsumerProtocolAssignment without partitions. `version`: the version of its AssignmentInfo."""
     encoder = AssignmentInfoEncoder(version, LATEST_SUPPORTED_VERSION if version > 2 else -1, {}, {})
     return encode_assignment(Assignment((), encoder.encode((), {})))
 
 
 def is_leader_of_ours(group: str, group_instance_id: str | None, subscription: bytes) -> bool:
-    """Returns True if the member is a leader of this project. Leaders of this project get no tasks. Subscriptions below
-    version 11 have no client tags, so a leader with an older subscription is recognized by its process id.
+    """Returns True if the member is a leader of this project. Leaders of this project get no tasks. A leader is
+    recognized by its client tag. Subscriptions below version 11 have no client tags, so a leader may also be recognized
+    by its process id.
     """
     info = _subscription_info(subscription)
     if info is None or info.is_future:
@@ -104,17 +100,15 @@ def is_leader_of_ours(group: str, group_instance_id: str | None, subscription: b
 
 
 def spoken_version(subscriptions: Iterable[bytes]) -> int:
-    """Returns the lowest SubscriptionInfo version in these subscriptions, or the latest known version if
-    `subscriptions` is empty.
+    """Returns the lowest SubscriptionInfo version in these subscriptions; the latest known version if there are no
+    subscriptions.
     """
     infos = [_subscription_info(each) for each in subscriptions]
     return min([LATEST_SUPPORTED_VERSION, *(info.version for info in infos if info is not None)])
 
 
 def _subscription_info(subscription: bytes) -> SubscriptionInfo | None:
-    """Returns the decoded SubscriptionInfo, or None if the subscription cannot be decoded; `group_members` records the
-    error.
-    """
+    """Returns the decoded SubscriptionInfo; None if the subscription cannot be decoded."""
     try:
         return decode_member(subscription).info
     except DecodeError:
@@ -129,9 +123,9 @@ class GroupMembers:
     """The members of a generation. `streams`: the application's members, in the order in which the leader received
     them. `ours`: the member ids of this project's leaders.
 
-    `unreadable`: the error by member id, for each member whose subscription cannot be read. `sizes`: maps each member
-    id to the size of the member's subscription in bytes, for all members. `topics`: maps each member id of `streams` to
-    the topics to which the member subscribes.
+    `unreadable`: for each member whose subscription cannot be read, the error. `sizes`: for every member, the size of
+    its subscription in bytes. `topics`: for each member of the application, the topics to which it subscribes. The keys
+    are member ids.
     """
 
     streams: Mapping[str, Member]
@@ -142,13 +136,13 @@ class GroupMembers:
 
     @property
     def version(self) -> int:
-        """The newest SubscriptionInfo version that all members of the application support."""
+        """The newest version of SubscriptionInfo that every member of the application supports."""
         return spoken_version(member.subscription for member in self.streams.values())
 
 
 @dataclass(frozen=True, slots=True)
 class LedRebalance:
-    """A computed rebalance. `snapshot`: the input of the rebalance, without members of this project. `result`: the
+    """A computed rebalance. `snapshot`: the input of the rebalance, without leaders of this project. `result`: the
     output of the rebalance.
     """
 
@@ -180,8 +174,8 @@ def group_members(group: str, members: Iterable[tuple[str, str | None, bytes]], 
 
 
 def lead_rebalance(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor | None = None) -> LedRebalance:
-    """Computes the rebalance. `snapshot`: the input of the rebalance, with at least one member. The attribute
-    `result.error` has the exception that Kafka's leader would throw, if any.
+    """Computes a rebalance. `snapshot`: the input of the rebalance, with at least one member. If Kafka's leader would
+    throw an exception, `result.error` has this exception.
 
     Raises InputError and DecodeError, as `assignor.assign` does.
     """
@@ -198,7 +192,9 @@ def lead_rebalance(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: Task
 
 
 def all_assignments(members: GroupMembers, result: RebalanceResult | None) -> dict[str, bytes]:
-    """Returns the assignment of each member id. `result`: None if the group has no member of the application."""
+    """Returns the assignment of every member, by member id. `result`: the result of the rebalance; None if the group
+    has no member of the application.
+    """
     own = own_assignment(members.version)
     assignments = {} if result is None else dict(result.assignments)
     if set(assignments) != set(members.streams) or not all(assignments.values()):
@@ -208,11 +204,11 @@ def all_assignments(members: GroupMembers, result: RebalanceResult | None) -> di
 
 
 def _carrier(snapshot: RebalanceSnapshot, result: RebalanceResult) -> ProcessId | None:
-    """Returns the process with the lowest id whose first consumer can carry the probing deadline, or None if there is
-    no such process.
+    """Returns the process that gets the probing deadline: the process with the lowest id whose first consumer can carry
+    the deadline. Returns None if no process can carry it.
 
-    A consumer that has to rejoin at once cannot carry the probing deadline. The dummy client of members with a future
-    protocol version cannot carry the deadline, because these members rejoin at once with a lower version.
+    A consumer that has to rejoin at once cannot carry the probing deadline. So members with a future protocol version
+    cannot carry it, because they rejoin at once with a lower version.
     """
     assert result.problem is not None, "a rebalance with a deadline has a placement"
     future = snapshot.future_process_id or DEFAULT_FUTURE_PROCESS_ID

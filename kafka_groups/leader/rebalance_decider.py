@@ -1,14 +1,15 @@
-"""Does the I/O of one led rebalance: reads the cluster, creates topics, calls `led_rebalance` to compute the
-assignments, and retries while time is left.
+"""Does the I/O of a led rebalance: reads the cluster and creates topics. The module `led_rebalance` computes the
+assignments. A failed rebalance is tried again until a time limit.
 
-A rebalance that fails is retried with growing pauses. The members wait during the retries, because the leader sends
-nothing until it has assignments. A rebalance fails if Kafka's leader would have thrown an exception. An error
-assignment is not a failure. A new generation does not reset the time-out of the retries. JVM members that wait longer
-than their session time-out start new generations, so with a reset the retries would never end.
+The pauses between the tries become longer. The members wait for their assignments meanwhile, because the leader sends
+nothing until it has assignments. A rebalance fails, for example, if Kafka's leader would have thrown an exception. A
+rebalance with an error assignment has not failed. A new generation does not start the time limit anew. With a new time
+limit for each generation, the retries would never end: JVM members that wait longer than their session time-out start
+new generations.
 
 The leader also checks that the brokers can store the generation. The brokers store a generation as one record of
-`__consumer_offsets`, which has every member's subscription and assignment. If the record is too large, the brokers
-answer with an unknown error, which ends JVM members.
+`__consumer_offsets`. The record contains the subscriptions and assignments of all members. If it is too large, the
+brokers answer with an unknown error, and this error ends JVM members.
 Source: `GroupMetadataManager.classicGroupSync`, `GroupCoordinatorRecordHelpers.newGroupMetadataRecord`.
 """
 
@@ -36,12 +37,12 @@ _SHORTEST_TRY_S = 10.0
 _RECORD_LIMIT = "max.message.bytes"
 _DEFAULT_RECORD_LIMIT = 1_048_588
 _ALWAYS_ACCEPTED_BYTES = 500_000
-"""The leader asks the brokers for their limit only if the group's record is larger than this number of bytes."""
+"""If the group's record has at most this number of bytes, the leader does not ask the brokers for their limit."""
 
 
 class LedRebalanceFailed(AssignorFault):
-    """Every try of a rebalance failed until the time-out had passed. `last`: the last try if Kafka's leader would have
-    thrown an exception in it, otherwise None.
+    """All tries of a rebalance failed within the time limit. `last`: the last try, if Kafka's leader would have thrown
+    an exception in it; otherwise None.
     """
 
     def __init__(self, message: str, last: DecidedRebalance | None) -> None:
@@ -50,15 +51,15 @@ class LedRebalanceFailed(AssignorFault):
 
 
 class GroupRecordTooLarge(AssignorFault):
-    """The brokers would refuse the generation, because its record is too large. The error's message names the member
-    with the most bytes, and the remedy.
+    """The brokers would refuse the generation, because its record is too large. The message of the error names the
+    member with the most bytes, and the remedy.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedRebalance:
-    """The result of `decide`. `led`: None if the group has no member of the application. `assignments`: maps each
-    member id to the member's ConsumerProtocolAssignment.
+    """The result of `decide`. `led`: the computed rebalance; None if the group has no member of the application.
+    `assignments`: the ConsumerProtocolAssignment of each member, by member id.
     """
 
     now_ms: int
@@ -76,9 +77,10 @@ class _LeaderWouldThrow(AssignorFault):
 
 @dataclass(slots=True)
 class RebalanceDecider:
-    """Reads the cluster and decides the assignments of rebalances. `definition`: the group without members and cluster.
-    `redefine`: a function that builds `definition` again from the cluster's present topics, because a pattern may match
-    different topics by now. `redefine` is None if the application's file has the complete topology.
+    """Reads the cluster and decides the assignments of rebalances. `definition`: the definition of the group, without
+    members and cluster. `redefine`: a function that makes a new definition from the present topics of the cluster.
+    `redefine` is needed because a pattern may match different topics now. `redefine` is None if the application's file
+    has the complete topology.
     """
 
     admin: ClusterAdmin
@@ -101,8 +103,8 @@ class RebalanceDecider:
         return tuple(store.changelog_topic for store in stores if store.changelog_topic is not None)
 
     async def decide(self, generation_id: int, members: GroupMembers) -> DecidedRebalance:
-        """Decides the assignments of a generation, and retries after failures. Raises LedRebalanceFailed if tries have
-        failed for `timeout_s` since the first try after the last success.
+        """Decides the assignments of a generation. If a try fails, tries again. Raises LedRebalanceFailed if all tries
+        since the last success have failed and the first of them began more than `timeout_s` ago.
         """
         clock = asyncio.get_running_loop().time
         if self._failing_since is None:
@@ -142,7 +144,8 @@ class RebalanceDecider:
         led = await asyncio.to_thread(lead_rebalance, snapshot, now_ms, self.task_assignor)
         if led.result.created_topics:
             await self.admin.create_topics(led.result.created_topics)
-            if snapshot.configs.rack_aware:  # the racks of the new topics' replicas are known only after the creation
+            # the racks of a new topic's replicas are not known before the topic is created
+            if snapshot.configs.rack_aware:
                 after = await cluster_view(self.admin, self.definition, offsets_timeout_s=_OFFSETS_TIMEOUT_S)
                 view = view.with_created(led.result.created_topics, after)
                 snapshot = replace(self.definition.seen(view), members=members.streams)
@@ -154,8 +157,9 @@ class RebalanceDecider:
         return DecidedRebalance(now_ms, led, assignments)
 
     async def _follow_patterns(self, members: GroupMembers) -> None:
-        """Adds topics that a pattern of the topology matches now, and removes topics that no longer exist. Topics to
-        which only members with another version of the application subscribe are not added.
+        """Makes the definition again if the members subscribe to other topics than the topology reads. The new
+        definition has topics that a pattern of the topology now matches, and lacks topics that no longer exist. A topic
+        that the topology does not read is not added, even if members subscribe to it.
         """
         before = set(self.topics)
         if self.redefine is None or set().union(*members.topics.values()) == before:
@@ -170,8 +174,8 @@ class RebalanceDecider:
 
 
 async def _check_record_size(admin: ClusterAdmin, sizes: Mapping[str, int], assignments: Mapping[str, bytes]) -> None:
-    """Checks that the group's record fits the brokers' limit. `sizes`: maps each member id to the size of the member's
-    subscription in bytes. Raises GroupRecordTooLarge, KafkaUnavailable.
+    """Checks that the group's record is not larger than the brokers' limit. `sizes`: the size of each member's
+    subscription in bytes, by member id. Raises GroupRecordTooLarge, KafkaUnavailable.
     """
     bytes_of = {member: size + len(assignments[member]) for member, size in sizes.items()}
     total = sum(bytes_of.values())
@@ -187,8 +191,8 @@ async def _check_record_size(admin: ClusterAdmin, sizes: Mapping[str, int], assi
 
 
 async def _record_limit(admin: ClusterAdmin) -> int:
-    """Returns the brokers' limit for the size of the group's record, in bytes. The result is Kafka's default if the
-    user may not read the configs of `__consumer_offsets`.
+    """Returns the brokers' limit for the size of the group's record, in bytes. If the user may not read the configs of
+    `__consumer_offsets`, returns Kafka's default.
     """
     try:
         configs = await admin.topic_configs([OFFSETS_TOPIC])

@@ -1,10 +1,10 @@
-"""Writes led rebalances to a file as rebalance/1 lines, and reports them to a coordinator, which shows the group. The
-module also makes a progress line for each rebalance.
+"""Writes led rebalances to a file as rebalance/1 lines, and reports them to a coordinator, which shows the group. Also
+makes a progress line for each rebalance.
 
-Rules: the line of a rebalance is on disk before the next rebalance begins. If a crash leaves half a line at the end of
-the file, only that half line is lost. Only the leading process changes the file, so the leader and its standbys may
-share one file. If the file cannot be written or the coordinator fails, the rebalance continues, and the error is
-reported as a progress line.
+Rules: the line of a rebalance is on disk before the next rebalance begins. A crash may leave half a line at the end of
+the file. No other line is lost then. Only the leader changes the file, so a leader and its standbys may share one file.
+If the file cannot be written or the coordinator fails, the rebalance continues, and the error is reported as a progress
+line.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ _BLOCK = 1 << 16
 
 
 class RebalanceRecords:
-    """Writes and reports led rebalances. `output`: a file, `-` for stdout, or None to write no rebalances.
-    `coordinator`: the address of the service that shows the group, or None to report no rebalances.
+    """Writes and reports led rebalances. `output`: the path of a file, or `-` for stdout; None to write no rebalances.
+    `coordinator`: the address of the coordinator that shows the group; None to report no rebalances.
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class RebalanceRecords:
             prepare(output)
 
     async def add(self, document: Mapping[str, object], interrupted: Sequence[Mapping[str, object]] = ()) -> None:
-        """Writes a rebalance, and queues the report of the rebalance to the coordinator. `interrupted`: lines of
-        earlier generations that never got an assignment; these lines are written but not reported, because a
+        """Writes a rebalance, and queues it for a report to the coordinator. `interrupted`: the lines of earlier
+        generations that never got an assignment. The lines in `interrupted` are written but not reported, because a
         coordinator does not accept them.
         """
         if self._output is not None:
@@ -65,12 +65,12 @@ class RebalanceRecords:
             self._waiting.put_nowait(document)
 
     async def send_reports(self) -> None:
-        """Report the queued rebalances one after the other until cancelled."""
+        """Reports the queued rebalances one after the other, until this call is cancelled."""
         while True:
             await self._send(await self._waiting.get())
 
     async def send_remaining_reports(self, timeout_s: float) -> None:
-        """Report the rebalances that are still queued, for at most `timeout_s`."""
+        """Reports the rebalances that are still in the queue. Stops after `timeout_s` seconds."""
         try:
             async with asyncio.timeout(timeout_s):
                 while not self._waiting.empty():
@@ -99,8 +99,8 @@ def prepare(path: str) -> None:
 
 
 def append(path: str, document: Mapping[str, object]) -> None:
-    """Append the line of a rebalance and sync it to disk. If `append` raises OSError, no part of the line is in the
-    file.
+    """Appends the line of a rebalance to a file, and syncs it to disk. If this function raises OSError, no part of the
+    line is in the file.
     """
     if path == STDOUT:
         print(line_of_document(document), flush=True)
@@ -131,7 +131,7 @@ def _end_of_last_line(descriptor: int, end: int) -> int:
 def seen_rebalance(
     group: str, generation_id: int, now_ms: int, led: LedRebalance, before: SeenRebalance | None
 ) -> SeenRebalance:
-    """Compares this rebalance with `before`, the last rebalance that this leader led."""
+    """Compares a rebalance with the last rebalance that this leader led (`before`)."""
     recorded = RecordedRebalance(
         f"{group}-{generation_id}", group, generation_id, now_ms, source="kafka", snapshot=led.snapshot
     )
@@ -139,8 +139,8 @@ def seen_rebalance(
 
 
 def trigger_text(now: SeenRebalance, before: SeenRebalance | None, own_reason: str) -> str:
-    """Returns the trigger of the rebalance, as far as it is known. `own_reason`: the reason why this leader itself
-    started the rebalance; empty if something else started the rebalance.
+    """Returns the trigger of the rebalance as text; empty if no trigger is known. `own_reason`: the reason why this
+    leader started the rebalance; empty if this leader did not start it.
     """
     triggers = now.facts.triggers
     is_from_members = any(trigger.kind not in (TriggerKind.FIRST, TriggerKind.REJOINED) for trigger in triggers)
@@ -153,8 +153,8 @@ def trigger_text(now: SeenRebalance, before: SeenRebalance | None, own_reason: s
 
 
 def progress_text(generation_id: int, led: LedRebalance, why: str, took_ms: int) -> str:
-    """Returns the progress line of a rebalance. `took_ms`: the time from receiving the members' subscriptions until the
-    brokers have the assignments.
+    """Returns the progress line of a rebalance. `took_ms`: the time from the receipt of the members' subscriptions
+    until the brokers have the assignments.
     """
     result, members = led.result, len(led.snapshot.members)
     head = f"generation {generation_id}: {counted(members, 'member')}"

@@ -1,10 +1,9 @@
-"""Compares the source topics of the topology with the members' subscriptions, and with the topics of the last
-rebalance. No I/O.
+"""Compares the source topics of the topology with the members' subscriptions and with the topics of the last rebalance.
+No I/O.
 
-The leader's topology decides which topics are assigned. Kafka's leader likewise uses the topology of its own version of
-the application. A topic outside the leader's topology is assigned to no member. A member that is assigned a topic to
-which it does not subscribe joins again and again. So the leader reports a warning if members run another version of the
-application.
+The leader assigns the topics of its own topology, as Kafka's leader does. A topic that is not in this topology is
+assigned to no member. A member that gets a topic to which it does not subscribe joins again and again. So the leader
+reports a warning if members run a different version of the application.
 
 The leader starts a rebalance when a source topic appears, disappears or gains partitions, as Kafka's leader does.
 Source: `ConsumerCoordinator`, `onJoinComplete` and its metadata snapshots.
@@ -19,15 +18,15 @@ from assignor.types import TopicPartition
 from rebalance_analysis.presentation.quantities import listed
 
 PartitionCounts = Mapping[str, int]
-"""Maps each topic to its number of partitions."""
+"""The number of partitions of each topic, by name."""
 
 _CHANGES_SHOWN = 3
 _NAMES_SHOWN = 3
 
 
 def partitions_after(snapshot: RebalanceSnapshot, result: RebalanceResult, topics: Iterable[str]) -> PartitionCounts:
-    """Returns the numbers of partitions of `topics` after the rebalance, including topics that the rebalance created. A
-    topic that does not exist is left out.
+    """Returns the number of partitions of each of these topics after the rebalance. The rebalance may have created some
+    of them. A topic that does not exist is left out.
     """
     counts = {name: topic.partitions for name, topic in snapshot.existing_internal_topics.items()}
     counts |= {name: topic.partitions for name, topic in snapshot.cluster.topics.items()}
@@ -36,7 +35,7 @@ def partitions_after(snapshot: RebalanceSnapshot, result: RebalanceResult, topic
 
 
 def change_text(before: PartitionCounts, after: PartitionCounts) -> str | None:
-    """Returns the first three changes of partition counts as text, or None if no count changed."""
+    """Returns a text with the first three changes of partition counts; None if no count changed."""
     changes = [
         f"source topic {topic} appeared"
         if topic not in before
@@ -53,8 +52,8 @@ def change_text(before: PartitionCounts, after: PartitionCounts) -> str | None:
 
 
 def partitions_without_owner(counts: PartitionCounts, assignments: Iterable[bytes]) -> int:
-    """Returns the number of partitions that are assigned to no member. `assignments`: the bytes of
-    ConsumerProtocolAssignments; an unreadable assignment is treated as empty.
+    """Returns the number of partitions that are assigned to no member. `assignments`: encoded
+    ConsumerProtocolAssignments; an assignment that cannot be read counts as empty.
     """
     wanted = {TopicPartition(topic, number) for topic, partitions in counts.items() for number in range(partitions)}
     for assignment in assignments:
@@ -66,11 +65,11 @@ def partitions_without_owner(counts: PartitionCounts, assignments: Iterable[byte
 
 
 def mismatch_text(topics: Collection[str], subscribed: Mapping[str, Collection[str]]) -> str:
-    """Returns a message for the operator if the members' subscriptions differ from the topology, otherwise an empty
+    """Returns a message for the operator if the members' subscriptions differ from the topology; otherwise an empty
     text.
 
-    `topics`: all topics that the topology reads. `subscribed`: maps each member id to the topics of the member's
-    subscription.
+    `topics`: all topics that the topology reads. `subscribed`: the topics to which each member subscribes, by member
+    id.
     """
     sentences = []
     unknown = {topic for each in subscribed.values() for topic in each}.difference(topics)

@@ -1,16 +1,16 @@
-"""The choices of the command line for each group: its assignor, its configs, and the source of its topology.
+"""Reads the command-line options for each group: its assignor, its configs, and the source of its topology.
 
 The options `--topology` and `--config-file` take `GROUP=FILE` for one group, or `FILE` for all groups. The option
 `--config` takes `GROUP:key=value` for one group, or `key=value` for all groups. In a file of an application's
 properties, keys that the assignor does not use are ignored. In `--config`, an unknown key is an error. `--config`
 overrides `--config-file`.
 
-The source of a topology is a definition, the text of `Topology#describe`, or the members' subscriptions and
-assignments. Only a definition or the text of `Topology#describe` gives the leader's complete topology. The members'
-subscriptions and assignments reveal neither sinks nor fixed partition counts. Members reveal the topics that they read,
-their tasks with partitions, and the tasks that are stateful. The n-th partition of an assignment belongs to the n-th
-active task of the assignment's AssignmentInfo. An AssignmentInfo lists each standby task with the task's partitions.
-Facts that earlier generations have revealed stay valid until the members subscribe to other topics.
+A topology comes from a definition, from the text of `Topology#describe`, or from the members' subscriptions and
+assignments. The members' subscriptions and assignments show only a part of the topology. Members show the topics that
+they read, the tasks with their partitions, and the stateful tasks. Members do not show sinks and fixed partition
+counts. The n-th partition of an assignment belongs to the n-th active task of its AssignmentInfo. For each standby
+task, the AssignmentInfo lists the partitions. Facts from earlier generations are used until the members subscribe to
+other topics.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,8 +45,8 @@ _NO_FACTS = TopologyFacts()
 
 
 class ShownTasks:
-    """The tasks that the subscriptions and assignments of all generations so far have revealed. `subscribed`: the
-    topics to which the members of the last generation subscribe.
+    """The tasks that the subscriptions and assignments of past generations show. `subscribed`: the topics to which the
+    members of the last generation subscribe.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class ShownTasks:
         self.stateful: set[TaskId] = set()
 
     def add(self, members: Iterable[MemberMetadata]) -> None:
-        """Add the facts that one generation reveals. Raises DecodeError."""
+        """Adds the facts that the members of one generation show. Raises DecodeError."""
         members = tuple(members)
         sent = [decode_member(member.subscription) for member in members]
         subscribed = frozenset(topic for each in sent for topic in each.subscription.topics)
@@ -88,8 +88,8 @@ class ShownTasks:
 
 @dataclass(frozen=True, slots=True)
 class TopologySource:
-    """The source of a group's topology. `file`: a definition, or the text of `Topology#describe`; None to infer the
-    topology from the members' tasks. `facts`: facts that complete the text of `Topology#describe`.
+    """The source of a group's topology. `file`: a file with a definition or with the text of `Topology#describe`; None
+    to infer the topology from the members' tasks. `facts`: facts that the text of `Topology#describe` lacks.
     """
 
     file: ApplicationFile | None = None
@@ -97,7 +97,7 @@ class TopologySource:
 
     @property
     def origin(self) -> str:
-        """A short description of the source, for the recorded line and for messages."""
+        """A short description of the source. The recorded line and messages show it."""
         if self.file is None:
             return "inferred from assignments and topic names"
         kind = "Topology#describe text" if self.file.topology is None else "definition"
@@ -106,7 +106,9 @@ class TopologySource:
     def topology(
         self, application_id: str, shown: ShownTasks, partition_counts: Mapping[str, int]
     ) -> DescribedTopology:
-        """Returns the topology, as far as it is known now. Raises InputError."""
+        """Returns the topology. A topology that is inferred from members contains only what is known now. Raises
+        InputError.
+        """
         if self.file is not None and self.file.topology is not None:
             return DescribedTopology(self.file.topology)
         if self.file is not None and self.file.description is not None:
@@ -129,8 +131,8 @@ class TopologySource:
 
 
 def read_topology(path: Path, facts: TopologyFacts = _NO_FACTS) -> TopologySource:
-    """Reads a topology file: JSON if it begins with a brace, otherwise the text of `Topology#describe`. Raises
-    InputError.
+    """Reads a topology file. A file that begins with a brace is JSON. Any other file is the text of
+    `Topology#describe`. Raises InputError.
     """
     file = read_application_file(path)
     if file.topology is not None:
@@ -147,8 +149,8 @@ def read_topology(path: Path, facts: TopologyFacts = _NO_FACTS) -> TopologySourc
 
 @dataclass(frozen=True, slots=True)
 class GroupChoices:
-    """The choices for one group. `task_assignor`: an instance of the user's own assignor class if `assignor` names a
-    class, otherwise None.
+    """The choices for one group. `task_assignor`: an instance of the user's assignor class, if the field `assignor` is
+    the path of a class; otherwise None.
     """
 
     group: str
@@ -166,8 +168,8 @@ def group_choices(
     assignor: str | None,
     facts: TopologyFacts = _NO_FACTS,
 ) -> list[GroupChoices]:
-    """Returns the choices for each group, in the order of `groups`. `facts`: facts that complete every topology given
-    as text. Raises InputError.
+    """Returns the choices for each group, in the order of `groups`. `facts`: facts that the texts of
+    `Topology#describe` lack. Raises InputError.
     """
     if not groups:
         raise InputError("name at least one group; a Kafka Streams group has the application.id as its name", "--group")
@@ -202,8 +204,9 @@ def _per_group(groups: Sequence[str], values: Sequence[str], option: str) -> dic
 
 
 def explicit_configs(groups: Sequence[str], configs: Sequence[str], group: str = "") -> dict[str, str]:
-    """Returns the configs of the `--config` options that apply to this group. Configs for only this group override
-    configs for all groups. `group`: the group's id; empty for an imported log, which has no groups. Raises InputError.
+    """Returns the configs that the options `--config` set for a group. A config for this group only overrides a config
+    for all groups. `group`: the id of the group; empty for an imported log file, which has no groups. Raises
+    InputError.
     """
     for_all: dict[str, str] = {}
     for_group: dict[str, str] = {}

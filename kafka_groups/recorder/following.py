@@ -1,11 +1,12 @@
-"""The recorder's loop: it reads the brokers' records about the groups, and writes a line for every new generation.
+"""The loop of the recorder. The recorder reads the records of the groups in `__consumer_offsets`, and writes a line for
+every new generation.
 
-Rules: records are read and lines are written in order, and a position is saved after the lines that it covers. The
-recorder polls the cluster as soon as it learns of a rebalance. A thread then determines the leader's view of the
-cluster, while the recorder continues to read records. The recorder reads a new group from the group's first record,
-because only past records show the group's last generation and tasks. Rebalances from before the recorder's start are
-recorded only with `--from-start`. If the cluster does not answer, the recorder reports the problem once and retries
-until the cluster answers, so that no rebalance is lost.
+Rules: records are read in order, and lines are written in the same order. A position is saved only after all lines
+before it are written. When the recorder finds a rebalance, it polls the cluster at once. A thread then determines the
+leader's view of the cluster. Meanwhile the recorder continues to read records. For a new group, the recorder begins
+with the first record of the group, because past records show its last generation and its tasks. The recorder writes
+lines for rebalances before its start only with `--from-start`. If the cluster does not answer, the recorder reports the
+problem once, and then waits until the cluster answers. So no rebalance is lost.
 """
 
 import asyncio
@@ -37,8 +38,9 @@ TopicNames = tuple[float, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class RecordingLimits:
-    """The limits at which a run of the recorder stops. `lines`, `seconds`: the numbers of lines and of seconds after
-    which the run stops; None means no limit. `at_end`: True if the run stops at the end of the existing records.
+    """The limits at which a run of the recorder stops. `lines`: the largest number of lines; None for no limit.
+    `seconds`: the longest duration of the run; None for no limit. `at_end`: True to stop at the end of the records that
+    exist when the run begins.
     """
 
     lines: int | None = None
@@ -48,8 +50,8 @@ class RecordingLimits:
 
 @dataclass(slots=True)
 class Following:
-    """One run of the recorder. `lines`: the number of lines written so far. `differing`: the number of written lines
-    whose output differs from the output that Kafka Streams would give for the line's input. `unusable`: the
+    """One run of the recorder. `lines`: the number of lines that this run has written. `differing`: the number of these
+    lines whose output is not the output of Kafka Streams for the line's input. `unusable`: the
     number of rebalances that could not be recorded.
     """
 
@@ -67,10 +69,11 @@ class Following:
     unusable: int = 0
 
     async def run(self) -> None:
-        """Record until a limit is reached or `stop` is set.
+        """Records rebalances until a limit is reached or the event `stop` is set.
 
-        Raises KafkaUnavailable if the cluster cannot be reached at the start, and KafkaRefused if the brokers refuse a
-        request. Raises NotStreams if none of the groups can be recorded, and InputError if a topology cannot be used.
+        Raises KafkaUnavailable if the cluster cannot be reached at the start. Raises KafkaRefused if the brokers refuse
+        a request. Raises NotStreams if none of the groups can be recorded. Raises InputError if a topology cannot be
+        used.
         """
         if self.limits.seconds is not None:
             asyncio.get_running_loop().call_later(self.limits.seconds, self.stop.set)
@@ -85,10 +88,10 @@ class Following:
                 await _Reading(self, admin, topic, before).run()
 
     async def _offsets_topic(self, admin: ClusterAdmin) -> tuple[int, TopicNames | None]:
-        """Waits until `__consumer_offsets` exists; the brokers create this topic with the cluster's first group.
-        Returns the number of partitions of `__consumer_offsets`, and the topics that the cluster had before its first
-        group. The number is 0 if the run stopped before `__consumer_offsets` existed. The topics are None if
-        `__consumer_offsets` already existed.
+        """Waits until the topic `__consumer_offsets` exists. The brokers create it for the first group of the cluster.
+        Returns the number of partitions of this topic, and the topics that the cluster had before the first group. If
+        the run stopped during the wait, the number is 0. If `__consumer_offsets` existed at the start, the topics are
+        None.
         """
         before: TopicNames | None = None
         while not self.stop.is_set():
@@ -108,8 +111,8 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class _PendingLine:
-    """An element of the queue of lines to write. `line`: the next line to write, or None. `partitions`, `groups`: the
-    parts of the position to save after the line is written.
+    """An element of the queue of lines to write. `line`: the rebalance whose line is written; None to write no line.
+    `partitions`, `groups`: the position that is saved after the line is written.
     """
 
     line: tuple[GroupRecorder, PolledRebalance] | None
@@ -118,8 +121,8 @@ class _PendingLine:
 
 
 class _Reading:
-    """Reads the partitions of `__consumer_offsets` that have the groups' records. A separate task computes and writes
-    the lines, so that reading does not wait for the writing.
+    """Reads the partitions of `__consumer_offsets` that have the groups' records. A separate asyncio task computes and
+    writes the lines, so reading does not wait for writing.
     """
 
     def __init__(
@@ -171,10 +174,10 @@ class _Reading:
             await writing
 
     async def _begin(self) -> None:
-        """Seek each partition of `__consumer_offsets` to the offset at which reading continues. Usually reading
-        continues at the saved offset of the partition. If a group's last record has a lower offset, reading continues
-        at this record, because the record shows the group's tasks. If one of the partition's groups is new, reading
-        begins at the partition's first record.
+        """Sets the offset at which reading begins in each partition of `__consumer_offsets`. Reading usually begins at
+        the saved offset of the partition. If the last record of a group has a lower offset, reading begins at this
+        record, because the record shows the group's tasks. If a group of the partition is new, reading begins at the
+        first record of the partition.
         """
         starts: dict[int, int] = {}
         for group, recorder in self._groups.items():
@@ -189,11 +192,11 @@ class _Reading:
         if self._following.coordinator is not None:
             for group, document in self._following.output.last_lines().items():
                 if group in self._groups:
-                    # the previous run may have ended before it reported this last line
+                    # the previous run may have ended after it wrote this line and before it reported the line
                     await self._send_report(document)
 
     async def _take(self, records: Sequence[GroupRecord], positions: Mapping[int, int]) -> None:
-        """Handle a batch of records. The positions advance only when the whole batch is handled."""
+        """Handles a batch of records. The positions advance only after the whole batch has been handled."""
         read_at, read_ms = time.monotonic(), int(time.time() * 1000)
         found = False
         for record in records:
@@ -216,7 +219,7 @@ class _Reading:
             self._refused.pop(recorder.group, None)
             decoded = None if rebalance is None else decoded_rebalance(rebalance)
             if decoded is None or not decoded.members:
-                # a generation whose only members are leaders of this project is no rebalance of the application
+                # a generation without members of the application is not recorded
                 return False
             if record.offset < recorder.write_from:
                 recorder.show(decoded)
@@ -224,7 +227,7 @@ class _Reading:
             is_history = record.offset < self._ends[record.partition] and not self._topic_is_new
             polled = await self._poll(recorder, ReadRebalance(decoded, read_at, read_ms, is_history))
             if polled is None:
-                # the run stopped before the poll, so the next run has to read the record again
+                # the run stopped before the poll succeeded, so the next run has to read this record again
                 recorder.generations.seen = before
                 return False
             self._mark((recorder, polled))
@@ -239,9 +242,7 @@ class _Reading:
         return False
 
     async def _poll(self, recorder: GroupRecorder, read: ReadRebalance) -> PolledRebalance | None:
-        """Polls the cluster, and retries until the cluster answers. Returns None if the run stops before the cluster
-        answers.
-        """
+        """Polls the cluster again and again until it answers. Returns None if the run is stopped before."""
         has_reported = False
         while True:
             try:
@@ -255,7 +256,7 @@ class _Reading:
                     return None
 
     async def _write_lines(self) -> None:
-        """Write the queued lines in the order of their records, until the queue ends or the limit of lines is
+        """Writes the queued lines in the order of their records, until the queue ends or the limit of lines is
         reached.
         """
         while (waiting := await self._waiting.get()) is not None:
@@ -293,8 +294,8 @@ class _Reading:
             self._report(f"not reported: {fault}")
 
     def _check_refused(self) -> None:
-        """Reports the groups that cannot be recorded. Raises NotStreams if no group can be recorded. Only the present
-        kind of a group matters: a group that was, for example, a consumer group in the past can be recorded.
+        """Reports the groups that cannot be recorded. Raises NotStreams if no group can be recorded. A group can be
+        recorded if it is a Kafka Streams group now. In the past, it may have been, for example, a consumer group.
         """
         if self._refused and len(self._refused) == len(self._groups):
             raise next(iter(self._refused.values()))
@@ -318,8 +319,8 @@ class _Reading:
                 self._report(f"{group}: generation {seen.generation}, {seen.members} members; following")
 
     def _mark(self, line: tuple[GroupRecorder, PolledRebalance] | None = None) -> None:
-        """Queue this line for writing, and the present position for saving. The present position is saved after this
-        line is written.
+        """Queues a line, and the present position. The writer task writes the line first and then saves the position.
+        `line`: the rebalance of the line; None to save only the position.
         """
         seen = {**self._others, **{group: recorder.generations.seen for group, recorder in self._groups.items()}}
         self._waiting.put_nowait(_PendingLine(line, dict(self._positions), seen))

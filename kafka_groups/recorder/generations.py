@@ -2,15 +2,14 @@
 
 Rules:
 
-- A record shows a rebalance if each member in the record has an assignment and the record differs from the last
-  rebalance. When a static member returns, the brokers write the record of the generation again, with a new member id.
-  So a record with the generation and the assignments of the last rebalance shows no new rebalance.
-- A newly created group has generation 0 and no members. A group that all members have left has a generation without
-  members. A generation without members is not a rebalance. After a group's tombstone, the group's generations count
-  from 1 again.
-- The brokers write no record of a rebalance if the next rebalance began first, or if the leader was gone. So the
-  records of some generations may be missing. If the recorder reads records as they are written, a missing generation
-  never got an assignment. A generation that is missing among older records may have been removed by compaction.
+- A record shows a rebalance if each of its members has an assignment and the record differs from the last rebalance. If
+  a static member returns, the brokers write the record of the present generation again, with a new member id. So a
+  record with the generation and the assignments of the last rebalance does not show a new rebalance.
+- A new group has generation 0 and no members. A group that all members have left has a generation without members. A
+  generation without members is not a rebalance. After the tombstone of a group, its next generation has number 1.
+- If the next rebalance begins before a rebalance ends, or if the leader is gone, the brokers write no record of this
+  rebalance. So the records of some generations are missing. If the recorder reads records while they are written, a
+  missing generation never got an assignment. If the recorder reads old records, compaction may have removed the record.
 
 Source: `GroupMetadataManager.classicGroupSyncToClassicGroup`, `updateStaticMemberThenRebalanceOrCompleteJoin`.
 """
@@ -37,8 +36,8 @@ class NotStreams(InputError):
 
 @dataclass(frozen=True, slots=True)
 class CompletedGeneration:
-    """A generation that got its assignments. `leader`: the member id of the generation's leader; None for a generation
-    without members, and for a generation that an earlier run has read.
+    """A generation that got its assignments. `leader`: the member id of its leader; None if the generation has no
+    members, or if an earlier run read its record.
     """
 
     generation: int
@@ -47,10 +46,10 @@ class CompletedGeneration:
 
 @dataclass(frozen=True, slots=True)
 class ObservedRebalance:
-    """A new generation, as the brokers wrote it. `written_ms`: the time at which the broker wrote the record.
+    """A new generation, with the content of its record. `written_ms`: the time at which the broker wrote the record.
 
-    `before`: the group's last completed generation before this generation; None if that generation is not known. The
-    generations between `before` and this generation never got an assignment.
+    `before`: the last earlier generation of the group that got its assignments; None if it is not known. The
+    generations between it and this generation never got an assignment.
     """
 
     group: str
@@ -62,27 +61,27 @@ class ObservedRebalance:
 
     @property
     def id(self) -> str:
-        """The id of the rebalance, made from the group, the generation, and the record's partition and offset. The id
-        is unique, and every run makes the same id.
+        """The id of the rebalance. The id consists of the group, the generation, and the partition and offset of the
+        record. So the id is unique, and every run makes the same id.
         """
         return f"{self.group}.{self.value.generation}@{self.partition}:{self.offset}"
 
     @property
     def interrupted(self) -> range:
-        """The generations since `before` that never got an assignment."""
+        """The numbers of the generations directly before this generation that never got an assignment."""
         return range(0) if self.before is None else range(self.before.generation + 1, self.value.generation)
 
     @property
     def leader_is_gone(self) -> bool:
-        """True if the former leader is no longer a member, or has returned with another member id."""
+        """True if the leader of the last generation is no longer a member, or is a member with a new member id."""
         leader = None if self.before is None else self.before.leader
         return leader is not None and all(member.member_id != leader for member in self.value.members)
 
 
 @dataclass(frozen=True, slots=True)
 class LastSeen:
-    """The state of a group after its last record. `generation`: None before the first generation, and after the group
-    was deleted. `digest`: a hash of the assignments.
+    """The state of a group after the last record that was read. `generation`: the generation; None before the first
+    generation, and after the group was deleted. `digest`: a hash of the assignments.
     """
 
     offset: int = -1
@@ -92,8 +91,8 @@ class LastSeen:
 
 
 class GroupGenerations:
-    """Finds the rebalances among the records of one group. The caller passes the records in the order of their offsets.
-    `seen`: the group's state at the end of an earlier run.
+    """Finds the rebalances among the records of one group. Call `take` with the records in the order of their offsets.
+    `seen`: the state of the group at the end of an earlier run; None without an earlier run.
     """
 
     def __init__(self, group: str, seen: LastSeen | None = None) -> None:
@@ -102,8 +101,8 @@ class GroupGenerations:
         self._leader: str | None = None
 
     def take(self, record: GroupRecord) -> ObservedRebalance | None:
-        """Handles the next record. Returns the record's rebalance, or None if the record shows no new rebalance. Raises
-        NotStreams. Raises DecodeError if the record's value cannot be read.
+        """Handles the next record. Returns the rebalance that the record shows; None if it shows no new rebalance.
+        Raises NotStreams. Raises DecodeError if the record's value cannot be read.
         """
         if record.offset <= self.seen.offset:
             return None
@@ -132,8 +131,8 @@ class GroupGenerations:
         return ObservedRebalance(self.group, value, record.partition, record.offset, record.timestamp_ms, completed)
 
     def wrote(self, generation: int, offset: int) -> None:
-        """Mark this rebalance as one whose line is already in the output. The digest stays empty, because this method
-        does not get the assignments.
+        """Records that the line of this rebalance is already in the output. The digest is empty, because the
+        assignments are not known here.
         """
         if offset > self.seen.offset:
             self.seen = LastSeen(offset, generation, self.seen.members, "")
@@ -149,6 +148,8 @@ def _check_is_streams(group: str, value: GroupMetadataValue) -> None:
 
 
 def _digest(value: GroupMetadataValue) -> str:
-    """Returns a hash of the assignments without member ids, because a static member returns with a new member id."""
+    """Returns a hash of the assignments. The hash does not depend on member ids, because a static member that returns
+    has a new member id.
+    """
     sums = sorted(hashlib.sha256(member.assignment).digest() for member in value.members)
     return hashlib.sha256(b"".join(sums)).hexdigest()[:16]

@@ -1,13 +1,13 @@
-"""Records one group: makes a line from a generation and from polls of the cluster.
+"""Records one group: makes the line of a generation from its record and from polls of the cluster.
 
-The topology is determined again for each generation. The topology changes between generations, because internal topics
-appear with the first generation, and each generation shows more tasks. The recorder prints its assumptions about the
-topology again only when they change.
+The topology is determined again for each generation, for two reasons. Internal topics appear with the first generation,
+and each generation may show more tasks. The recorder prints its assumptions about the topology again only when they
+change.
 
-`ClusterPolls` polls the cluster periodically. The recorder needs a view of the cluster from just before each rebalance,
-but learns of a rebalance only after the rebalance. The leader's view lies between the last poll before all members had
-joined and the first poll after the record was read. While the topology is unknown, a poll lists only the topics. A
-failed poll is skipped; the last view before the rebalance is then older.
+`ClusterPolls` polls the cluster periodically. The recorder needs a view of the cluster from just before a rebalance,
+but learns of the rebalance only afterwards. The leader read the cluster after all members had joined, and before the
+record of the generation was written. So the leader's view lies between a poll before and a poll after this time. While
+the topology is unknown, a poll lists only the topics. A failed poll is skipped.
 """
 
 import asyncio
@@ -44,16 +44,15 @@ _KEPT = 64
 _WHILE_JOINING_S = 0.05
 _JOINING, _PLACING = "PreparingRebalance", "CompletingRebalance"
 _QUICK_POLLS_WHILE_PLACING = 10
-_STATE_TIMEOUT_S = 1.0  # a short time-out does no harm: without the group's state, polls are only less frequent
+# a short time-out does no harm: if the state of the group is unknown, polls are only less frequent
+_STATE_TIMEOUT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Poll:
     """One poll of the cluster. `at`: the time at which the poll ended. `topics_asked`: the internal topics that the
-    poll requested; None for all topics.
-
-    `internal`: the names of existing topics: those among `topics_asked`, or all topics of the cluster if `topics_asked`
-    is None. `view`: None if the poll listed only topic names.
+    poll requested; None if it listed all topics of the cluster. `internal`: the names of the requested topics that
+    existed. `view`: the view of the cluster; None if the poll listed only topic names.
     """
 
     at: float
@@ -64,8 +63,9 @@ class _Poll:
 
 @dataclass(slots=True)
 class ClusterPolls:
-    """Polls the cluster for one group, and keeps the last polls. `definition`: a function that returns the group's
-    definition, or None while the topology is unknown. All times of polls are values of `time.monotonic`.
+    """Polls the cluster for one group, and keeps the last polls. `definition`: a function that returns the definition
+    of the group; the function returns None while the topology is unknown. All times of polls are values of
+    `time.monotonic`.
     """
 
     admin: ClusterAdmin
@@ -75,13 +75,13 @@ class ClusterPolls:
     _polls: deque[_Poll] = field(default_factory=lambda: deque(maxlen=_KEPT))
 
     async def run(self) -> None:
-        """Poll until cancelled. Polls are more frequent while members join, and while the group begins to wait for the
-        leader's assignments.
+        """Polls until this call is cancelled. Polls more often while members join, and during the first polls in which
+        the group waits for the leader's assignments.
         """
         quick_polls = 0
         while True:
             state = ""
-            # the task that reads records reports these errors
+            # the asyncio task that reads records reports these errors
             with contextlib.suppress(KafkaClientError, TimeoutError):
                 definition = await self.definition()
                 if definition is None:
@@ -96,19 +96,19 @@ class ClusterPolls:
             await asyncio.sleep(min(_WHILE_JOINING_S, self.interval_s) if is_quick else self.interval_s)
 
     def add(self, at: float, topics: frozenset[str]) -> None:
-        """Add a poll that only listed all topics. `at`: the time at which the poll ended."""
+        """Adds a poll that only listed the topics of the cluster. `at`: the time at which the poll ended."""
         self._polls.append(_Poll(at, None, topics, None))
 
     async def poll(self, definition: RebalanceSnapshot) -> ClusterView:
-        """Poll now. Raises KafkaUnavailable, KafkaRefused."""
+        """Polls once. Raises KafkaUnavailable, KafkaRefused."""
         view = await cluster_view(self.admin, definition, offsets_timeout_s=OFFSETS_TIMEOUT_S)
         topics_asked = frozenset(definition.topology.internal_topics)
         self._polls.append(_Poll(time.monotonic(), topics_asked, frozenset(view.existing_internal_topics), view))
         return view
 
     def before(self, at: float, definition: RebalanceSnapshot, after: ClusterView) -> ClusterView | None:
-        """Returns the view of the last poll that ended before `at`, or None if no poll ended before `at`. `after`: a
-        later view, from which the details of topics come if the last poll listed only topic names.
+        """Returns the view of the last poll that had ended at a given time; None if there is no such poll. `at`: the
+        time. `after`: a later view. If the poll listed only topic names, the details of the topics come from this view.
         """
         earlier = [poll for poll in self._usable(definition) if poll.at <= at]
         if not earlier:
@@ -120,7 +120,7 @@ class ClusterPolls:
         return ClusterView(after.cluster, existing)
 
     def since(self, at: float, definition: RebalanceSnapshot) -> tuple[ClusterView, ...]:
-        """Returns the views of polls that ended after `at`, in order."""
+        """Returns the views of polls that ended after the time `at`, oldest first."""
         return tuple(poll.view for poll in self._usable(definition) if poll.at > at and poll.view is not None)
 
     def _usable(self, definition: RebalanceSnapshot) -> list[_Poll]:
@@ -152,8 +152,8 @@ class ReadRebalance:
 
 @dataclass(frozen=True, slots=True)
 class PolledRebalance:
-    """A generation, with the views of the cluster from polls before and after the generation. `polled_ms`: the time at
-    which the poll after the generation ended.
+    """A generation, with views of the cluster from before and after its rebalance. `polled_ms`: the time at which the
+    poll after the rebalance ended.
     """
 
     read: ReadRebalance
@@ -165,7 +165,7 @@ class PolledRebalance:
 @dataclass(frozen=True, slots=True)
 class RecordedLine:
     """The line of a rebalance. `summary`: one sentence with the moved tasks and the cause of the rebalance.
-    `interrupted`: the lines of the generations directly before this generation that never got an assignment.
+    `interrupted`: the lines of generations that never got an assignment and came directly before this generation.
     """
 
     document: Mapping[str, object]
@@ -175,8 +175,8 @@ class RecordedLine:
 
 
 class GroupRecorder:
-    """Records one group. `write_from`: the lowest offset of a record whose line is written. Records with lower offsets
-    serve only to learn the tasks.
+    """Records one group. `write_from`: the offset from which records get a line. Records with lower offsets are only
+    read to learn the tasks of the group.
     """
 
     def __init__(
@@ -196,20 +196,20 @@ class GroupRecorder:
         self.polls = ClusterPolls(admin, choices.group, self._definition, poll_interval_s)
 
     def show(self, decoded: DecodedRebalance) -> None:
-        """Learn the group's tasks from a generation whose line is not written. Raises DecodeError."""
+        """Reads the group's tasks from a generation that gets no line. Raises DecodeError."""
         self._shown.add(decoded.members)
 
     def show_again(self, record: GroupRecord) -> None:
-        """Learn the group's tasks from a record whose line an earlier run has written. Raises DecodeError."""
+        """Reads the group's tasks from a record that got its line in an earlier run. Raises DecodeError."""
         with contextlib.suppress(NotStreams):
             rebalance = GroupGenerations(self.group).take(record)
             if rebalance is not None:
                 self.show(decoded_rebalance(rebalance))
 
     async def poll(self, read: ReadRebalance) -> PolledRebalance:
-        """Read the state of the cluster for this rebalance. Call `poll` as soon as the rebalance is known. Raises
-        DecodeError if a member cannot be read, InputError if the topology does not fit the group, and KafkaClientError
-        if the cluster does not answer.
+        """Reads the state of the cluster for this rebalance. Call this method as soon as the record of the rebalance
+        has been read. Raises DecodeError if a member cannot be decoded. Raises InputError if the topology does not fit
+        the group. Raises KafkaClientError if the cluster does not answer.
         """
         decoded = read.decoded
         is_first = not self._shown.assigned
@@ -226,7 +226,7 @@ class GroupRecorder:
         return PolledRebalance(read, definition, PolledViews(since, before, may_create), polled_ms)
 
     def line(self, polled: PolledRebalance) -> RecordedLine:
-        """Makes the line of a rebalance. Call `line` in a thread, because it may take 20 s."""
+        """Makes the line of a rebalance. Call this method in a thread, because it may take 20 s."""
         decoded, views = polled.read.decoded, polled.views
         snapshot = snapshot_of(decoded, polled.definition)
         now_ms = decoded.now_ms(self._choices.configs)
@@ -236,7 +236,8 @@ class GroupRecorder:
             output = recorded_output(decoded, internal, None)
             time_is_left = _seconds(self._longest_search_s)
             chosen = leader_view(snapshot, now_ms, output, views, time_is_left, self._choices.task_assignor)
-            # if no view explains the result, the given configs are probably wrong, and the next search would fail too
+            # If no view explains the result, the configs are probably wrong, and the next search would also fail. So it
+            # gets less time.
             self._longest_search_s = _LONGEST_SEARCH_AFTER_NONE_S if chosen.differences else _LONGEST_SEARCH_S
         created = created_topics_of(chosen.view, views.after) if views.before is not None else None
         view = chosen.view
@@ -256,7 +257,7 @@ class GroupRecorder:
         return RecordedLine(document, interrupted, chosen.differences, summary.text())
 
     async def _definition(self) -> RebalanceSnapshot | None:
-        """Returns the group's definition, or None while the topology is unknown."""
+        """Returns the definition of the group; None while the topology is unknown."""
         if self._topology is None and (self._shown.assigned or self._choices.topology.file is not None):
             with contextlib.suppress(InputError):
                 self._topology = self._determined(await self._partition_counts())
@@ -269,7 +270,7 @@ class GroupRecorder:
         try:
             self._topology = self._determined(counts)
         except InputError:
-            self._shown.forget()  # the application may have changed, so only the tasks of this generation are used
+            self._shown.forget()  # the application may have changed: use only the tasks of this generation
             self._shown.add(decoded.members)
             self._topology = self._determined(counts)
         assumptions = (f"topology: {self._choices.topology.origin}", *self._topology.assumptions)
@@ -313,8 +314,8 @@ class GroupRecorder:
 
 
 def _joined_at(read: ReadRebalance) -> float:
-    """Returns the value of `time.monotonic` when all members had joined and the leader began to compute the
-    assignments.
+    """Returns the time at which all members had joined and the leader began to compute the assignments, as a value of
+    `time.monotonic`.
     """
     rebalance = read.decoded.rebalance
     began_ms = rebalance.value.state_timestamp_ms
@@ -329,6 +330,6 @@ def _utc(at_ms: int) -> str:
 
 
 def _seconds(seconds: float) -> Callable[[], bool]:
-    """Returns a function that returns True until this number of seconds has passed."""
+    """Returns a function that returns True until the given number of seconds has passed."""
     until = time.monotonic() + seconds
     return lambda: time.monotonic() < until

@@ -1,13 +1,12 @@
-"""Reads placements from the INFO lines of JVM members' logs, for groups whose records in `__consumer_offsets` cannot be
-read.
+"""Reads placements from the INFO lines in the log files of JVM members. Use it for groups whose records in
+`__consumer_offsets` cannot be read.
 
-HighAvailabilityTaskAssignor logs its whole input and output in one line. For the sticky assignors, the leader's log
-lines show the clients, the tasks, the previous owners of tasks, and the result. The leader's lines have no lags, but
-the sticky assignors do not use lags. The sticky assignors iterate over clients and tasks in the order of Java's maps.
-This module computes the order of Java's maps from the names of clients and tasks, because the log shows the order only
-at level DEBUG. If a rebalance's lines are cut off or mixed with other lines, the rebalance is left out, and the reason
-is reported. Source: `HighAvailabilityTaskAssignor.assign`, `StreamsPartitionAssignor.assignTasksToClients`,
-`computeNewAssignment`.
+HighAvailabilityTaskAssignor logs its whole input and output in one line. For the sticky assignors, the lines of the
+leader show the clients, the tasks, the previous owners of tasks, and the result. The lines of the leader have no lags,
+but the sticky assignors do not use lags. The sticky assignors iterate over clients and tasks in the order of Java's
+hash maps. The log shows this order only at level DEBUG, so this module computes it from the names of clients and tasks.
+If the lines of a rebalance are cut off or mixed with other lines, the rebalance is left out and the reason is reported.
+Source: `HighAvailabilityTaskAssignor.assign`, `StreamsPartitionAssignor.assignTasksToClients`, `computeNewAssignment`.
 """
 
 import re
@@ -51,7 +50,7 @@ _DECISION = re.compile(r"\} with(?P<no> no)? followup probing rebalance\.")
 _STATELESS = re.compile(r"and stateless tasks: \[([^\]]*)\]")
 _PREVIOUS = re.compile(r"prev owned (active|standby) (\{[^{}]*\}?)")
 _TIMESTAMP = re.compile(r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?", re.ASCII)
-_RELEASE = re.compile(r"Kafka version: (\d+\.\d+\.\d+)\b", re.ASCII)  # each client logs its version when it starts
+_RELEASE = re.compile(r"Kafka version: (\d+\.\d+\.\d+)\b", re.ASCII)  # every Kafka client logs its version at its start
 _STREAM_THREAD = re.compile(r"stream-thread \[([^\]]+?)(?:-consumer)?\]")
 _THREAD = re.compile(r"[\w.-]*StreamThread-\d+", re.ASCII)
 
@@ -65,12 +64,12 @@ def placements_from_log(
     assignor: str | None = None,
     on_skipped: Callable[[str], None] | None = None,
 ) -> Iterator[Document]:
-    """Yields a placement/1 document with its output for each rebalance, as soon as the document is complete.
-
-    `configs`: the leader's configs under Kafka's dotted names (the log does not show them). `assignor`: the assignor of
-    rebalances whose lines name no assignor, for example LegacyStickyTaskAssignor; if None, these rebalances are left
-    out. `on_skipped`: a function that is called for each rebalance that is left out, with a text that has the line
-    number and the reason. Raises InputError for an unknown config or assignor.
+    """Yields a placement/1 document for each rebalance, as soon as all its lines have been read. The document has input
+    and output. `configs`: the configs of the leader, under Kafka's dotted names. The log does not show the configs.
+    `assignor`: the assignor of rebalances whose lines do not name one, for example LegacyStickyTaskAssignor; None to
+    leave these rebalances out. `on_skipped`: a function that is called for each rebalance that is left out. The
+    argument of `on_skipped` is a text with the line number and the reason. Raises InputError for an unknown config or
+    assignor.
     """
     as_configs(dict(configs or {}), "configs")
     if assignor is not None and as_assignor(assignor, "assignor") == HIGH_AVAILABILITY:
@@ -84,7 +83,7 @@ def _ignore(reason: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _LogRecord:
-    """The first line of an assignor's log message. `rest`: the text after the words that identify the message."""
+    """The first line of a log message of an assignor. `rest`: the text after the words that identify the message."""
 
     kind: str
     found: re.Match[str]
@@ -111,8 +110,8 @@ class _LogRecord:
 
 @dataclass(slots=True)
 class _LogReader:
-    """Collects the rebalances, keyed by the thread that leads each of them. A line that does not begin a message may
-    continue the previous message.
+    """Collects the values of rebalances from log lines. The key of a rebalance is the thread that leads it. A line that
+    does not begin a message may continue the message before it.
     """
 
     configs: Document
@@ -123,11 +122,13 @@ class _LogReader:
     begun: tuple[str, LoggedRebalance, ProcessId | None] | None = None
     count: int = 0
     version: Document = field(default_factory=dict)
-    """The field `kafka_version`, if the log names a release whose rules are known and the configs name no version."""
+    """The field `kafka_version` of documents. Empty if the log does not name a release with known rules, or if the
+    configs already name a version.
+    """
 
     def read(self, lines: Iterable[str]) -> Iterator[Document]:
         for number, text in enumerate(lines, 1):
-            for piece in text.split("\\n"):  # in a JSON log, the two characters `\n` stand for a line end
+            for piece in text.split("\\n"):  # in a JSON log, the two characters `\n` mean the end of a line
                 if (release := _RELEASE.search(piece)) is not None:
                     self._note_release(release[1])
                 found = _MESSAGE.search(piece) if "ssign" in piece or "participating in this" in piece else None
@@ -139,7 +140,7 @@ class _LogReader:
             yield from self._end(rebalance)
 
     def _note_release(self, release: str) -> None:
-        with suppress(InputError):  # an older release: its rebalances are run by the rules of 4.3
+        with suppress(InputError):  # an unknown release: its rebalances are run with the rules of 4.3
             version_of_release(release)
             self.version = {} if KAFKA_VERSION in self.configs else {"kafka_version": release}
 
@@ -162,7 +163,7 @@ class _LogReader:
             self._skip(record.line, str(error))
 
     def _add(self, rebalance: LoggedRebalance, record: _LogRecord) -> None:
-        """Parse the first line of a message, which may have more lines. Raises UnreadableLogLine."""
+        """Parses the first line of a message. The message may have more lines. Raises UnreadableLogLine."""
         found = record.found
         match record.kind:
             case "clients":
@@ -183,8 +184,8 @@ class _LogReader:
         self._go_on(record.line, record.rest)
 
     def _go_on(self, line: int, text: str) -> None:
-        """Parse the rest of a message's first line, or a line that may continue the message. A line that does not
-        continue the message is ignored.
+        """Parses the rest of the first line of a message, or a later line that may belong to the message. Ignores a
+        line that does not belong to it.
         """
         if self.begun is None:
             return
@@ -206,8 +207,8 @@ class _LogReader:
             self._skip(line, str(error))
 
     def _decide(self, record: _LogRecord) -> Iterator[Document]:
-        """Yields the document of the rebalance that a line of HighAvailabilityTaskAssignor shows. A line of
-        HighAvailabilityTaskAssignor shows everything except the consumers, which come from earlier lines.
+        """Yields the document of a rebalance from the line of HighAvailabilityTaskAssignor. The line of
+        HighAvailabilityTaskAssignor has all values except the consumers, which come from earlier lines.
         """
         rebalance = LoggedRebalance(record.line, record.timestamp, record.thread)
         try:
@@ -227,7 +228,7 @@ class _LogReader:
             self.rebalances[rebalance.thread].decided = True
 
     def _end(self, rebalance: LoggedRebalance) -> Iterator[Document]:
-        """Yields the document of a rebalance without a line of HighAvailabilityTaskAssignor."""
+        """Yields the document of a rebalance that has no line of HighAvailabilityTaskAssignor."""
         self.rebalances.pop(rebalance.thread, None)
         if rebalance.decided or not rebalance.consumers:
             return
@@ -246,9 +247,9 @@ class _LogReader:
         return rebalance
 
     def _rebalance_of(self, record: _LogRecord) -> LoggedRebalance:
-        """Returns the rebalance of the thread that wrote the log line. If the line names no thread, the rebalance that
-        began last is returned. If no rebalance has begun, a new rebalance is returned, because a log may begin in the
-        middle of a rebalance.
+        """Returns the rebalance to which a log line belongs: the rebalance of the thread that wrote the line. If the
+        line names no thread, this is the rebalance that began last. If there is none, returns a new rebalance, because
+        a log file may begin in the middle of a rebalance.
         """
         if record.thread in self.rebalances:
             return self.rebalances[record.thread]
@@ -257,8 +258,8 @@ class _LogReader:
         return self._open(record)
 
     def _rebalance_of_clients(self, record: _LogRecord, clients: Iterable[ProcessId]) -> LoggedRebalance | None:
-        """Returns the open rebalance with these clients. The rebalance is identified by its clients and not by its
-        thread, because HighAvailabilityTaskAssignor's log line may lack the full name of the thread.
+        """Returns the unfinished rebalance that has these clients. The line of HighAvailabilityTaskAssignor may lack
+        the full name of the thread, so the clients identify the rebalance.
         """
         wanted = set(clients)
         fitting = [each for each in self.rebalances.values() if not each.decided and set(each.consumers) == wanted]

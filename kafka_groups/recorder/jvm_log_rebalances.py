@@ -1,8 +1,8 @@
-"""Parses the values in a JVM leader's INFO lines about one rebalance, and makes the rebalance's placement/1 document.
+"""Parses the values in a JVM leader's INFO lines about one rebalance, and makes its placement/1 document.
 
-The values in the lines are the `toString` output of client states, tasks, and maps of them. The values are parsed by
-field name, so that the formats of older releases can be read too. For example, `clientTags` came with Kafka 3.2, and
-Kafka 2.6 had `prevOwnedPartitionsByConsumerId`.
+The lines contain the `toString` output of client states, tasks, and maps of them. The parser searches for the names of
+fields, so it can also read older releases, which have other fields. For example, `clientTags` exists since Kafka 3.2,
+and Kafka 2.6 had `prevOwnedPartitionsByConsumerId`.
 Source: `StreamsPartitionAssignor.assignTasksToClients`, `ClientState.toString`, `AbstractCollection.toString`,
 `AbstractMap.toString`.
 """
@@ -34,7 +34,7 @@ _CONSUMERS = re.compile(rf"({_UUID}): \[([^\]]*)\]")
 
 @dataclass(frozen=True, slots=True)
 class LoggedClient:
-    """The logged text of one `ClientState`, parsed."""
+    """The values of one `ClientState` in the log."""
 
     capacity: int
     active: Tasks
@@ -46,7 +46,7 @@ class LoggedClient:
 
 
 def read_client_states(text: str) -> dict[ProcessId, LoggedClient]:
-    """Parses client states, `{process=[activeTasks: ...], ...}`, and keeps their order. Raises
+    """Parses client states of the form `{process=[activeTasks: ...], ...}`. Keeps the order of the processes. Raises
     UnreadableLogLine.
     """
     starts = list(_CLIENT.finditer(text))
@@ -97,8 +97,8 @@ def _lags(text: str) -> dict[TaskId, int]:
 
 
 def _tags(text: str) -> dict[str, str]:
-    """Parses client tags, `a=b, c=d`. A part without `=` is the rest of the previous value, because values may contain
-    commas.
+    """Parses client tags of the form `a=b, c=d`. A value may contain commas, so a part without `=` belongs to the value
+    before it.
     """
     tags: dict[str, str] = {}
     last = None
@@ -112,17 +112,19 @@ def _tags(text: str) -> dict[str, str]:
 
 
 def read_tasks(text: str) -> Tasks:
-    """Parses task ids, `0_0, 0_1`. Raises UnreadableLogLine."""
+    """Parses task ids of the form `0_0, 0_1`. Raises UnreadableLogLine."""
     return tuple(_task(item) for item in text.split(", ")) if text else ()
 
 
 def read_placed(text: str) -> dict[ProcessId, tuple[Tasks, Tasks]]:
-    """Parses active and standby tasks by process, for the processes whose entries are complete in the text."""
+    """Parses the active and standby tasks of each process. Ignores a process if the text has only a part of its
+    tasks.
+    """
     return {ProcessId.parse(match[1]): (read_tasks(match[2]), read_tasks(match[3])) for match in _PLACED.finditer(text)}
 
 
 def read_consumers(text: str) -> dict[ProcessId, tuple[str, ...]]:
-    """Parses consumers by process, for the processes whose entries are complete in the text."""
+    """Parses the consumers of each process. Ignores a process if the text has only a part of its consumers."""
     return {
         ProcessId.parse(match[1]): tuple(match[2].split(", ")) if match[2] else ()
         for match in _CONSUMERS.finditer(text)
@@ -130,7 +132,9 @@ def read_consumers(text: str) -> dict[ProcessId, tuple[str, ...]]:
 
 
 def read_tasks_by_consumer(text: str) -> dict[str, Tasks]:
-    """Parses the tasks of consumers, `{consumer=[0_0, 0_1], ...}`. Raises UnreadableLogLine."""
+    """Parses the tasks of each consumer. The text has the form `{consumer=[0_0, 0_1], ...}`. Raises
+    UnreadableLogLine.
+    """
     if not (text.startswith("{") and text.endswith("}")):
         raise UnreadableLogLine("is cut off in the tasks of its consumers")
     return {match[1]: read_tasks(match[2]) for match in re.finditer(r"(?:\{|, )([^=\[\]]+)=\[([^\]]*)\]", text)}
@@ -152,11 +156,12 @@ def _number(text: str) -> int:
 
 @dataclass(slots=True)
 class LoggedRebalance:
-    """The values that have been read so far for one rebalance. `line`: the line number of the rebalance's first
-    message, from 1. `placed`, `previous`: active and standby tasks by process.
+    """The values of one rebalance that have been read from the log. `line`: the line number of the first message of the
+    rebalance; the first line of the log is line 1. `placed`: the new active and standby tasks of each process.
+    `previous`: the active and standby tasks that each process had before.
 
-    `decided`: True if the log has HighAvailabilityTaskAssignor's line for this rebalance, even if the line is
-    unreadable.
+    `decided`: True if the log has a line of HighAvailabilityTaskAssignor for this rebalance, even if this line cannot
+    be read.
     """
 
     line: int
@@ -175,8 +180,8 @@ class LoggedRebalance:
     previous: dict[ProcessId, dict[str, Tasks]] = field(default_factory=dict)
 
     def assignor(self, otherwise: str | None) -> str:
-        """Returns the assignor that placed the tasks. `otherwise`: the assignor that the caller names, for a log that
-        names none. Raises UnreadableLogLine if neither the log nor the caller names an assignor.
+        """Returns the assignor that placed the tasks. `otherwise`: the assignor that the caller names; it is used if
+        the log does not name an assignor. Raises UnreadableLogLine if neither the log nor the caller names an assignor.
         """
         if self.fell_back:
             return FALLBACK_PRIOR
@@ -208,8 +213,8 @@ class LoggedRebalance:
 
 
 def problem_of_decision(rebalance: LoggedRebalance, states: Mapping[ProcessId, LoggedClient]) -> dict[str, object]:
-    """Returns the placement's input from HighAvailabilityTaskAssignor's line alone. The function sets
-    `rebalance.placed` too. Raises UnreadableLogLine.
+    """Returns the input of a placement from the line of HighAvailabilityTaskAssignor. Also sets `rebalance.placed`.
+    Raises UnreadableLogLine.
     """
     tasks = sorted(task for client in states.values() for task in client.active)
     if len(set(tasks)) != len(tasks):
@@ -225,8 +230,8 @@ def problem_of_decision(rebalance: LoggedRebalance, states: Mapping[ProcessId, L
 
 
 def problem_of_rebalance(rebalance: LoggedRebalance) -> dict[str, object]:
-    """Returns the placement's input from the leader's own lines, for assignors that use no lags. Raises
-    UnreadableLogLine.
+    """Returns the input of a placement from the lines of the leader. Works only for assignors that do not use lags.
+    Raises UnreadableLogLine.
     """
     if rebalance.stateful is None or rebalance.tasks is None:
         raise UnreadableLogLine("has no line with its tasks")
@@ -241,7 +246,7 @@ def problem_of_rebalance(rebalance: LoggedRebalance) -> dict[str, object]:
 
 
 def walk_of_tasks(tasks: Iterable[TaskId]) -> Tasks:
-    """Returns the tasks in the order of the leader's `HashMap<TaskId, ..>`."""
+    """Returns the tasks in the order in which a Java `HashMap<TaskId, ..>` has them."""
     return tuple(hash_set_order(sorted(tasks), task_hash))
 
 
@@ -261,8 +266,8 @@ def _states(rebalance: LoggedRebalance) -> dict[ProcessId, LoggedClient]:
 
 
 def _walk_of_processes(consumers: Mapping[ProcessId, Sequence[str]]) -> list[ProcessId]:
-    """Returns the processes in the order of the leader's HashMap of processes. The leader fills its HashMap of
-    processes in the order of another HashMap, whose keys are the processes' members.
+    """Returns the processes in the order in which the leader's Java HashMap of processes has them. The leader iterates
+    over a second HashMap, whose keys are member ids, to fill the first.
     """
     process_of = {member: process for process, members in consumers.items() for member in members}
     members = hash_set_order(sorted(process_of), string_hash)

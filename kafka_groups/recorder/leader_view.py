@@ -1,19 +1,17 @@
-"""Infers the leader's view of the cluster in a rebalance, from polls before and after the rebalance and from the
-rebalance's result.
+"""Infers the view of the cluster that the leader had in a rebalance. Uses polls before and after the rebalance, and the
+result of the rebalance.
 
-Rules: the leader's view lies between the poll before the rebalance and the poll after it. Internal topics that the poll
-before the rebalance lacks were created in the rebalance. Offsets only grow between the polls. The earliest poll after
-all members had joined is tried first as the leader's view. If this project's assignor does not give the leader's result
-on the view of the earliest poll, other views between the polls are tried. The recorder uses the first view on which
-this project's result equals the leader's result. The recorded line names the view. If no view gives the leader's
-result, the recorded line has the view of the earliest poll after all members had joined. If no view gives the leader's
-result, the recorded line also names the first difference between the results. The module does no I/O except reading the
-clock.
+Rules: the leader's view lies between the poll before the rebalance and the poll after it. If an internal topic is
+missing in the poll before, the rebalance created it. Offsets only grow between the polls. A view is tried by computing
+the rebalance with it. If the result equals the leader's result, the recorder uses this view, and the recorded line
+names it. The first tried view is the first poll after all members had joined. After this view, other views between the
+polls are tried. If no view gives the leader's result, the recorder uses the first tried view. The recorded line then
+names the first difference between the two results. The module does no I/O except reading the clock.
 
 A leader uses only the sum of a task's end offsets. The leader subtracts the offset sum that a member reports, and
-compares the difference with `acceptable.recovery.lag`. So only a few offset sums per task are worth trying. The sums
-worth trying are the lowest and the highest possible sum, the sums at which a member crosses `acceptable.recovery.lag`,
-and the sums at which a member is exactly caught up.
+compares the difference with `acceptable.recovery.lag`. So only a few sums per task are worth trying. The sums worth
+trying are the lowest and the highest possible sum, and the sums at which a member crosses `acceptable.recovery.lag` or
+is exactly caught up.
 """
 
 from __future__ import annotations
@@ -44,10 +42,10 @@ _SHARE_OF_TURNING_POINTS = 0.6
 
 @dataclass(frozen=True, slots=True)
 class PolledViews:
-    """The views of the cluster before and after a rebalance. `since`: the views of polls after all members had joined;
-    the last view is from after the rebalance, so `since` is never empty. `before`: the view of the last poll before all
-    members had joined; None if no poll was earlier. `may_create`: True if the rebalance may have created all internal
-    topics, because no fact shows that these topics existed before.
+    """The views of the cluster before and after a rebalance. `since`: the views of polls after all members had joined.
+    The last of them is from after the rebalance, so there is at least one. `before`: the view of the last poll before
+    all members had joined; None if there was no such poll. `may_create`: True if the rebalance may have created all
+    internal topics, because no fact shows that they existed before.
     """
 
     since: tuple[ClusterView, ...]
@@ -61,9 +59,9 @@ class PolledViews:
 
 @dataclass(frozen=True, slots=True)
 class LeaderView:
-    """A view that was tried as the leader's view, and the outcome of the try. `description`: the name of the view;
-    empty for the first poll. `differences`: the differences between this project's result on this view and the leader's
-    result; empty if the results are equal.
+    """A view that was tried as the leader's view, and the outcome. `description`: the name of the view; empty for the
+    first poll. `differences`: the differences between the result that this project computes with this view and the
+    leader's result; empty if the results are equal.
     """
 
     view: ClusterView
@@ -79,8 +77,9 @@ def leader_view(
     time_is_left: Callable[[], bool],
     task_assignor: TaskAssignor | None = None,
 ) -> LeaderView:
-    """Finds the leader's view of the cluster. The polled views themselves are tried first, then views between the polls
-    while `time_is_left` returns True. `snapshot`: the rebalance without a view of the cluster.
+    """Finds the leader's view of the cluster. The views of the polls are tried first. Views between the polls are tried
+    next, as long as the function `time_is_left` returns True. `snapshot`: the input of the rebalance, without a view of
+    the cluster.
     """
 
     def tried(view: ClusterView, description: str) -> LeaderView:
@@ -121,7 +120,9 @@ def leader_view(
 
 
 def created_topics_of(view: ClusterView, after: ClusterView) -> frozenset[str]:
-    """Returns the internal topics that the rebalance created if `view` was its leader's view."""
+    """Returns the internal topics that the rebalance created. `view`: the view of the leader. `after`: the view after
+    the rebalance.
+    """
     return frozenset(after.existing_internal_topics.keys() - view.existing_internal_topics.keys())
 
 
@@ -138,8 +139,8 @@ def _polled_views(views: PolledViews) -> Iterator[tuple[ClusterView, str]]:
 
 
 def _topic_variants(polled: ClusterView, views: PolledViews) -> Iterator[tuple[ClusterView, str]]:
-    """Yields variants of `polled`. In the first variant, the internal topics that the rebalance may have created are
-    missing. If the rebalance may have created topics, the second variant is `polled` itself.
+    """Yields variants of a polled view. The first variant lacks the internal topics that the rebalance may have
+    created. If there are such topics, the second variant is the polled view itself.
     """
     if views.before is not None:
         created = views.after.existing_internal_topics.keys() - views.before.existing_internal_topics.keys()
@@ -160,9 +161,10 @@ def _walked(
     draw: random.Random,
     time_is_left: Callable[[], bool],
 ) -> LeaderView | None:
-    """Searches views between the polls. Returns the first view without differences, or None. The function first tries
-    the views at several points in time. The function then repeatedly changes the offset sums of a few tasks, beginning
-    at the points with the fewest differences.
+    """Searches views between the polls. Returns the first view without differences; None if every tried view has
+    differences. First tries views at several points in time. After this, begins at the point with the fewest
+    differences, and repeatedly changes the offset sums of a few tasks. If no change reduces the differences, continues
+    at the next point.
     """
     if not between.is_open:
         return None
@@ -237,8 +239,8 @@ class _TaskRange:
     turning_points: tuple[int, ...]
 
     def sum_in(self, view: ClusterView) -> int:
-        """Returns the task's offset sum in this view, clamped to the range. If the view lacks a topic, the topic's
-        offsets are taken as 0.
+        """Returns the task's offset sum in this view. A sum outside the range is replaced by the nearest sum in the
+        range. If the view lacks a topic, its offsets count as 0.
         """
         known = {**view.committed_offsets, **(view.changelog_end_offsets or {})}
         offsets = (_offset(known, partition.topic, partition.partition) for partition, _, _ in self.partitions)
@@ -260,12 +262,12 @@ class _TaskRange:
 
 
 class OffsetRange:
-    """The range of offsets that a leader can have read. A task's offset sum lies between its values at the last poll
-    before the rebalance and at a poll after the rebalance. The range has only the tasks whose offsets differ between
-    the polls. Offset sums are keyed by the index of the task in this range.
+    """The offsets that a leader can have read. The offset sum of a task lies between its values in the last poll before
+    the rebalance and in a poll after it. An OffsetRange has only the tasks whose offsets differ between these polls.
+    The index of a task in the OffsetRange is the key of its offset sum.
 
-    `before`: the view of the last poll before the rebalance; if None, the range begins at offset 0. `since`: the views
-    of the polls after `before`, oldest first. The internal topics are taken from the last view of `since`.
+    `before`: the view of the last poll before the rebalance; None to begin at offset 0. `since`: the views of later
+    polls, oldest first. The last of these views has the internal topics.
     """
 
     def __init__(self, snapshot: RebalanceSnapshot, before: ClusterView | None, since: Sequence[ClusterView]) -> None:
@@ -290,16 +292,16 @@ class OffsetRange:
         return bool(self._tasks)
 
     def instants(self) -> Iterator[dict[int, int]]:
-        """Yields the offset sums of all tasks at points in time that are spread evenly between polls. The offset sums
-        of all tasks belong to one point in time, because the leader read all offsets together.
+        """Yields, for several points in time, the offset sums of all tasks. The points are spread evenly between two
+        polls. The sums of all tasks belong to the same point, because the leader read all offsets together.
         """
         for earlier, later in pairwise(self._polls):
             for step in range(_STEPS):
                 yield {index: total + round((later[index] - total) * step / _STEPS) for index, total in earlier.items()}
 
     def changed(self, sums: Mapping[int, int], draw: random.Random) -> dict[int, int]:
-        """Returns a copy of `sums` in which a few tasks have a different offset sum. The new sum is random, or is a sum
-        at which a member's lag crosses a limit.
+        """Returns a copy of the offset sums in which a few tasks have a different sum. The new sum is random, or is a
+        sum at which a member's lag crosses a limit.
         """
         changed = dict(sums)
         if draw.random() < _SHARE_OF_SNAPS:
@@ -316,7 +318,7 @@ class OffsetRange:
         return changed
 
     def view(self, sums: Mapping[int, int]) -> ClusterView:
-        """Returns the view of the last poll, changed to these offset sums of the tasks."""
+        """Returns a copy of the last view. In the copy, the tasks have these offset sums."""
         offsets: dict[TopicPartition, int] = {}
         for index, total in sums.items():
             offsets |= self._tasks[index].offsets(total)
@@ -340,8 +342,8 @@ class OffsetRange:
 
 
 def reported_sums(snapshot: RebalanceSnapshot) -> dict[TaskId, tuple[int, ...]]:
-    """Returns the offset sums that members report for each task, including Kafka's negative sentinel values. Raises
-    DecodeError.
+    """Returns, for each task, the offset sums that members report. A reported sum can be one of Kafka's negative
+    sentinel values. Raises DecodeError.
     """
     sums: dict[TaskId, tuple[int, ...]] = {}
     for member in snapshot.members.values():
@@ -353,8 +355,8 @@ def reported_sums(snapshot: RebalanceSnapshot) -> dict[TaskId, tuple[int, ...]]:
 def _open(
     snapshot: RebalanceSnapshot, before: ClusterView | None, after: ClusterView
 ) -> dict[TaskId, list[tuple[TopicPartition, int, int]]]:
-    """Returns the changelog partitions of each task, each with its lowest and highest offset. The partitions include
-    those of source topics that serve as changelog.
+    """Returns, for each task, its changelog partitions with their lowest and highest offsets. A source topic that
+    serves as changelog counts as a changelog.
     """
     low_ends = (before.changelog_end_offsets if before is not None else None) or {}
     low_committed = before.committed_offsets if before is not None else {}

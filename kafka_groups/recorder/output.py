@@ -1,16 +1,16 @@
-"""The recorded lines, in a file or on stdout, and the position from which the next run continues.
+"""Writes the recorded lines to a file or to stdout, and saves the position from which the next run continues.
 
 Rules:
-- A line is synced to disk before the position that covers the line is saved. After a kill, the output file may end in
-  half a line. The next run cuts the half line off. The next run reads the half line's record again, because no saved
-  position covers that record.
+- A line is synced to disk before the position that covers the line is saved. After a kill, the output file may end with
+  half a line. The next run removes the half line. The next run reads the record of the half line again, because no
+  saved position covers that record.
 - The position is stored in the file `<output>.position`. The position file is replaced as a whole, so after a kill it
-  has either the old or the new position. The position may cover less than the output, but never more. The position's
-  `size` is the number of bytes of the output that the position covers. The next run reads the output to find lines
-  after the position. The id of each line names the record from which the line was made.
-- The line of an interrupted generation stands before the line of the next generation. If the line of the next
-  generation is missing after a kill, the next run cuts off the line of the interrupted generation too. So a kill at any
-  moment loses no line and duplicates no line.
+  has either the old or the new position. The output may have lines that the position does not cover. But the position
+  never covers a line that the output lacks. The field `size` of the position is the number of bytes of the output that
+  the position covers. The next run reads the lines of the output after this size. The id of each line shows the record
+  from which the line was made.
+- The line of an interrupted generation stands before the line of the next generation. If a kill prevented the second of
+  these lines, the next run removes the first line, too. So a kill at any moment loses no line and duplicates no line.
 - A lock on the output file prevents two recorders from writing to one file.
 """
 
@@ -89,7 +89,7 @@ def write_position(path: Path, position: Position) -> None:
 
 
 class StandardOutput:
-    """Writes lines to stdout. Standard output has no position, so the next run does not continue this run."""
+    """Writes lines to stdout. Stdout has no position, so a later run cannot continue this run."""
 
     position: Position | None = None
 
@@ -108,8 +108,8 @@ class StandardOutput:
 
 
 class OutputFile:
-    """Writes lines to a file. `position`: the position at which the previous run stopped. `position` also covers lines
-    that the previous run wrote after it last saved a position. `position` is None in a first run.
+    """Writes lines to a file. `position`: the position at which the previous run stopped; None in a first run. This
+    position also covers the lines that the previous run wrote after it saved a position for the last time.
 
     Raises InputError if the file cannot be written, or if another recorder writes to it.
     """
@@ -122,7 +122,7 @@ class OutputFile:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, FILE_MODE)
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror}", str(path)) from None
-        self._position_path = path.with_name(path.name + SUFFIX)  # the path was opened, so `name` is not empty
+        self._position_path = path.with_name(path.name + SUFFIX)  # `name` is not empty, because the path was opened
         warn_if_readable_by_others(path)
         try:
             self._lock()
@@ -132,7 +132,7 @@ class OutputFile:
             raise
 
     def append(self, *documents: Mapping[str, object]) -> None:
-        """Append lines and sync them to disk. Raises InputError."""
+        """Appends lines to the file, and syncs them to disk. Raises InputError."""
         raw = b"".join(line_of_document(each).encode("utf-8", "surrogatepass") + b"\n" for each in documents)
         try:
             while raw:
@@ -142,8 +142,8 @@ class OutputFile:
             raise InputError(f"cannot be written: {error.strerror}", str(self._path)) from None
 
     def last_lines(self) -> Mapping[str, Mapping[str, object]]:
-        """Returns the last line of each group. The previous run may have ended before it reported the last line of a
-        group.
+        """Returns the last line of each group. The caller reports these lines, because the previous run may have ended
+        before it reported them.
         """
         lines: dict[str, Mapping[str, object]] = {}
         with self._path.open("rb") as stream:
@@ -155,7 +155,7 @@ class OutputFile:
         return lines
 
     def save(self, partitions: Mapping[int, int], groups: Mapping[str, LastSeen]) -> None:
-        """Save the position with these offsets and groups. The saved position covers all appended lines."""
+        """Saves a position that covers all appended lines."""
         write_position(self._position_path, Position(partitions, groups, os.fstat(self._file).st_size))
 
     def close(self) -> None:
@@ -168,7 +168,9 @@ class OutputFile:
             raise InputError("another `assignor record` writes to it", str(self._path)) from None
 
     def _recovered(self) -> Position | None:
-        """Cuts off an incomplete end of the file, and returns the position that covers all remaining lines."""
+        """Removes an incomplete end of the file. Returns the position that covers all remaining lines; None in a first
+        run.
+        """
         saved = read_position(self._position_path)
         size = os.fstat(self._file).st_size
         whole = saved.size if saved is not None and saved.size <= size else 0
@@ -201,7 +203,7 @@ Output = StandardOutput | OutputFile
 
 
 def _document(line: bytes) -> Mapping[str, object]:
-    """Returns the document of a line, or an empty mapping if the line is not a valid document."""
+    """Returns the document of a line; an empty mapping if the line is not a valid document."""
     try:
         return document_of_line(line)
     except InputError:

@@ -1,13 +1,13 @@
-"""Makes the `rebalance/1` line of one generation. The line has the generation's members as the leader received them,
-and their assignments. No I/O.
+"""Makes the `rebalance/1` line of one generation. The line has the members as the leader received them, and their
+assignments. No I/O.
 
-Rules: members keep the order in which the broker stored them, which is the order in which the leader received them. The
-leader of a generation is the member whose id the generation's record names. A leader of this project runs outside the
-application. So a leader of this project and its standbys are left out of the line's members, and the line has the field
-`led_by`. If a member carries a probing deadline, the time of the rebalance is the deadline minus
-`probing.rebalance.interval.ms`. The leader computed the deadline by adding `probing.rebalance.interval.ms` to the time
-of the rebalance. If no member carries a probing deadline, the time of the rebalance is the time at which the broker
-wrote the record.
+Rules: members stay in the order in which the broker stored them. The broker's order is also the order in which the
+leader received the members. The record of the generation contains the member id of the leader. If a leader of this
+project led the generation, the line has the field `led_by`. A leader of this project and its standbys are not members
+of the application, so they are left out of the line. A leader computes a probing deadline as the time of the rebalance
+plus `probing.rebalance.interval.ms`. So if a member carries a probing deadline, the time of the rebalance is the
+deadline minus `probing.rebalance.interval.ms`. If no member carries a probing deadline, the time of the rebalance is
+the time at which the broker wrote the record.
 Source: `GroupMetadataValue`, `StreamsPartitionAssignor.assign`.
 """
 
@@ -39,18 +39,18 @@ from rebalance_analysis.rerun import run
 
 LED_BY_OWN_LEADER = "assignor"
 INTERRUPTED_SUFFIX = "-interrupted"
-"""The suffix of the id of a line whose generation never got an assignment."""
+"""The end of the id of a line whose generation never got an assignment."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedRebalance:
-    """A generation with its decoded fields. `members`: the members of the group. If a leader of this project led the
-    rebalance, `members` lacks this leader and its standbys. `leader_process_id`: None if the leader is not among
-    `members`.
+    """A generation with its decoded fields. `members`: the members of the application. A leader of this project and its
+    standbys are left out. `leader_process_id`: the process id of the leader; None if the leader is not a member of the
+    application.
 
-    `led_by`: the leader's name in the field `led_by` of rebalance/1; None if the leader may have been Kafka Streams
-    4.3.1. `probing_rebalance_at_ms`: the earliest probing deadline that a member carries; None if no member carries a
-    deadline.
+    `led_by`: the value of the field `led_by` of rebalance/1, which names the leader; None if the leader may have been
+    Kafka Streams 4.3.1. `probing_rebalance_at_ms`: the earliest probing deadline that a member carries; None if no
+    member carries a deadline.
     """
 
     rebalance: ObservedRebalance
@@ -63,7 +63,7 @@ class DecodedRebalance:
     has_future_members: bool
 
     def now_ms(self, configs: AssignmentConfigs) -> int:
-        """Returns the time at which the leader placed the tasks, in ms since the epoch."""
+        """Returns the time at which the leader placed the tasks, in milliseconds since the epoch."""
         if self.probing_rebalance_at_ms is None:
             return self.rebalance.written_ms
         return max(self.probing_rebalance_at_ms - configs.probing_rebalance_interval_ms, 0)
@@ -100,7 +100,9 @@ def decoded_rebalance(rebalance: ObservedRebalance) -> DecodedRebalance:
 
 
 def snapshot_of(decoded: DecodedRebalance, definition: RebalanceSnapshot) -> RebalanceSnapshot:
-    """Returns `definition` with the members of the rebalance added, but without a view of the cluster."""
+    """Returns a copy of the group's definition that has the members of the rebalance. The copy has no view of the
+    cluster.
+    """
     members = {
         member.member_id: Member(member.subscription, member.client_id, member.group_instance_id)
         for member in decoded.members
@@ -111,8 +113,8 @@ def snapshot_of(decoded: DecodedRebalance, definition: RebalanceSnapshot) -> Reb
 def recorded_output(
     decoded: DecodedRebalance, internal_topics: Mapping[str, int], created: Iterable[str] | None
 ) -> RecordedOutput:
-    """Returns the leader's output. `internal_topics`: maps each internal topic that exists after the rebalance to its
-    number of partitions. `created`: the topics that the rebalance created; None if these topics are not known.
+    """Returns the output of the leader. `internal_topics`: the number of partitions of each internal topic that exists
+    after the rebalance. `created`: the topics that the rebalance created; None if they are not known.
     """
     made_ready = decoded.error_code == AssignorErrorCode.NONE
     created_topics = None
@@ -130,7 +132,7 @@ def recorded_output(
 def recorded_document(
     decoded: DecodedRebalance, snapshot: RebalanceSnapshot, output: RecordedOutput, now_ms: int, note: str
 ) -> dict[str, object]:
-    """Returns the rebalance/1 line as a document. `snapshot`: the input of the rebalance, including the view of the
+    """Returns the document of the rebalance/1 line. `snapshot`: the input of the rebalance, with the view of the
     cluster.
     """
     document = rebalance_document(
@@ -149,9 +151,8 @@ def recorded_document(
 
 
 def interrupted_documents(rebalance: ObservedRebalance, document: Mapping[str, object]) -> Iterator[dict[str, object]]:
-    """Yields a line for each generation that began after the last completed generation and never got an assignment.
-
-    `document`: the line of `rebalance`.
+    """Yields a line for each generation that never got an assignment and came directly before this rebalance.
+    `document`: the line of this rebalance.
     """
     if rebalance.before is None:
         return
@@ -185,11 +186,11 @@ def _is_ours(group: str, member: MemberMetadata) -> bool:
 
 
 class RebalanceSummary(NamedTuple):
-    """A summary of the rebalance's moves and cause. The progress line and the field `note` of the recorded line show
-    the summary.
+    """A summary of the moves and the cause of a rebalance. The progress line and the field `note` of the recorded line
+    show this summary.
 
-    `moved`: the moves, for example `6 tasks move`. `why`: the cause, for example `a joined with 2 threads`. A field of
-    the summary is empty if its content is not known.
+    `moved`: the moves, for example `6 tasks move`. `why`: the cause, for example `a joined with 2 threads`. A field is
+    empty if its content is not known.
     """
 
     moved: str = ""
@@ -207,8 +208,8 @@ class LineComparison:
         self._before: SeenRebalance | None = None
 
     def compare_with_last(self, document: Mapping[str, Any]) -> RebalanceSummary:
-        """Compare this line with the group's previous line. The summary is empty if the assignor cannot be run again on
-        this line's input.
+        """Compares this line with the previous line of the group, and returns a summary. The summary is empty if the
+        assignor cannot be run again with the input of this line.
         """
         try:
             ran = run(document, self._load)

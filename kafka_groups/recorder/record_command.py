@@ -1,9 +1,10 @@
 """The command `assignor record`: writes the rebalances of real Kafka Streams groups as `rebalance/1` lines, as they
 happen.
 
-For groups whose `__consumer_offsets` cannot be read, `--from-log` reads the logs of JVM members.
-The Kafka and HTTP libraries are imported when the command runs, so that the other commands of `assignor` start without
-these libraries.
+If the records of a group in `__consumer_offsets` cannot be read, `--from-log` reads the log files of JVM members
+instead.
+The Kafka and HTTP libraries are imported only when the command runs, so the other commands of `assignor` do not need
+them.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """The options of `assignor record`. Raises InputError if options contradict each other."""
+    """The command-line options of `assignor record`. The constructor raises InputError if options contradict each
+    other.
+    """
 
     bootstrap_server: Annotated[
         str | None, typer.Option("--bootstrap-server", metavar="HOST:PORT,...", help=_BOOTSTRAP_HELP)
@@ -118,12 +121,12 @@ class RecordOptions:
             raise InputError("is missing: where a broker of the cluster listens, as host:port", "--bootstrap-server")
 
     def configs(self) -> list[str]:
-        """Returns the configs of `--config` and `--kafka-version` as `key=value`. Raises InputError."""
+        """Returns the configs that `--config` and `--kafka-version` set, each as `key=value`. Raises InputError."""
         return [*(self.config or ()), *version_configs(self.kafka_version)]
 
     def following(self) -> Following:
-        """Makes the recorder: reads the files of the options, and opens the output. The caller has to close the output.
-        Raises InputError.
+        """Makes the recorder. Reads the files that the options name, and opens the output. The caller has to close the
+        output. Raises InputError.
         """
         from kafka_client.settings.client_settings import client_settings
         from kafka_groups.application import topology_facts
@@ -155,8 +158,8 @@ def record(options: RecordOptions) -> None:
 
     Follows the groups and writes each rebalance as one rebalance/1 line.
 
-    Needs READ and DESCRIBE on __consumer_offsets, and DESCRIBE on the application's topics. The recorder joins no
-    group.
+    Needs the rights READ and DESCRIBE on __consumer_offsets, and DESCRIBE on the application's topics. Does not join
+    any group.
     """
     if options.from_log is not None:
         _import_log(options.from_log, options)
@@ -175,7 +178,7 @@ def record(options: RecordOptions) -> None:
 
 async def _run(following: Following) -> None:
     """Runs the recorder. On SIGINT or SIGTERM, the recorder finishes the line that it is writing and stops."""
-    # aiokafka's log lines would repeat the errors that this program reports itself
+    # hide aiokafka's log lines: this program reports the same errors itself
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     logging.getLogger("kafka_client").setLevel(logging.ERROR)
     loop = asyncio.get_running_loop()
@@ -185,8 +188,8 @@ async def _run(following: Following) -> None:
 
 
 def _import_log(log: str, options: RecordOptions) -> None:
-    """Converts a log to placement/1 lines. `log`: a file, plain or gzip, or `-` for stdin. A run cannot continue where
-    the previous run of a log stopped, so each run reads the whole log and writes the whole output.
+    """Converts a log file of a JVM member to placement/1 lines. `log`: the path of a plain file or a gzip file, or `-`
+    for stdin. Each run reads the whole log file and writes the whole output: a run cannot continue an earlier run.
     """
     from kafka_groups.recorder.choices import explicit_configs
     from kafka_groups.recorder.jvm_log import placements_from_log
@@ -222,7 +225,9 @@ def _lines(log: str) -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def _written(output: Path | None) -> Iterator[TextIO]:
-    """Returns a context manager for a stream to the output. An output file becomes visible only when it is complete."""
+    """A context manager that yields a stream to the output. An output file appears under its name only when it is
+    complete.
+    """
     if output is None:
         yield sys.stdout
         return

@@ -39,13 +39,14 @@ def replay_inputs(
 ) -> None:
     """Run recorded rebalances again, and write a row for each.
 
-    A result row has the comparison with the recording, the moved tasks, the balance of the load and the run time.
+    The row of a rebalance has the comparison with the recording, the moved tasks, the balance of the load and the run
+    time.
 
-    Input lines that cannot be run are written to rejects.jsonl with the reason. The exit code is 1 if a result differs
-    from its recording or a line was refused. The exit code is 2 if an input line was unusable. With changes (--set,
-    --add-instances, ...) results are expected to differ from the recordings.
+    An input line that cannot be run is written to rejects.jsonl with the reason. The exit code is 1 if a result differs
+    from its recording, or if a line needs a later release. The exit code is 2 if an input line is invalid. With changes
+    (--set, --add-instances, ...), a difference from the recording does not change the exit code.
     """
-    # import pyarrow only when this command runs, so that the other commands start faster
+    # imported here, so that the other commands start faster without pyarrow
     from rebalance_analysis.replay.replay_run import replay
 
     with batch_run():

@@ -1,5 +1,5 @@
-"""`assignor sweep`: forecasts every combination of a grid, from every rebalance in which the instances of a recorded
-group changed, as one job.
+"""`assignor sweep`: makes forecasts for recorded groups with every combination of a grid of config values, as one job.
+Forecasts start at every rebalance in which the instances of a group changed.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ def sweep(
 
     Writes forecasts.parquet, the Pareto front and a picture of the front.
 
-    A forecast starts at every recorded rebalance whose instances or threads differ from those of the previous
-    rebalance. The exit code is 1 if each combination of the grid has a forecast in which the group does not become
-    stable. The options of what-if (--set, --remove ..) change every recorded rebalance before the forecast.
+    A forecast starts at every recorded rebalance that has other instances or threads than the rebalance before it. The
+    exit code is 1 if no combination of the grid makes the group stable in all forecasts. The options of what-if (--set,
+    --remove ..) change every recorded rebalance before the forecast.
     """
-    # import pyarrow only when this command runs, so that the other commands start faster
+    # imported here, so that the other commands start faster without pyarrow
     from rebalance_analysis.sweep.sweep_run import SweepOrder, run_sweep
 
     order = SweepOrder(

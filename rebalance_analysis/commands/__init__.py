@@ -18,7 +18,9 @@ _COMMANDS: Mapping[str, tuple[Callable[..., None], list[str]]] = {
     "what-if": (what_if.what_if_files, ["what-if orders.jsonl.gz --add-instances 2x4 --remove orders-7"]),
     "simulate": (simulate.simulate_files, ["simulate orders.jsonl.gz --set max.warmup.replicas=4"]),
 }
-"""Each command with its function and examples, in the order of the help text of `assignor`."""
+"""The commands with their functions and examples. The order of the commands is the order in the help text of
+`assignor`.
+"""
 
 
 def register(app: typer.Typer) -> None:

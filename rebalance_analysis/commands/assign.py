@@ -1,4 +1,6 @@
-"""`assignor assign`: runs the leader on each line, and writes or checks its decisions."""
+"""`assignor assign`: computes the leader's decision for each input line, and writes it or compares it with the recorded
+decision.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,8 @@ class AssignOptions:
 def assign_files(options: AssignOptions) -> None:
     """Run recorded rebalances and placement problems again.
 
-    An unusable input line is reported as file:line. The command then runs the next line, and ends with exit code 2.
+    If an input line is invalid, the command reports its position as file:line and continues with the next line. The
+    exit code is then 2.
     """
     tally, set_aside = Tally(), LinesSetAside()
     asked = options.kafka_version
@@ -88,8 +91,8 @@ def assign_files(options: AssignOptions) -> None:
 def _run(
     line: Line, tally: Tally, set_aside: LinesSetAside, version: KafkaVersion | None, *, compares: bool
 ) -> Result | None:
-    """Runs one input line, by the rules of `version` if it is not None. If the line cannot be run, reports and counts
-    the line, and returns None.
+    """Runs one input line. If the line cannot be run, reports and counts it, and returns None. `version`: the Kafka
+    version whose rules apply; None for the recorded version.
     """
     tally.total += 1
     try:
@@ -117,8 +120,8 @@ def _ran(document: Mapping[str, object], version: KafkaVersion | None) -> Result
 
 @contextlib.contextmanager
 def _results_written(options: AssignOptions) -> Iterator[Callable[[Result], object]]:
-    """Yields a function that writes one result to the file of --output or to stdout. With --check but without --output,
-    the function writes nothing. The file of --output is written completely or not at all.
+    """Yields a function that writes one result to the file of --output or to stdout. If --check is given without
+    --output, the function writes nothing. If an error occurs, no file of --output is written.
     """
     if options.output is None:
         if options.check:
@@ -133,11 +136,11 @@ def _results_written(options: AssignOptions) -> Iterator[Callable[[Result], obje
 
 @dataclass(slots=True)
 class Tally:
-    """The numbers of results, by the outcome of their comparison with the recorded results. `refused`: the number of
-    lines that need a later release. `unusable`: the number of invalid lines. `errors`: the number of recordings in
-    which Kafka's leader threw an exception. `errors_equal_in_text`: the number of results with the message and cause of
-    the recorded exception. `differences`: the first differences between assignments. `error_differences`: the first
-    differences between error texts.
+    """Counts the results by the outcome of their comparison with the recorded results. `refused`: the number of lines
+    that need a later release. `unusable`: the number of invalid lines. `errors`: the number of recordings in which
+    Kafka's leader threw an exception. `errors_equal_in_text`: the number of results whose exception has the recorded
+    message and cause. `differences`: texts about the first differences from recorded results. `error_differences`:
+    texts about the first differences between error messages.
     """
 
     total: int = 0

@@ -23,9 +23,8 @@ def diff_files(
 ) -> None:
     """List the tasks whose owner in B is another member than in A.
 
-    Lines of A and B are paired by id. If A and B have one line each, the two lines are paired even if their ids differ.
-
-    The exit code is 1 if a task moved, as for the Unix command `diff`.
+    Compares the lines of A and B that have the same id. If A and B have one line each, compares these lines even if
+    their ids differ. The exit code is 1 if a task moved, as in the Unix command `diff`.
     """
     moved = 0
     for name, before, after in _pairs(_lines_of(a), _lines_of(b)):
@@ -38,8 +37,8 @@ def diff_files(
 
 
 def _lines_of(source: str) -> dict[str, TaskOwners]:
-    """Returns the task owners of each line of `source` by the line's id. Raises InputError for a line that has no
-    output.
+    """Returns the task owners of each line of `source`. The key is the id of the line. Raises InputError if a line has
+    no output.
     """
     file, _, wanted = source.partition("#")
     lines: dict[str, TaskOwners] = {}
@@ -73,8 +72,8 @@ def _pairs(a: Mapping[str, TaskOwners], b: Mapping[str, TaskOwners]) -> Iterator
 
 
 def _text(document: Mapping[str, Any], view: View) -> str:
-    """Returns a line for each moved task, below the id of the compared lines. With `-o wide`, each line begins with
-    this id.
+    """Returns a text with a line for each moved task. A heading has the id of the compared lines. With `-o wide`, each
+    line begins with this id.
     """
     name, short = document["id"], {} if view.wide else short_members(_members(document["moves"]))
     lines = diff_rows(document, short)

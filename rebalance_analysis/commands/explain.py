@@ -1,14 +1,14 @@
-"""`assignor explain`: shows recorded rebalances and their reasons as the history of each group or of one task.
+"""`assignor explain`: shows recorded rebalances and the reasons for their changes, as the history of each group or of
+one task.
 
-The output of `assignor explain` is a history. As an exception, if the options are only a FILE and `--format json` or
-`yaml`, the output has a document for each task of each line.
+The output of `assignor explain` is usually a history. If FILE and `--format json` or `yaml` are given without other
+options, the output has one document for each task of each line.
 
-To add an option that selects tasks, change three files. `commands/explain.py` declares the option.
+A new option that selects tasks changes three files. `commands/explain.py` declares the option.
 `presentation/history_rows.py` makes the text of a history. `presentation/history_documents.py` makes the JSON of a
-history. `title_of` in `presentation/moves.py` returns the kind of change of a task. `ChangeTitle.is_move` is True for a
-move.
-An option that selects tasks by their change needs a history that was made with `every_task`. Only a history compares a
-rebalance with an earlier rebalance.
+history. An option that selects tasks by their kind of change needs a history that was made with `every_task`. Only a
+history compares a rebalance with the rebalance before it. `title_of` in `presentation/moves.py` returns the kind of
+change of a task.
 """
 
 import sys
@@ -42,7 +42,7 @@ DEFAULT_LAST = 10
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    """The options of `explain`. The constructor raises InputError for options that exclude each other."""
+    """The command-line options of `explain`. The constructor raises InputError for options that exclude each other."""
 
     files: Annotated[
         list[str] | None,
@@ -93,7 +93,7 @@ class ExplainOptions:
 
     @property
     def shows_history(self) -> bool:
-        """True if the output is a history; False if the output has a document for each task of each line."""
+        """True if the output is a history; False if the output has one document for each task of each line."""
         by_itself = self.files and self.group is None and self.last is None and not self.every
         return not (by_itself and self.format.is_data)
 
@@ -119,11 +119,11 @@ class ExplainOptions:
 def explain_files(options: ExplainOptions) -> None:
     """Explain recorded rebalances: each change and its reason.
 
-    For each rebalance of a group, shows its trigger, and for each task that changed, the old process, the new process
-    and the reason. One line counts the tasks that the rebalance did not move. FILE is a file of recordings; without a
-    FILE, the command reads the recordings of a running coordinator. With --format json or yaml and a FILE alone, the
-    command prints one document with the reason for each task of each rebalance. With --last, --group or --all, the
-    command prints the history as a document.
+    For each rebalance of a group, shows its trigger. For each task that the rebalance changed, shows the old process,
+    the new process and the reason. One line counts the other tasks. FILE is a file of recordings. Without a FILE, the
+    command reads the recordings of a running coordinator. With --format json or yaml, the command prints documents: a
+    FILE alone gives one document for each task of each rebalance. With --last, --group or --all, the command prints the
+    history as one document.
 
     The exit code is 1 if there is nothing to explain.
     """
@@ -166,8 +166,8 @@ def _print_history(
     history: RecordedGroup, task: TaskId | None, options: ExplainOptions, set_aside: LinesSetAside, *, first: bool
 ) -> str | None:
     """Prints the history of one group, or of one of its tasks. Returns the reason why there is no history to print;
-    None if a history was printed. `first`: True for the first printed history. A blank line precedes each history
-    except the first.
+    None if a history was printed. `first`: True for the first printed history. Before each other history, prints a
+    blank line.
     """
     past = history.run_again(set_aside)
     before = next(past, None) if len(history.lines) > options.most else None
@@ -223,7 +223,7 @@ _LABELS = 11
 def history_text(
     group_id: str, history: GroupHistory | TaskHistory, recorded: int | None, view: View, *, every: bool
 ) -> str:
-    """Returns the rows of a history as text; `-o wide` shows every task and every rebalance in full."""
+    """Formats a history as text. With `-o wide`, the text shows every task and every rebalance in full."""
     names = FullNames(history.instances) if view.wide else InstanceNames(history.instances)
     rows = history_rows(group_id, history, recorded, names, every=every or view.wide)
     return "\n".join(_line(row, view) for row in with_terms_explained(rows))

@@ -1,9 +1,8 @@
 """The pictures of `what-if` and `simulate`.
 
 The what-if picture shows the task copies of every instance: the recorded rebalance on the left, the changed rebalance
-on the right. Each instance has a bar on the left and a bar on the right. The two bars of an instance are in one row and
-have the same scale. The forecast picture shows three numbers over time: moved tasks, tasks that are warming up, and
-tasks without an owner.
+on the right. Each instance has one row with two bars, one on each side. All bars have the same scale. The forecast
+picture shows three numbers over time: moved tasks, tasks that are warming up, and tasks without an owner.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ _MOST_ROWS = 150
 _BAR = 0.74
 _LINE = "#444444"
 
-# The hue of each part of a bar shows the role of the copies in this part. A lighter shade with hatches means that the
-# copies are new on the instance. Hatches and shades keep the parts of a bar distinct in a greyscale print.
+# The colour of a part of a bar shows the role of the copies. A light colour with hatches means that the copies are new
+# on the instance. With light and dark colours and hatches, the parts can be distinguished in a greyscale print.
 _PARTS: tuple[tuple[str, Callable[[ProcessCopies], int], str, str], ...] = (
     ("active, stays", lambda copies: copies.active_kept, "#2b6ca8", ""),
     ("active, new", lambda copies: copies.active_moved_in, "#8fc1ec", "////"),
@@ -56,8 +55,8 @@ Copies = Mapping[ProcessId, ProcessCopies]
 
 
 def draw_what_if(before: Rerun, after: Rerun) -> Figure:
-    """Draws the what-if picture. Raises InputError if `before` or `after` placed no tasks, or if matplotlib is not
-    installed.
+    """Draws the what-if picture. Raises InputError if one of the two rebalances placed no tasks, or if matplotlib is
+    not installed.
     """
     sides = _copies(before, "as it is"), _copies(after, "what if")
     labels = process_labels([before, after])
@@ -80,8 +79,8 @@ def draw_what_if(before: Rerun, after: Rerun) -> Figure:
 
 
 def _rows(before: Copies, after: Copies, labels: Mapping[ProcessId, str]) -> list[ProcessId]:
-    """Returns the instances to draw, sorted by name, new instances last. If there are more than `_MOST_ROWS` instances,
-    returns only the instances whose copies change most.
+    """Returns the instances that get a row, sorted by name. New instances are last. If there are more than `_MOST_ROWS`
+    instances, returns only the instances with the largest changes.
     """
 
     def change(process: ProcessId) -> int:
@@ -157,7 +156,7 @@ def _patch(colour: str, hatch: str, name: str) -> Patch:
 
 
 def draw_forecast(title: str, forecast: Forecast) -> Figure:
-    """Draws the forecast picture. Raises InputError for a forecast without a rebalance, and if matplotlib is not
+    """Draws the forecast picture. Raises InputError if the forecast has no rebalance, or if matplotlib is not
     installed.
     """
     rebalances = forecast.rebalances
@@ -172,7 +171,7 @@ def draw_forecast(title: str, forecast: Forecast) -> Figure:
         (warm_ups, "warming up", [len(each.warming_up) for each in rebalances], "#d98324"),
         (unowned, "without owner", [each.unowned for each in rebalances], "#a83232"),
     ):
-        # a step curve would show wrong values between two rebalances, because tasks get owners during this time
+        # no step curve: between two rebalances, tasks get owners, so the steps would show wrong values
         if axes is unowned:
             axes.vlines(times, 0, counts, color=colour)
         else:

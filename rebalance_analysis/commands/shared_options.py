@@ -1,6 +1,5 @@
-"""The options that several commands share, and the values that these options become: chosen lines, changes, forecasts.
-
-An option is defined once, so it means the same in what-if, simulate, replay and sweep.
+"""The command-line options that several commands share, and the functions that convert their values. An option is
+defined only once, so it has the same meaning in what-if, simulate, replay and sweep.
 """
 
 import gzip
@@ -83,8 +82,8 @@ class _Bars(ReadingProgress):
 def results_of_choice(
     files: Sequence[str], choice: LineChoice, use: Callable[[Line], Value], set_aside: LinesSetAside
 ) -> Iterator[Value]:
-    """Yields the result of `use` for each chosen line of the files. If `use` raises AssignorFault for a line,
-    `set_aside` receives the line. Raises InputError if no line was chosen.
+    """Calls the function `use` for each chosen line of the files, and yields the results. If `use` raises AssignorFault
+    for a line, calls `set_aside` with the line. Raises InputError if no line was chosen.
     """
     is_empty = True
     for found in usable(choice.among(read_with_bar(files)), use, set_aside):
@@ -95,8 +94,8 @@ def results_of_choice(
 
 
 def usable(lines: Iterable[Line], use: Callable[[Line], Value], set_aside: LinesSetAside) -> Iterator[Value]:
-    """Yields the result of `use` for each line. If `use` raises AssignorFault for a line, passes the line to
-    `set_aside` and continues with the next line.
+    """Calls the function `use` for each line, and yields the results. If `use` raises AssignorFault for a line, calls
+    `set_aside` with the line and continues with the next line.
     """
     for line in lines:
         try:
@@ -114,7 +113,9 @@ KafkaVersionOption = Annotated[
     ),
 ]
 _ASSIGNOR_AS_CONFIG = "assignor"
-"""`--set assignor=NAME` means `--assignor NAME`, although a recording keeps the assignor outside its configs."""
+"""The key with which `--set` sets the assignor, as `--assignor` does. In a recording, the assignor is not one of the
+configs.
+"""
 
 Several = list[str] | None
 
@@ -165,11 +166,9 @@ def changes_from_options(
     ] = None,
     kafka_version: KafkaVersionOption = None,
 ) -> Changes:
-    """Makes the `Changes` that the options describe. Without options, the result is `Changes()`. Reads the file named
-    by `topology`.
-
-    Raises InputError, which names the option, for an invalid value. The existence of the named processes, topics and
-    tasks is checked later, when the changes are applied to a rebalance.
+    """Makes the `Changes` that the options describe. Without options, the result is `Changes()`. Reads the file that
+    `topology` names. Raises InputError for an invalid value; the error names the option. This function does not check
+    that the named processes, topics and tasks exist. The names are checked when the changes are applied to a rebalance.
     """
     pairs = typed_configs(set or (), "--set")
     also_set = pairs.pop(_ASSIGNOR_AS_CONFIG, None)
@@ -243,11 +242,11 @@ _OPTIONS = {
     "standby_records_per_s": "--standby-rate",
     "appended_records_per_s": "--append-rate",
 }
-"""The option of each field of `ForecastModel` whose option name differs from the field name."""
+"""The fields of `ForecastModel` whose option has a different name, each with the option."""
 
 
 class ForecastAsked(NamedTuple):
-    """The options of a forecast. `max_rounds`: the largest number of rebalances in a forecast, including the recorded
+    """The requested forecast. `max_rounds`: the largest number of rebalances in the forecast, including the recorded
     rebalance.
     """
 
@@ -279,8 +278,8 @@ def forecast_from_options(
     ] = _MODEL.jitter,
     seed: Annotated[int, typer.Option(help="Seed of the random jitter.")] = _MODEL.seed,
 ) -> ForecastAsked:
-    """Makes the forecast model from the options. Raises InputError, which names the option, for a value that is out of
-    bounds.
+    """Makes the forecast model from the options. Raises InputError for a value that is out of bounds; the error names
+    the option.
     """
     model = ForecastModel(
         restore_rate, standby_rate, append_rate, rebalance_ms, session_timeout_ms, state_cleanup_delay_ms, jitter, seed

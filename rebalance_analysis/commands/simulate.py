@@ -54,9 +54,9 @@ def simulate_files(
 ) -> None:
     """Forecast the rebalances of a group until it is stable.
 
-    Computes the rebalances that follow a recorded rebalance. The exit code is 1 if the group never becomes stable. The
-    forecast starts from the last rebalance of each group, unless --id names another rebalance or --all selects every
-    rebalance.
+    Computes the rebalances that follow a recorded rebalance. The exit code is 1 if the group never becomes stable. By
+    default, one forecast starts from the last rebalance of each group. --id chooses another rebalance, and --all
+    chooses every rebalance.
     """
     if options.picture is not None:
         check_picture_path(options.picture)

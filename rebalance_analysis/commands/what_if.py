@@ -1,6 +1,6 @@
 """`assignor what-if`: runs recorded rebalances again under other conditions, and shows the differences.
 
-With --all, `assignor what-if` prints a row as soon as a rebalance has been run, and totals at the end.
+With --all, the command prints a row after each rebalance, and the totals at the end.
 """
 
 import contextlib
@@ -48,8 +48,8 @@ _Write = Callable[[bytes], object]
 
 @dataclass(frozen=True, slots=True)
 class WhatIfOptions:
-    """The options of `what-if` for measures and output. The constructor raises InputError for a restore rate that is
-    not positive.
+    """The command-line options of `what-if` for measures and output. The constructor raises InputError if the restore
+    rate is not above 0.
     """
 
     restore_rate: RestoreRateOption = RESTORE_RECORDS_PER_S
@@ -67,7 +67,7 @@ class WhatIfOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """One recorded rebalance with two results: the result without the changes, and the result with the changes."""
+    """A recorded rebalance with its result without the changes and its result with the changes."""
 
     before: Rerun
     after: Rerun
@@ -83,7 +83,8 @@ def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, op
 
     Runs each rebalance without and with the changes, and compares the two results.
 
-    Uses the last rebalance of each group, unless --id names another rebalance or --all selects every rebalance.
+    By default, uses the last rebalance of each group. --id chooses another rebalance, and --all chooses every
+    rebalance.
     """
     if changes == Changes():
         raise InputError("nothing is to be different; say what with --set, --add-instances, --remove, ... (--help)")
@@ -129,8 +130,8 @@ def _compare(line: Line, changes: Changes, restore_rate: float) -> _Compared:
 
 @contextlib.contextmanager
 def _lines_written(file: str | None) -> Iterator[_Write | None]:
-    """Yields a function that writes a line to `file`. Yields None if `file` is None. The file is written completely or
-    not at all, and is compressed with gzip if its name ends in .gz.
+    """Yields a function that writes a line to a file; None if no file is given. If the name of the file ends in .gz,
+    the file is compressed with gzip. If an error occurs, no file is written.
     """
     if file is None:
         yield None
@@ -161,13 +162,13 @@ _WIDE_COLUMNS: _Columns = (
 
 
 _SUMMED = ("active_moved", "standby_moved", "warm_ups", "records_to_restore")
-"""The fields of `RebalanceMeasures` that rows show and that totals sum up."""
+"""The fields of `RebalanceMeasures` that have a column in the rows and a sum in the totals."""
 _UNKNOWN_LAGS, _PROBING = "rounds_with_unknown_lags", "probing_rebalances"
 
 
 def _no_totals() -> Counter[str]:
-    """Returns totals with the value 0. Totals are over rebalances that placed tasks. The total of `records_to_restore`
-    leaves out rebalances with unknown lags.
+    """Returns totals with the value 0. A total includes only rebalances that placed tasks. The total of
+    `records_to_restore` leaves out rebalances with unknown lags.
     """
     return Counter(dict.fromkeys((*_SUMMED, _UNKNOWN_LAGS, _PROBING), 0))
 
@@ -183,7 +184,7 @@ def _add(totals: Counter[str], figures: Mapping[str, int | None], compared: Comp
 
 
 class _History:
-    """Prints the row of each rebalance at once, and keeps only totals, because a long history may need too much
+    """Prints the row of each rebalance at once, and keeps only the totals. All rows of a long history may need too much
     memory.
     """
 
@@ -252,8 +253,8 @@ def _cells(before: Mapping[str, int | None], after: Mapping[str, int | None], el
 
 
 def _line(name: str, cells: list[str], format: Format) -> str:
-    """Formats one table row. Leaves out the time if `format` is not wide, because only the wide table has a column for
-    the time.
+    """Formats a row of the table. Only the wide table has a column for the time. In the other formats, the time is left
+    out.
     """
     columns, first = _COLUMNS, f"{shortened(name, _ID_WIDTH):<{_ID_WIDTH}}"
     if format is Format.WIDE:
@@ -263,7 +264,7 @@ def _line(name: str, cells: list[str], format: Format) -> str:
     view = view_of(format)
     if view.wide or len(line) <= view.width:
         return line
-    # if a number is wider than its column, shorten the name to make room for the number
+    # if numbers are wider than their columns, shorten the name, so that the line still fits
     room = max(view.width - len(figures) - 2, _SHORTEST_ID)
     return fitted(f"{shortened(name, room):<{room}}  {figures}", view)
 

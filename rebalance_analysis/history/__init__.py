@@ -1,8 +1,8 @@
-"""The history of one task, or of all tasks of a group, over recorded rebalances, with the triggers of each rebalance.
-
-A history is made from recordings alone. The reasons come from a new run of each recorded rebalance, and the changes
-from a comparison with the previous rebalance. If this program places a task elsewhere than the recorded leader did, the
-history shows the recorded placement and marks the difference.
+"""Makes the history of one task, or of all tasks of a group, over recorded rebalances. A history has the triggers of
+each rebalance, the changes of tasks, and the reasons. A history is made from recordings only. A new run of each
+recorded rebalance gives the reasons. A comparison with the previous rebalance gives the changes. The new run may place
+a task on a different process than the recorded leader did. If the placements differ, the history shows the recorded
+placement and marks the difference.
 """
 
 from rebalance_analysis.history.group_history import GroupHistory as GroupHistory

@@ -1,4 +1,4 @@
-"""The history of a group over recorded rebalances: the triggers and task moves of each rebalance."""
+"""Makes the history of a group over recorded rebalances, with the triggers and the moved tasks of each rebalance."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from rebalance_analysis.history.task_history import TaskRebalance, task_rebalanc
 
 
 class Move(NamedTuple):
-    """A change of the process of an active task. `giver`: the process of the task after the previous rebalance; None if
-    the task had no process, or if no earlier rebalance is recorded. `receiver`: the process of the task after this
-    rebalance; None if the task has no process. `held_back`: True if the receiver gets the task only after the previous
-    owner has revoked it.
+    """The move of an active task to another process. `giver`: the process that had the task after the previous
+    rebalance; None if no process had it, or if no earlier rebalance is recorded. `receiver`: the process that has the
+    task after this rebalance; None if no process has it. `held_back`: True if the receiver gets the task only after the
+    previous owner has revoked it.
     """
 
     task: TaskId
@@ -26,10 +26,10 @@ class Move(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class GroupRebalance:
     """One rebalance of a group. `moves`: the moves of active tasks, sorted by task. `handed_over`: the number of tasks
-    that the previous rebalance held back and that this rebalance assigned. `held_back`: the number of tasks that wait
-    for their old owner to revoke them, including tasks that only change their thread. `differing`: the number of tasks
-    whose recorded placement differs from this program's placement. `task_rebalances`: the changes of every task, sorted
-    by task; empty unless `group_history` was called with `every_task`.
+    that the previous rebalance held back and this rebalance assigned. `held_back`: the number of tasks that wait until
+    their old owner has revoked them. A task that only changes its thread may wait, too. `differing`: the number of
+    tasks whose recorded placement differs from this program's placement. `task_rebalances`: the changes of every task,
+    sorted by task; empty unless `group_history` was called with `every_task`.
     """
 
     facts: RebalanceFacts
@@ -53,8 +53,8 @@ class GroupHistory:
 
     @property
     def moves(self) -> int:
-        """The number of moves of active tasks in the history. The first placement of a task that had no process is not
-        counted.
+        """The number of moves of active tasks in the history. A task that had no process before does not count as
+        moved.
         """
         return sum(1 for each in self.rebalances for move in each.moves if move.giver is not None)
 
@@ -62,9 +62,10 @@ class GroupHistory:
 def group_history(
     rebalances: Iterable[PastRebalance], before: PastRebalance | None = None, *, every_task: bool = False
 ) -> GroupHistory:
-    """Makes the history of one group. `rebalances`: the group's rebalances, oldest first. The iterable is read one
-    rebalance at a time. `before`: the rebalance before the first of `rebalances`. `before` is not part of the history.
-    `every_task`: True to fill in `GroupRebalance.task_rebalances`, which takes longer, because every task is explained.
+    """Makes the history of one group. `rebalances`: the rebalances of the group, oldest first; only one of them is in
+    memory at a time. `before`: the rebalance before the first of them; it is only used for comparison, and is not part
+    of the history. `every_task`: True to fill in `GroupRebalance.task_rebalances`. A history with `every_task` takes
+    longer, because every task is explained.
     """
     found: list[GroupRebalance] = []
     seen: SeenRebalance | None = None

@@ -1,9 +1,9 @@
-"""One recorded rebalance of a history: its differences from the previous rebalance, and the task copies after it.
+"""Compares a recorded rebalance with the previous rebalance of the history, and finds the task copies after it.
 
-A recording has the assignment bytes, and this program's own run has the reasons. For most recordings, the recorded
-bytes and this program's run agree. A rebalance of another leader, or of another Kafka release, can differ from this
-program's run in some tasks. If the placement of a task differs, the copies of the task are read from the recorded
-bytes. The recorded bytes show a warm-up as a standby, and show no active copy of a task that is held back.
+The bytes of the assignments are in the recording. The reasons come from a new run of the rebalance. Usually the
+recorded leader and the new run place the tasks in the same way. Their placements may differ if another leader or
+another Kafka release led the rebalance. If a task is placed differently, its copies are read from the recorded bytes.
+In the recorded bytes, a warm-up looks like a standby, and a task that is held back has no active copy.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance
 
 
 class PastRebalance(NamedTuple):
-    """A recorded rebalance, run again. `generation`: the group's generation. For a placement problem, which has no
-    generation, `generation` is its position in the history.
+    """A recorded rebalance that was run again. `generation`: the generation of the group. A placement problem has no
+    generation; its position in the history is used instead.
 
-    `interrupted`: the number of generations after the previous rebalance that are recorded as interrupted.
+    `interrupted`: the number of interrupted generations between the previous rebalance and this rebalance.
     """
 
     generation: int
@@ -37,13 +37,13 @@ class PastRebalance(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceFacts:
-    """The facts about a rebalance that every history shows. Times are in milliseconds since the epoch. Each time is
-    None for a placement problem.
+    """The facts about a rebalance that every history shows. Times are in milliseconds since the epoch. For a placement
+    problem, all times are None.
 
     `interrupted`: the number of generations since the previous rebalance that never got an assignment. `not_recorded`:
     the number of generations since the previous rebalance that are not in the recording. `note`: the note in the
-    recording. `error`: the reason why no task was placed. `created`: topics that the rebalance created and that the
-    group reads.
+    recording. `error`: the reason why no task was placed. `created`: the topics that the rebalance created for the
+    group to read.
     """
 
     generation: int
@@ -74,14 +74,16 @@ class SeenRebalance:
         return self.view.processes
 
     def instances(self) -> dict[ProcessId, str | None]:
-        """Maps each process to the common prefix of its threads' client ids, or to None if there is no common
+        """Returns, for each process, the common prefix of the client ids of its threads; None if there is no common
         prefix.
         """
         return {process: view.name for process, view in self.view.processes.items()}
 
 
 def see(past: PastRebalance, before: SeenRebalance | None) -> SeenRebalance:
-    """Compares a rebalance with `before`, the previous rebalance. `before` is None for the first recorded rebalance."""
+    """Compares a rebalance with the previous rebalance. `before`: the previous rebalance; None for the first recorded
+    rebalance.
+    """
     ran = past.ran
     processes = processes_of(ran)
     placed = _placed_after(ran, processes)
@@ -109,9 +111,7 @@ def see(past: PastRebalance, before: SeenRebalance | None) -> SeenRebalance:
 
 
 def _error(ran: Rerun) -> str | None:
-    """Returns the recorded error. If no output is recorded, or the recorded output has no error text, returns the error
-    or error code of this program's own run.
-    """
+    """Returns the recorded error. If no error text is recorded, returns the error or the error code of the new run."""
     if isinstance(ran, RerunPlacement):
         return None
     if ran.recorded.output is None:
@@ -122,9 +122,9 @@ def _error(ran: Rerun) -> str | None:
 
 class PlacedCopy(NamedTuple):
     """A copy of a task after a rebalance. `member`: the member id of the thread that has the copy. `name`: the member's
-    instance id, client id or member id. `member` and `name` are None if threads are not known. `lag`: the lag of the
-    copy, in records, that the leader used. `held_back`: True if the process of the copy has to wait until another
-    process revokes the task.
+    instance id, client id or member id. If threads are not known, `member` and `name` are None. `lag`: the lag of the
+    copy, in records, that the leader used. `held_back`: True if the process has to wait until another process has
+    revoked the task.
     """
 
     role: Role
@@ -147,9 +147,9 @@ _OwnedCopies = dict[TaskId, list[_OwnedCopy]]
 @dataclass(frozen=True, slots=True)
 class RecordedCopies:
     """The copies of all tasks after a recorded rebalance. `problem`: the placement problem; None if the rebalance ended
-    before tasks were placed. `held_back`: tasks that wait for their old owner to revoke them. `differing`: tasks whose
-    recorded placement differs from this program's placement. `recorded`: the copies of the differing tasks, from the
-    recording.
+    before tasks were placed. `held_back`: the tasks that wait until their old owner has revoked them. `differing`: the
+    tasks that the recorded leader and the new run place differently. `recorded`: the copies of these differing tasks
+    according to the recording.
     """
 
     problem: PlacementProblem | None
@@ -160,9 +160,7 @@ class RecordedCopies:
     names: Mapping[str, str]
 
     def active(self) -> dict[TaskId, ProcessId]:
-        """Maps each task to the process of the task's active copy, even if the previous owner has not revoked the task
-        yet.
-        """
+        """Returns, for each task, the process of its active copy. The copy may be held back."""
         clients = {} if self.placement is None else self.placement.clients
         active = {task: process for process, client in clients.items() for task in client.active}
         for task in self.differing:
@@ -172,8 +170,8 @@ class RecordedCopies:
         return active
 
     def copies(self, task: TaskId, explanation: Explanation | None) -> tuple[PlacedCopy, ...]:
-        """Returns the copies of a task, the active copy first. `explanation`: the explanation of the task by this
-        program's own run.
+        """Returns the copies of a task. The active copy is first. `explanation`: the explanation of the task from the
+        new run.
         """
         if task in self.differing:
             found = [(*copy, False) for copy in _in_order(self.recorded.get(task, ()))]
@@ -194,8 +192,8 @@ class RecordedCopies:
 
 
 def _placed_after(ran: Rerun, processes: Mapping[ProcessId, ProcessView]) -> RecordedCopies:
-    """Returns the task copies after a rebalance. `processes`: the processes of the rebalance, whose member ids give the
-    process of each recorded assignment.
+    """Returns the task copies after a rebalance. `processes`: the processes of the rebalance. The member ids of the
+    processes show which process a recorded assignment belongs to.
     """
     names = {member: name for view in processes.values() for member, name in view.members.items()}
     if isinstance(ran, RerunPlacement):
@@ -221,7 +219,7 @@ def _active(copies: _OwnedCopies, task: TaskId) -> list[_OwnedCopy]:
 
 
 def _in_order(copies: Sequence[_OwnedCopy]) -> list[_OwnedCopy]:
-    """Sorts the copies by role (active copies first) and process, so that two recordings can be compared."""
+    """Sorts the copies of a task, active copies first, so that two recordings can be compared."""
     active = [copy for copy in copies if copy.role is Role.ACTIVE]
     return sorted(active) + sorted((copy for copy in copies if copy.role is not Role.ACTIVE), key=str)
 
@@ -232,8 +230,8 @@ def _differing(ours: _OwnedCopies, recorded: _OwnedCopies) -> frozenset[TaskId]:
 
 
 def _by_member(assignments: Mapping[str, bytes], process_of: Mapping[str, ProcessId]) -> _OwnedCopies:
-    """Returns the recorded copies by task. A member whose assignment bytes cannot be decoded is treated as a member
-    without tasks.
+    """Returns the recorded copies of each task. If the assignment bytes of a member cannot be decoded, the member
+    counts as a member without tasks.
     """
     copies: _OwnedCopies = {}
     for member, raw in assignments.items():

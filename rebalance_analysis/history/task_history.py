@@ -1,8 +1,6 @@
-"""The history of one task over recorded rebalances.
-
-For each rebalance, the history has the task's copies before and after, the kind of change, and the event that the task
-waits for. The history also has the total number of moves of the task, and the total time during which the task had no
-owner.
+"""Makes the history of one task over recorded rebalances. For each rebalance, the history has the copies of the task
+before and after, and the kind of change. The history also has the event that the task waits for. The history also has
+the total number of moves of the task, and the total time during which the task had no owner.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,18 +18,18 @@ from rebalance_analysis.history.past_rebalance import PastRebalance, PlacedCopy,
 
 class TaskChange(StrEnum):
     """The kind of change that a rebalance made to a task, according to the recordings. If several kinds apply, the
-    first of them in the list below is used.
+    first in this list is used.
 
-    `ChangeTitle` in `presentation/moves.py` has the kinds of changes that are shown to users.
+    Users see the kinds of `ChangeTitle` in `presentation/moves.py` instead.
     """
 
-    ABSENT = "not there"  # the rebalance has no such task
-    NOT_PLACED = "not placed"  # the rebalance placed no tasks, or assigned this task to no member
-    FIRST = "placed"  # the task had no process before, or no earlier rebalance is recorded
-    HELD_BACK = "held back"  # the new owner gets the task once the old owner has revoked it
-    HANDED_OVER = "handed over"  # the task was held back before this rebalance, and runs now
-    MOVED = "moved"  # the task is active on another process than before
-    THREAD = "to another thread"  # the task is active on another thread of the same process
+    ABSENT = "not there"  # The rebalance does not have this task.
+    NOT_PLACED = "not placed"  # The rebalance placed no tasks, or assigned this task to no member.
+    FIRST = "placed"  # No process had the task before, or no earlier rebalance is recorded.
+    HELD_BACK = "held back"  # The new owner gets the task when the old owner has revoked it.
+    HANDED_OVER = "handed over"  # The previous rebalance held the task back, and this one does not.
+    MOVED = "moved"  # The task is active on a different process than before.
+    THREAD = "to another thread"  # The task is active on a different thread of the same process.
     COPIES = "standbys changed"
     STAYED = "stays"
 
@@ -40,9 +38,10 @@ _WAITS = (DecisionKind.WAITING_FOR_REVOCATION, DecisionKind.WARM_UP, DecisionKin
 
 
 class TaskWaiting(NamedTuple):
-    """The event that a task waits for. Either `member` has to revoke the task, or `process` has to catch up as a
-    warm-up. If max.warmup.replicas allows no further warm-up, other warm-ups have to end before `process` gets a
-    warm-up. `lag`: the lag of `process` in records. `next_round_ms`: the time of the next probing rebalance.
+    """The event that a task waits for. `member`: the member that has to revoke the task first. `process`: the process
+    that has to catch up as a warm-up first. If max.warmup.replicas allows no more warm-ups, `process` waits for a
+    warm-up. `kind`: which of these events it is. `lag`: the lag of the process in records. `next_round_ms`: the time of
+    the next probing rebalance.
     """
 
     kind: DecisionKind
@@ -54,10 +53,10 @@ class TaskWaiting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskRebalance:
-    """One task in one rebalance. `before`: the task's copies after the previous rebalance; empty for the first recorded
-    rebalance. `outcome`, `reason` and `explanation` come from this program's own run. `differs`: True if this program's
-    own run placed the task elsewhere than the recorded leader did. `is_held_back`: True if the task waits for its old
-    owner to revoke it. `problem`: the placement problem that the assignor solved.
+    """One task in one rebalance. `before`: the copies of the task after the previous rebalance; empty for the first
+    recorded rebalance. `outcome`, `reason` and `explanation` come from the new run of the rebalance. `differs`: True if
+    the new run and the recorded leader place the task differently. `is_held_back`: True if the task waits until its old
+    owner has revoked it. `problem`: the placement problem that the assignor solved.
     """
 
     task: TaskId
@@ -75,15 +74,15 @@ class TaskRebalance:
 
     @property
     def owner(self) -> PlacedCopy | None:
-        """The active copy of the task; None if the task has no active copy, or if the task is held back."""
+        """The active copy of the task; None if there is no active copy or if it is held back."""
         return next((copy for copy in self.copies if copy.role is Role.ACTIVE and not copy.held_back), None)
 
 
 def task_rebalance(
     task: TaskId, seen: SeenRebalance, explanation: Explanation | None, was: TaskRebalance | None
 ) -> TaskRebalance:
-    """Makes the history entry of a task for one rebalance. `explanation`: the explanation of the task by this program's
-    own run; None if that run did not place the task. `was`: the task in the previous rebalance; None for the first
+    """Makes the part of a task's history about one rebalance. `explanation`: the explanation of the task from the new
+    run; None if the new run did not place the task. `was`: the task in the previous rebalance; None for the first
     rebalance.
     """
     placed = seen.placed
@@ -133,8 +132,8 @@ def active_of(copies: Sequence[PlacedCopy]) -> PlacedCopy | None:
 
 
 def _others(copies: Sequence[PlacedCopy]) -> set[tuple[Role, ProcessId]]:
-    """Returns the standbys and warm-ups by process. The result does not contain threads, so a move to another thread of
-    the same process is not a change.
+    """Returns the roles and processes of the standbys and warm-ups. The result has no threads, because a move to
+    another thread of the same process is not a change.
     """
     return {(copy.role, copy.process) for copy in copies if copy.role is not Role.ACTIVE}
 
@@ -152,10 +151,10 @@ def _waiting(explanation: Explanation, seen: SeenRebalance) -> TaskWaiting | Non
 @dataclass(frozen=True, slots=True)
 class TaskSummary:
     """The history of a task in numbers. `moves`: the number of times that the process with the active task changed.
-    `without_owner_ms`: the total time without an owner. A period without an owner starts with a rebalance that assigns
-    the task to no member, and ends with the next rebalance. The time between the failure of an owner and the next
-    rebalance is not included. `without_owner_since_ms`: the time of the last rebalance if that rebalance assigned the
-    task to no member, else None.
+    `without_owner_ms`: the total time without an owner. A period without an owner begins with a rebalance that assigns
+    the task to no member. The period ends with the next rebalance. The time from the failure of an owner to the next
+    rebalance is not included. `without_owner_since_ms`: the time of the last rebalance if it assigned the task to no
+    member; otherwise None.
     """
 
     moves: int
@@ -177,13 +176,14 @@ class TaskHistory:
 
     @property
     def found(self) -> bool:
-        """True if any rebalance has the task."""
+        """True if at least one rebalance placed the task."""
         return any(each.change not in (TaskChange.ABSENT, TaskChange.NOT_PLACED) for each in self.rebalances)
 
 
 def task_history(rebalances: Iterable[PastRebalance], task: TaskId, before: PastRebalance | None = None) -> TaskHistory:
-    """Makes the history of `task`. `rebalances`: the rebalances of one group, oldest first. The iterable is read one
-    rebalance at a time. `before`: the rebalance before the first of `rebalances`. `before` is not part of the history.
+    """Makes the history of a task. `rebalances`: the rebalances of one group, oldest first; only one of them is in
+    memory at a time. `before`: the rebalance before the first of them; it is only used for comparison, and is not part
+    of the history.
     """
     found: list[TaskRebalance] = []
     seen: SeenRebalance | None = None

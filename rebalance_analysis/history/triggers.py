@@ -1,9 +1,9 @@
-"""The triggers of a rebalance, found by comparing it with the previous recorded rebalance.
+"""Finds the triggers of a rebalance by comparing it with the previous recorded rebalance.
 
 A recording has the members' requests, but not the events that caused the requests. So a trigger is a difference between
-two rebalances. Examples of triggers are a new process, a task that waited to be revoked, and a deadline that has
-passed. If a rebalance equals the previous rebalance, either topics that the leader created have appeared, or a member
-rejoined for an unrecorded reason. A rebalance can have several triggers.
+two rebalances. Examples are a new process, a task that waited to be revoked, and a deadline that has passed. A
+rebalance can have several triggers. If a rebalance has no difference, there are two possible triggers. Topics that the
+leader created have appeared. Or a member rejoined for a reason that is not recorded.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,22 +21,25 @@ from rebalance_analysis.rerun import Rerun, RerunPlacement
 
 
 class TriggerKind(StrEnum):
-    FIRST = "first-round"  # the group has no earlier recorded rebalance
-    JOINED = "joined"  # a process is new; names = the members of the process
-    LEFT = "left"  # a process has left; names = the members of the process
-    # a process has new members; names = the new members; before = the earlier process id if it changed
+    """The kinds of triggers. `names`, `before` and `after` are fields of `Trigger`."""
+
+    FIRST = "first-round"  # The group has no earlier recorded rebalance.
+    JOINED = "joined"  # A process is new. `names`: the members of the process.
+    LEFT = "left"  # A process has left. `names`: the members of the process.
+    # A process has new members. `names`: the new members. `before`: the earlier process id if it changed.
     RETURNED = "returned"
-    THREADS = "threads"  # a process has more or fewer members; before and after = the numbers of members
-    TAGS = "tags"  # the client tags of a process changed
-    # a config or the assignor changed; names = the config key; before and after = the values
+    THREADS = "threads"  # A process has more or fewer members. `before`, `after`: the numbers of members.
+    TAGS = "tags"  # The client tags of a process changed. `before`, `after`: the tags.
+    # A config or the assignor changed. `names`: the key of the config. `before`, `after`: the values.
     CONFIG = "config"
-    TOPOLOGY = "topology"  # the topology changed: subtopologies, their topics or their stores
-    TOPIC = "topic"  # a partition count changed; names = the source topic; before and after = the counts, or None
-    # a follow-up rebalance is due; names = tasks that the previous rebalance held back
+    TOPOLOGY = "topology"  # The subtopologies, their topics or their stores changed.
+    # The partition count of a source topic changed. `names`: the topic. `before`, `after`: the counts, or None.
+    TOPIC = "topic"
+    # A follow-up rebalance was due. `names`: the tasks that the previous rebalance held back.
     FOLLOW_UP = "followup-rebalance"
-    CREATED = "topics-created"  # topics appeared; names = topics of the group that the previous rebalance created
-    PROBING = "probing-rebalance"  # the probing deadline has passed; after = milliseconds since the deadline
-    REJOINED = "rejoined"  # a member rejoined for a reason that the recording does not show
+    CREATED = "topics-created"  # Topics that the previous rebalance created have appeared. `names`: these topics.
+    PROBING = "probing-rebalance"  # The probing deadline has passed. `after`: milliseconds since the deadline.
+    REJOINED = "rejoined"  # A member rejoined for a reason that the recording does not show.
 
 
 class Trigger(NamedTuple):
@@ -48,9 +51,9 @@ class Trigger(NamedTuple):
 
 
 class ProcessView(NamedTuple):
-    """One process in one rebalance. `members`: maps each member id to the name to show, which is the instance id, the
-    client id or the member id. `instances`: the members' group.instance.ids. `name`: the common prefix of the threads'
-    client ids; None if there is no common prefix.
+    """One process in one rebalance. `members`: the displayed name of each member, by member id. The displayed name is
+    the instance id, the client id or the member id. `instances`: the group.instance.ids of the members. `name`: the
+    common prefix of the threads' client ids; None if there is no common prefix.
     """
 
     members: Mapping[str, str]
@@ -62,9 +65,9 @@ class ProcessView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceView:
-    """The part of a rebalance that the next rebalance is compared with. `held_back`: tasks that wait for their old
-    owner to revoke them. `created`: topics that the rebalance created and that the group reads. The leader requests a
-    new rebalance once the topics in `created` are in the metadata of its consumer.
+    """The values of a rebalance with which the next rebalance is compared. `held_back`: the tasks that wait until their
+    old owner has revoked them. `created`: the topics that the rebalance created for the group to read. When these
+    topics appear in the metadata of the leader's consumer, the leader requests a new rebalance.
     """
 
     processes: Mapping[ProcessId, ProcessView]
@@ -77,8 +80,8 @@ class RebalanceView:
 
 
 def view_of(ran: Rerun, processes: Mapping[ProcessId, ProcessView], held_back: Iterable[TaskId]) -> RebalanceView:
-    """Returns the view of a rebalance. `followup` and `probing_at_ms` come from the recorded output, or from this
-    program's own run if no output is recorded.
+    """Returns the view of a rebalance. The fields `followup` and `probing_at_ms` come from the recorded output. If no
+    output is recorded, these fields come from the new run.
     """
     if isinstance(ran, RerunPlacement):
         configs = {**dotted_configs(ran.recorded.problem.configs), "assignor": ran.recorded.assignor}
@@ -98,15 +101,15 @@ def view_of(ran: Rerun, processes: Mapping[ProcessId, ProcessView], held_back: I
 
 
 def processes_of(ran: Rerun) -> dict[ProcessId, ProcessView]:
-    """Returns the processes of a rebalance, in the order in which the leader received their members. Members whose
-    subscription cannot be decoded are left out.
+    """Returns the processes of a rebalance, in the order in which the leader received their members. Leaves out members
+    whose subscription cannot be decoded.
     """
     return _placement_processes(ran) if isinstance(ran, RerunPlacement) else _processes(ran.recorded.snapshot)
 
 
 def triggers(before: RebalanceView | None, now: RebalanceView, now_ms: int | None) -> tuple[Trigger, ...]:
-    """Returns the triggers in this order: changes of processes, changes of configs and topology, then rebalances that
-    the previous rebalance requested. The returned tuple is never empty.
+    """Returns the triggers of a rebalance; there is always at least one. Changes of processes come first. Changes of
+    configs and topology follow. Rebalances that the previous rebalance requested are last.
     """
     if before is None:
         return (Trigger(TriggerKind.FIRST),)
@@ -171,8 +174,8 @@ def _topology_triggers(before: RebalanceSnapshot | None, now: RebalanceSnapshot 
 
 
 def _source_partitions(snapshot: RebalanceSnapshot) -> dict[str, int]:
-    """Returns the partition counts of the user's own source topics. Repartition topics are left out, because a
-    rebalance creates these topics, and their appearance is the trigger `CREATED`.
+    """Returns the partition counts of the user's own source topics. Leaves out repartition topics, because a rebalance
+    creates them. The appearance of created topics is the trigger `CREATED`.
     """
     internal = {
         topic.name for subtopology in snapshot.topology.subtopologies for topic in subtopology.repartition_source_topics
@@ -194,7 +197,7 @@ def _processes(snapshot: RebalanceSnapshot) -> dict[ProcessId, ProcessView]:
 
 
 def _process(members: Sequence[tuple[str, Member, SubscriptionInfo]]) -> ProcessView:
-    # the leader receives the member ids of other members, not their client ids; a member id begins with the client id
+    # the leader does not receive the client ids of other members, but a member id begins with the client id
     names = {instance_name(member.client_id or called(member_id)) for member_id, member, _ in members}
     return ProcessView(
         {member_id: member.group_instance_id or member.client_id or member_id for member_id, member, _ in members},

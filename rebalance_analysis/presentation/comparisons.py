@@ -15,7 +15,7 @@ _NONE = "-"
 
 
 def difference_text(before: Rerun, after: Rerun, difference: Difference, changes: Changes) -> str:
-    """Returns the text of a what-if: several lines, without a line break at the end."""
+    """Returns the text of a what-if. The text has several lines and no line break at the end."""
     labels = {str(process): label for process, label in process_labels([before, after]).items()}
     lines = [f"{before.id}: what if {changes_text(changes)}", ""]
     lines += aligned([("", "as it is", "what if", "difference"), *_rows(difference.before, difference.after)], left=0)
@@ -58,8 +58,8 @@ def difference_sentence(difference: Difference) -> str:
 
 
 def difference_summary(document: Mapping[str, Any]) -> str:
-    """Returns the numbers of copies that a what-if places on other instances. `document`: the output of `assignor
-    what-if -o json`.
+    """Returns a text with the numbers of copies that a what-if places on other instances. `document`: the output of
+    `assignor what-if -o json`.
     """
     if any(document[side].get("error") is not None for side in ("before", "after")):
         return "one of the two rebalances places no task, so there is nothing to compare"
@@ -76,7 +76,7 @@ def difference_summary(document: Mapping[str, Any]) -> str:
 
 
 def not_placed(difference: Difference) -> tuple[str, str] | None:
-    """Returns the name and the error of the rebalance that placed no task; None if both rebalances placed tasks."""
+    """Returns the name and the error of a rebalance that placed no task; None if both rebalances placed tasks."""
     for summary, which in ((difference.before, "as it is"), (difference.after, "what if")):
         if summary.error is not None:
             return which, summary.error
@@ -157,7 +157,7 @@ def _rows(*sides: ComparedRebalance) -> Iterator[tuple[str, ...]]:
 def _cells(
     sides: Sequence[ComparedRebalance], values: Sequence[float | None], write: _Write, nothing: str
 ) -> tuple[str, ...]:
-    """Returns three texts: the value before, the value after, and their difference."""
+    """Formats a row of the table: the value before, the value after, and the difference."""
     cells = [
         (_NONE if side.error is not None else nothing) if value is None else write(value)
         for side, value in zip(sides, values, strict=True)
@@ -191,9 +191,8 @@ def _tags_text(tags: Mapping[str, str]) -> str:
 
 
 def diff_rows(document: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
-    """Returns a line for each task whose owners differ, and a line with the number of these tasks. `document`: the
-    output of
-    `assignor diff -o json`. `names`: maps a member to the name to show for it.
+    """Returns a line for each task with different owners, and then a line with the number of these tasks. `document`:
+    the output of `assignor diff -o json`. `names`: the displayed name of each member.
     """
     moves = (str(copy_changes(move, lambda name: names.get(name, name))) for move in document["moves"])
     return [*moves, diff_summary(document)]

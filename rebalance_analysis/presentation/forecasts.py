@@ -1,5 +1,5 @@
-"""Formats a forecast as text: a table of its rebalances, and its outcome. The input of each function is the JSON
-document of a forecast, because the commands and the coordinator's responses use this document.
+"""Formats a forecast as text: a table of its rebalances, and its outcome. Each function gets the JSON document of a
+forecast, because the commands and the coordinator's answers both have this document.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ _HEADINGS = ("#", "at", "because", "moved", "warm-ups", "standbys", "no owner", 
 _TEXT_COLUMNS = 2
 
 Document = Mapping[str, Any]
-"""A forecast from the output of `assignor simulate -o json`, or one element of `rounds` in a forecast."""
+"""A forecast in the output of `assignor simulate -o json`, or one element of its field `rounds`."""
 
 
 def forecast_text(title: str, forecast: Document) -> str:
@@ -30,8 +30,8 @@ def forecast_text(title: str, forecast: Document) -> str:
 
 
 def forecast_sentence(forecast: Document) -> str:
-    """Returns a text about the outcome, the moves and the warm-ups of the forecast. The text begins in lower case and
-    has no full stop.
+    """Returns a clause about the outcome, the moves and the warm-ups of the forecast. The clause begins in lower case
+    and has no full stop.
     """
     ending = forecast_ending(forecast)
     match forecast["end"]:
@@ -136,8 +136,8 @@ def _loop(forecast: Document) -> str:
 
 
 def _wait_ms(forecast: Document, each: Document) -> int:
-    """Returns the time from a rebalance to the next rebalance of an endless loop. After the last rebalance of the loop,
-    the first rebalance follows.
+    """Returns the time from one rebalance of an endless loop to the next. The first rebalance of the loop follows the
+    last.
     """
     rebalances = forecast["rounds"]
     if each["number"] < len(rebalances):

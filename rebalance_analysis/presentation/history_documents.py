@@ -1,4 +1,4 @@
-"""The histories of a group and of one task as JSON documents. `history_rows` formats these histories as text."""
+"""Converts the history of a group or of one task to a JSON document. `history_rows` formats these histories as text."""
 
 from assignor.recording.documents import document_of, document_of_fields
 from rebalance_analysis.history import GroupHistory, RebalanceFacts, TaskHistory
@@ -6,8 +6,8 @@ from rebalance_analysis.history.group_history import Move
 
 
 def history_document(group_id: str, history: GroupHistory | TaskHistory) -> dict[str, object]:
-    """Returns the history of a group or of a task as a JSON document. Times are in milliseconds, and lags in records.
-    The lag is -2 for a running active task, and -3 for a copy whose lag is not known.
+    """Returns the history of a group or of a task as a JSON document. Times are in milliseconds. Lags are in records;
+    -2 means a running active task, and -3 means that the lag is not known.
     """
     return _task_history(group_id, history) if isinstance(history, TaskHistory) else _group_history(group_id, history)
 

@@ -1,8 +1,9 @@
-"""The histories of a group and of one task as rows, with the labels "trigger", "was", "is" and "because".
+"""Formats the history of a group or of one task as rows. The rows have labels such as "trigger", "was", "is" and
+"because".
 
 In the history of a task, consecutive rebalances that changed nothing share one row. In the history of a group, tasks
-with the same change and the same reason share rows. Tasks that do not move share one row. All moved tasks are named,
-except if very many tasks move.
+with the same change and the same reason share rows. One row counts the tasks that do not move. Moved tasks are listed
+with their ids. If very many tasks move, only some are listed.
 """
 
 from collections import Counter
@@ -48,16 +49,16 @@ from rebalance_analysis.presentation.rebalances import (
 
 BLOCKS_SHOWN = 8
 PLACES_SHOWN = 12
-"""The largest number of pairs of old and new process that a row lists for tasks whose block is not shown."""
+"""The largest number of pairs of old and new process in a row that only lists moves. Such rows are used if very many
+tasks change.
+"""
 INSTANCES_SHOWN = 6
 
 _ORDER = list(ChangeTitle)
 
 
 class _HistoryBlock(NamedTuple):
-    """The texts about a task in the history of a group. Tasks with equal blocks share rows. An empty text of a block
-    gets no row.
-    """
+    """The texts about a task in the history of a group. Tasks with equal texts share rows. No row has an empty text."""
 
     change: ChangeTitle
     where: str
@@ -68,8 +69,8 @@ class _HistoryBlock(NamedTuple):
 
 class _TitledTask(NamedTuple):
     """A task with its texts. `block`: the texts about all copies of the task. `without_standbys`: the texts about the
-    active copy alone. `place`: a text with the old and the new process of the active copy. `lags`: the lags that fill
-    the template of the reason.
+    active copy alone. `place`: a text with the old and the new process of the active copy. `lags`: the numbers that
+    replace the placeholders in the reason.
     """
 
     task: TaskId
@@ -83,9 +84,9 @@ def history_rows(
     group_id: str, history: GroupHistory | TaskHistory, recorded: int | None, names: ShortNames, *, every: bool
 ) -> Iterator[FactRow]:
     """Returns the rows of a history. The history of a group must have been made with `group_history(every_task=True)`.
-    `recorded`: the number of all recorded rebalances of the group; None if not known. `every`: True for separate rows
-    with every step of the reason, even without a change. With `every`, each task has its own rows in a group's history,
-    and each rebalance has its own rows in a task's history.
+    `recorded`: the number of all recorded rebalances of the group; None if not known. `every`: True to show everything.
+    In the history of a group, each task then has separate rows. In the history of a task, each rebalance has separate
+    rows. The rows show every step of the reason, even if nothing changed.
     """
     if isinstance(history, TaskHistory):
         return _task_history_rows(group_id, history, recorded, names, every)
@@ -129,7 +130,9 @@ def _each_task(each: GroupRebalance, names: ShortNames) -> Iterator[FactRow]:
 
 
 def _blocks(each: GroupRebalance, names: ShortNames) -> Iterator[FactRow]:
-    """Yields rows about the changes, most important first, and a row with the number of tasks that did not move."""
+    """Yields rows about the changes; the most important changes are first. The last row has the number of tasks that
+    did not move.
+    """
     found = [(title_of(task), task) for task in each.task_rebalances]
     titled = [_titled(task, change, names) for change, task in found if change is not ChangeTitle.GONE or task.before]
     changed = [task for task in titled if task.block.change is not ChangeTitle.STAYS]
@@ -157,7 +160,7 @@ def _alike(
 
 
 def _rest(tasks: Sequence[_TitledTask]) -> Iterator[FactRow]:
-    """Yields a row for each kind of change, with the changed tasks and their old and new processes, but without
+    """Yields a row for each kind of change. The row lists the changed tasks with their old and new processes, without
     reasons.
     """
     for change in _ORDER:
@@ -179,8 +182,8 @@ def _by_place(task: _TitledTask) -> tuple[str, TaskId]:
 def _state_rows(
     each: GroupRebalance, previous: GroupRebalance | None, is_last: bool, names: ShortNames
 ) -> Iterator[FactRow]:
-    """Yields rows about waiting tasks and about tasks with missing standbys. For a rebalance other than the last, only
-    rows that changed since the previous rebalance are yielded.
+    """Yields rows about waiting tasks and about tasks with missing standbys. Leaves out rows that are equal to the rows
+    of the previous rebalance, except for the last rebalance.
     """
     waiting = _waiting_texts(each, names)
     if waiting and (is_last or previous is None or waiting != _waiting_texts(previous, names)):
@@ -248,7 +251,7 @@ def _owners_by_members(each: TaskRebalance, names: ShortNames) -> list[str]:
 
 
 def _giver(each: TaskRebalance, names: ShortNames) -> str:
-    """Returns the name of the owner that has to revoke a task that is held back."""
+    """Returns the name of the owner that has to revoke a held-back task."""
     previous = owners_before(each)
     if active_process(each.copies) in previous:
         return "its other thread"
@@ -256,9 +259,7 @@ def _giver(each: TaskRebalance, names: ShortNames) -> str:
 
 
 def _waiting_texts(each: GroupRebalance, names: ShortNames) -> list[str]:
-    """Returns a text for each instance that tasks wait for. Until the instance has caught up, these tasks run on other
-    instances.
-    """
+    """Returns a text for each instance that has to catch up before tasks move to it. The text lists these tasks."""
     texts = []
     waiting = [(task.waiting, task.task) for task in each.task_rebalances if task.waiting is not None]
     rows = sorted((wait.kind, str(wait.process), task, wait) for wait, task in waiting if wait.kind in WAITED_FOR)
@@ -272,7 +273,7 @@ def _waiting_texts(each: GroupRebalance, names: ShortNames) -> list[str]:
 
 
 def _summary(history: GroupHistory, names: ShortNames) -> Iterator[FactRow]:
-    """Yields rows with the number of moves, the present processes of the tasks, and the next rebalance."""
+    """Yields rows with the number of moves, the processes that have the tasks now, and the next rebalance."""
     yield FactRow(f"{counted(history.moves, 'move')} of active tasks in {rebalances_text(len(history.rebalances))}")
     last = history.rebalances[-1]
     active = [copy for task in last.task_rebalances for copy in task.copies if copy.role is Role.ACTIVE]
@@ -293,7 +294,7 @@ def _running_text(running: Counter[ProcessId], names: ShortNames) -> str:
 
 
 def _follows(last: GroupRebalance) -> str:
-    """Returns the next rebalance that the leader requested, as text; empty if the recording does not show it."""
+    """Returns a text about the next rebalance that the leader requested; empty if the recording does not show it."""
     facts: RebalanceFacts = last.facts
     if facts.now_ms is None or facts.error is not None:
         return ""
@@ -387,7 +388,7 @@ def _outcome(each: TaskRebalance) -> str:
 
 
 def _is_unchanged(each: TaskRebalance, before: TaskRebalance | None) -> bool:
-    """True if the rebalance changed neither the copies of the task nor the kind of event that the task waits for."""
+    """True if the copies of the task are unchanged and the task waits for the same kind of event as before."""
     if before is None or each.differs or each.facts.error is not None:
         return False
     if each.facts.not_recorded or each.facts.interrupted:
@@ -417,7 +418,7 @@ def _unchanged_rows(rebalances: Sequence[TaskRebalance], names: ShortNames) -> I
 
 
 def task_summary_rows(summary: TaskSummary, names: ShortNames) -> Iterator[FactRow]:
-    """Returns rows with the totals of a task over all rebalances of its history."""
+    """Returns rows with the totals of a task over its whole history."""
     times = "once" if summary.moves == 1 else f"{summary.moves} times" if summary.moves else "never"
     warm_ups = f"{rebalances_text(summary.warm_up_rounds)} had a warm-up copy of it"
     yield FactRow(times, "moved", 1)
@@ -428,8 +429,8 @@ def task_summary_rows(summary: TaskSummary, names: ShortNames) -> Iterator[FactR
 
 
 def _without_owner(summary: TaskSummary) -> str:
-    """Returns the time that the task had no owner, as text. The time is an upper limit, because the old owner runs the
-    task until a heartbeat response tells the owner to rejoin.
+    """Returns the time without an owner, as text. The real time may be shorter, because the old owner runs the task
+    until a heartbeat answer tells it to rejoin.
     """
     parts = []
     if summary.without_owner_ms:

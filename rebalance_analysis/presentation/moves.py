@@ -1,4 +1,4 @@
-"""The copies of a task as text, and the changes of these copies by a rebalance or by a what-if."""
+"""Formats the copies of a task, and the changes of these copies by a rebalance or a what-if, as text."""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
@@ -17,8 +17,8 @@ NOT_HANDED_OUT = "not handed out yet"
 
 class CopyRow(NamedTuple):
     """The texts about one copy of a task. `process`: the name of the process of the copy. `about`: the thread and the
-    lag of the copy, if known. `held_back`: a remark that the task does not run on the process yet; empty if the task
-    runs there.
+    lag of the copy, as far as they are known. `held_back`: a remark that the process does not have the task yet; empty
+    if it has the task.
     """
 
     role: str
@@ -42,7 +42,7 @@ def copies_text(copies: Sequence[PlacedCopy], names: ShortNames, *, lags: bool =
 
 
 def waiting_text(waiting: TaskWaiting | None, names: ShortNames) -> str:
-    """Returns the event that a task waits for, as text: `b (lag 12) to catch up`."""
+    """Returns a text with the event that a task waits for, such as `b (lag 12) to catch up`."""
     if waiting is None:
         return "nothing"
     if waiting.kind is DecisionKind.WAITING_FOR_REVOCATION:
@@ -56,21 +56,21 @@ WAITED_FOR = {
     DecisionKind.WARM_UP: "to catch up",
     DecisionKind.WARM_UP_BUDGET_SPENT: "to get its turn at warming up (max.warmup.replicas)",
 }
-"""Texts for the step that an instance has to finish before a task moves to the instance."""
+"""Texts for the event that has to happen to an instance before a task moves to it."""
 
 
 class Title(NamedTuple):
-    """A kind of change as a verb: `of_one` follows `1 task`, `of_several` follows `3 tasks`."""
+    """The verb for a kind of change. `of_one`: the verb after `1 task`. `of_several`: the verb after `3 tasks`."""
 
     of_one: str
     of_several: str
 
 
 class ChangeTitle(Enum):
-    """The kinds of changes that are shown to users, most important first.
+    """The kinds of changes that users see, most important first.
 
-    `TaskChange` in `history/task_history.py` has the kinds of changes that recordings show; `title_of` converts a
-    `TaskChange` to a `ChangeTitle`.
+    `TaskChange` in `history/task_history.py` has the kinds of changes in recordings. `title_of` converts a `TaskChange`
+    to a `ChangeTitle`.
     """
 
     MOVES = Title("moves", "move")
@@ -87,7 +87,7 @@ class ChangeTitle(Enum):
 
     @property
     def is_move(self) -> bool:
-        """True if the active copy moves to another process, either at once or after its owner has revoked the task."""
+        """True if the active copy moves to another process, at once or after its owner has revoked the task."""
         return self in (ChangeTitle.MOVES, ChangeTitle.HELD_BACK)
 
     def of(self, count: int) -> str:
@@ -107,8 +107,8 @@ _SAME = {
 
 
 def title_of(each: TaskRebalance) -> ChangeTitle:
-    """Returns the kind of change of a task. For the first recorded rebalance, the previous owners of the task are read
-    from the members' subscriptions.
+    """Returns the kind of change of a task. In the first recorded rebalance, the members' subscriptions show the
+    previous owners of the task.
     """
     active = active_process(each.copies)
     previous = owners_before(each)
@@ -127,14 +127,14 @@ def owners_before(each: TaskRebalance) -> tuple[ProcessId, ...]:
 
 
 def active_process(copies: Sequence[PlacedCopy]) -> ProcessId | None:
-    """Returns the process of the active copy, including an active copy that is held back."""
+    """Returns the process of the active copy; None if there is no active copy. The active copy may be held back."""
     active = active_of(copies)
     return None if active is None else active.process
 
 
 def same_copies(each: TaskRebalance) -> bool:
-    """True if the task's copies are on the same processes in the same roles as before the rebalance. Copies that were
-    held back are compared like other copies.
+    """True if the copies of the task have the same processes and roles as before the rebalance. A copy that is held
+    back counts, too.
     """
     return places(each.before) == places(each.copies)
 
@@ -159,9 +159,9 @@ def _of_standbys(each: TaskRebalance) -> ChangeTitle:
 
 
 class CopyChanges(NamedTuple):
-    """The changed copies of a task, with the names to show for processes or members. `active`: the old and the new
-    owner of the active copy; None if the owner did not change. `to_restore`: the number of records to restore on each
-    process, as text; empty if there are no records to restore.
+    """The changed copies of a task, with displayed names of processes or members. `active`: the old and the new owner
+    of the active copy; None if the owner did not change. `to_restore`: a text with the number of records that each
+    process has to restore; empty if there are none.
     """
 
     task: str
@@ -191,8 +191,8 @@ class CopyChanges(NamedTuple):
 
 
 def copy_changes(document: Mapping[str, Any], name: Callable[[str], str]) -> CopyChanges:
-    """Makes the texts for one task. `document`: the part about the task in the output of `assignor what-if -o json` or
-    `assignor diff -o json`. `name`: a function that returns the name to show for a process or a member.
+    """Makes the texts for one task. `document`: the part about this task in the output of `assignor what-if -o json` or
+    `assignor diff -o json`. `name`: a function that returns the displayed name of a process or a member.
     """
     active, warm_up = document["active"], document.get("warm_up", {"gone": (), "new": ()})
     records: Mapping[str, int | None] = document.get("records_to_restore", {})
@@ -215,7 +215,7 @@ def copy_changes(document: Mapping[str, Any], name: Callable[[str], str]) -> Cop
 
 
 def _owners(owners: str | Sequence[str] | None, name: Callable[[str], str]) -> str:
-    """Returns the owners of a task as text: for a what-if the process, for a diff the members."""
+    """Formats the owners of a task as text. In a what-if, the owner is a process. In a diff, the owners are members."""
     if isinstance(owners, str):
         return name(owners)
     return ", ".join(map(name, owners)) if owners else "nobody"

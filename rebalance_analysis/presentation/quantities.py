@@ -1,4 +1,4 @@
-"""Times, durations, counts, lags and lists of names as text, for terminals and web pages."""
+"""Formats times, durations, counts, lags and lists of names as text, for terminals and web pages."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -31,8 +31,8 @@ def utc_iso(at_ms: int) -> str:
 
 
 def _utc(at_ms: int) -> datetime | None:
-    """Converts milliseconds since the epoch to a `datetime`. Returns None if `datetime` cannot represent the number,
-    because recordings and reports may contain any number.
+    """Converts milliseconds since the epoch to a `datetime`. Recordings and reports may contain any number; if
+    `datetime` cannot represent it, returns None.
     """
     try:
         return datetime.fromtimestamp(at_ms / 1000, UTC)
@@ -63,8 +63,8 @@ def _two_units(large: int, large_unit: str, small: int, small_unit: str) -> str:
 
 
 def clock_duration(ms: int) -> str:
-    """Formats the remaining time of a countdown on a web page in whole seconds, such as `2 min 5 s`. The text is `0 s`
-    after the end of the countdown. The script static/countdown.js also uses this format to update the countdown.
+    """Formats the remaining time of a countdown on a web page, in whole seconds, such as `2 min 5 s`. After the end of
+    the countdown, the text is `0 s`. The script static/countdown.js updates the countdown in the same format.
     """
     left = max(ms, 0)
     parts: list[tuple[int, str]] = []
@@ -95,14 +95,16 @@ def lag_text(lag: int | None) -> str:
 
 
 def listed(names: Sequence[str], most: int = NAMES_SHOWN) -> str:
-    """Returns the first `most` names and the number of the remaining names: `a, b and 2 more`."""
+    """Returns a text with the first names and the number of other names, such as `a, b and 2 more`. `most`: the largest
+    number of names in the text.
+    """
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
-    """Formats rows as lines of a table. The column with the number `left` is aligned to the left, all other columns to
-    the right.
+    """Formats rows as lines of a table. `left`: the number of the column that is aligned to the left. All other columns
+    are aligned to the right.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
@@ -115,8 +117,8 @@ def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
 
 
 def task_ranges(tasks: Sequence[TaskId]) -> str:
-    """Formats task ids as text, such as `0_0 to 0_3, 2_1`. Three or more consecutive partitions become a range. Only
-    the first `TASKS_SHOWN` entries are listed.
+    """Formats task ids as text, such as `0_0 to 0_3, 2_1`. Three or more consecutive partitions become a range. The
+    text has at most `TASKS_SHOWN` ranges and single tasks.
     """
     ranges: list[list[TaskId]] = []
     for task in sorted(tasks):

@@ -1,5 +1,5 @@
-"""The reason for the placement of a task, in one clause about the decisive step. `assignor.explain` has a text for
-every step. A history shows one clause for all tasks with the same reason.
+"""Formats the reason for the placement of a task as one clause about the decisive step. `assignor.explain` has a text
+for every step. In a history, all tasks with the same reason share one clause.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,8 +20,8 @@ LAG = "\0"
 """The placeholder for a number of records in the template of a reason."""
 
 ROUND_ROBIN = "(round robin"
-"""The beginning of the remark in every reason of a round-robin placement. `with_terms_explained` searches for this
-text.
+"""If a task was placed by round robin, the reason contains a remark that begins with this text. `with_terms_explained`
+searches for it.
 """
 
 _ROUND_ROBIN_EXPLAINED = (
@@ -33,8 +33,8 @@ NameProcess = Callable[[ProcessId | None], str]
 
 
 class ShortReason(NamedTuple):
-    """A reason as one clause. `template`: the clause, with LAG in place of each number of `lags`, so that tasks whose
-    reasons differ only in numbers can share a row.
+    """A reason as one clause. `template`: the clause, with the placeholder LAG in place of each number. So tasks whose
+    reasons differ only in numbers can share a row. `lags`: the numbers.
     """
 
     template: str
@@ -45,8 +45,8 @@ class ShortReason(NamedTuple):
 
 
 def with_lags(template: str, lags: Sequence[tuple[int, ...]]) -> str:
-    """Returns the reason with its numbers filled in. `lags`: the lags of each task that has the reason. Lags that
-    differ are shown as a range.
+    """Fills the numbers into the template of a reason. `lags`: for each task with this reason, its numbers. Numbers
+    that differ are shown as a range.
     """
     parts = template.split(LAG)
     text = parts[0]
@@ -75,9 +75,7 @@ def decided_elsewhere(each: TaskRebalance) -> str:
 
 
 def reason_for(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> ShortReason:
-    """Returns the reason for the change of a task in one clause. The clause is empty if the assignor recorded no step
-    for the task.
-    """
+    """Returns the reason for the change of a task as one clause; empty if the assignor recorded no step for it."""
     explanation, problem = each.explanation, each.problem
     if each.differs:
         return ShortReason(decided_elsewhere(each))
@@ -97,7 +95,9 @@ def reason_for(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> S
 
 
 def _lost(each: TaskRebalance, gone: set[ProcessId], names: ShortNames) -> str:
-    """Returns the reason why the processes `gone` have no copy any more; empty if the reason is not known."""
+    """Returns the reason why processes have lost their copies of a task; empty if the reason is not known. `gone`:
+    these processes.
+    """
     clients = {} if each.problem is None else each.problem.clients
     steps = () if each.explanation is None else each.explanation.steps
     left = sorted(names.short(process) for process in gone if process not in clients)
@@ -109,7 +109,7 @@ def _lost(each: TaskRebalance, gone: set[ProcessId], names: ShortNames) -> str:
 
 
 def with_terms_explained(rows: Iterable[FactRow]) -> Iterator[FactRow]:
-    """Yields the rows, and then, if a row has the term "round robin", an explanation of the term."""
+    """Yields the rows. If a row has the term "round robin", yields a row at the end that explains this term."""
     explains_round_robin = False
     for row in rows:
         explains_round_robin |= ROUND_ROBIN in row.text
@@ -130,8 +130,8 @@ def short_reason(explanation: Explanation, problem: PlacementProblem, name: Name
 
 
 def standby_reason(explanation: Explanation, hosts: frozenset[ProcessId], name: NameProcess) -> str | None:
-    """Returns the reason why `hosts` got standbys and warm-ups that they did not have before; None if the reason is not
-    known.
+    """Returns the reason why processes got a new standby or warm-up of a task; None if the reason is not known.
+    `hosts`: these processes.
     """
     warming = sorted(
         name(step.process)
@@ -149,8 +149,8 @@ def standby_reason(explanation: Explanation, hosts: frozenset[ProcessId], name: 
 
 
 def missing_standbys(explanation: Explanation) -> int:
-    """Returns the number of standbys that are missing from num.standby.replicas because no client is left for another
-    copy.
+    """Returns the number of configured standbys (num.standby.replicas) that have no place, because no client is left
+    for another copy of the task.
     """
     return sum(step.detail or 0 for step in explanation.steps if step.kind is DecisionKind.NO_STANDBY_HOST)
 
@@ -178,7 +178,7 @@ _NAMES_ITS_TARGET = frozenset(
 
 
 class _Reason:
-    """Makes the clauses of one task's reason."""
+    """Makes the clauses of the reason for the placement of one task."""
 
     def __init__(self, explanation: Explanation, problem: PlacementProblem, name: NameProcess) -> None:
         self._task: TaskId = explanation.task
@@ -189,14 +189,14 @@ class _Reason:
         self._name = name
 
     def made(self, text: str) -> ShortReason:
-        """Replaces the lags in `text` with placeholders, and collects the lags in the order of the text. A lag is
-        marked in `text` by a NUL character before and after the number.
+        """Makes a ShortReason from a text. In the text, a NUL character stands before and after each lag. The lags
+        become the numbers of the reason, and placeholders replace them in its template.
         """
         parts = text.split(LAG)
         return ShortReason(LAG.join(parts[::2]), tuple(int(number) for number in parts[1::2]))
 
     def belonging(self, steps: Mapping[DecisionKind, Decision]) -> str:
-        """Returns the clause about the process that is to run the task once all processes have caught up."""
+        """Returns the clause about the process that will run the task when all processes have caught up."""
         moved = steps.get(DecisionKind.RACK_MOVED)
         if moved is not None:
             return f"it belongs on {self._name(moved.process)}, {rack_reason(moved, self._problem)}"
@@ -208,7 +208,7 @@ class _Reason:
         return ""
 
     def running(self, steps: Mapping[DecisionKind, Decision]) -> str:
-        """Returns the clause about the process that runs the task until another process has caught up."""
+        """Returns the clause about the process that runs the task for now, until another process has caught up."""
         for kind, words in _RUNS:
             step = steps.get(kind)
             if step is not None:
@@ -273,8 +273,8 @@ _BELONGS: tuple[tuple[DecisionKind, str], ...] = (
     (DecisionKind.PREVIOUS_STANDBY, "{process} had a standby of it"),
     (DecisionKind.LEAST_LOADED, "{process} has the most room for it"),
 )
-"""The clauses of `_Reason.belonging` by kind of decision. If several kinds were logged, the first of them in this list
-is used.
+"""The texts of `_Reason.belonging` for each kind of decision. If the assignor made decisions of several kinds, the
+first kind in this list is used.
 """
 
 _RUNS: tuple[tuple[DecisionKind, str], ...] = (
@@ -290,8 +290,8 @@ _RUNS: tuple[tuple[DecisionKind, str], ...] = (
     (DecisionKind.HANDED_OVER, "and {taker} is caught up"),
     (DecisionKind.WAITS, "but {other}{other_lag} has to catch up first"),
 )
-"""The clauses of `_Reason.running` by kind of decision. If several kinds were logged, the first of them in this list is
-used.
+"""The texts of `_Reason.running` for each kind of decision. If the assignor made decisions of several kinds, the first
+kind in this list is used.
 """
 
 _CHOSEN = (DecisionKind.TARGET_MOVED, DecisionKind.TARGET_NEW)

@@ -1,4 +1,4 @@
-"""A recorded rebalance as text: its time, its triggers, and the rows that every history shows about it."""
+"""Formats a recorded rebalance as text: its time, its triggers, and the rows that every history shows about it."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -15,7 +15,7 @@ SAME_SHOWN = 3
 
 class FactRow(NamedTuple):
     """One row of a history. `label`: the label before the text; None for a row without a label. `depth`: the level of
-    indentation, from 0 for a heading to 2. A row with an empty text is a blank line between two rows.
+    indentation, from 0 to 2; a heading has level 0. A row with an empty text is shown as a blank line.
     """
 
     text: str
@@ -31,7 +31,9 @@ def rebalances_text(count: int) -> str:
 
 
 def triggers_text(triggers: Sequence[Trigger], processes: ShortNames, task: TaskId | None) -> str:
-    """Returns the triggers of a rebalance as text. `task`: the task to name first among the tasks that waited."""
+    """Formats the triggers of a rebalance as text. `task`: a task that the text names before the other tasks that
+    waited; None to keep the order.
+    """
     parts = []
     for kind, several in groupby(sorted(triggers, key=_order), key=lambda trigger: trigger.kind):
         same = list(several)
@@ -79,8 +81,8 @@ def _trigger_text(trigger: Trigger, processes: ShortNames, task: TaskId | None) 
 
 
 def _members_text(trigger: Trigger, processes: ShortNames) -> str:
-    """Returns the number of threads (`2 threads`) if all member names are names of stream threads; otherwise returns
-    the names of the members.
+    """If all member names are names of stream threads, returns the number of threads, such as `2 threads`. If there are
+    other names, returns the names of the members.
     """
     threads = sorted(processes.thread(trigger.process, name) for name in trigger.names)
     if threads and all(name.startswith("thread ") for name in threads):
@@ -124,9 +126,10 @@ def rebalance_heading(facts: RebalanceFacts) -> FactRow:
 def cause_rows(
     facts: RebalanceFacts, before: RebalanceFacts | None, names: ShortNames, task: TaskId | None
 ) -> Iterator[FactRow]:
-    """Yields the rows about missing rebalances before this rebalance, and about the triggers of this rebalance.
-    `before`: the rebalance that is shown before this rebalance. The note of `before` is not repeated. A part of the
-    note that only repeats the triggers is left out. `task`: the task to name first among the tasks that waited.
+    """Yields the rows about rebalances that are missing before this rebalance, and about the triggers of this
+    rebalance. A part of the note is left out if it repeats the triggers or the note of the previous rebalance.
+    `before`: the previous rebalance in the history. `task`: a task that the text names before the other tasks that
+    waited; None to keep the order.
     """
     if facts.not_recorded:
         yield FactRow(f"{rebalances_text(facts.not_recorded)} before this one not recorded", "gap", 1)

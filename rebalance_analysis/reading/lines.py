@@ -1,6 +1,5 @@
-"""Reads recordings line by line from the sources that `sources.py` finds.
-
-A line that cannot be used is returned with its problem, and reading continues with the next line.
+"""Reads recordings line by line from the sources that `sources.py` finds. If a line cannot be used, the result has a
+problem instead of a document, and reading continues with the next line.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,8 +19,9 @@ from rebalance_analysis.reading.sources import (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a recording. `document` is None if there is a `problem`. `where`: the position of the line in the
-    form file:line. `content`: the bytes of the line; None for an error that ends the reading of the source.
+    """One line of a recording. If the line has a `problem`, its `document` is None. `where`: the position of the line
+    in the form file:line. `content`: the bytes of the line; None if this is not a line but an error that ends the
+    source.
     """
 
     where: str
@@ -30,14 +30,14 @@ class Line:
     content: bytes | None = None
 
     def usable_document(self) -> Mapping[str, object]:
-        """Returns the document of the line. Raises InputError, with the line's problem, if the line has no document."""
+        """Returns the document of the line. If the line has no document, raises InputError with the line's problem."""
         if self.document is None:
             raise InputError(self.problem or "is not usable")
         return self.document
 
     def has_id(self, id: str) -> bool:
-        """True if the line's document has this id. A recorder makes ids such as `group.generation@partition:offset`.
-        The argument `id` may lack the part that begins with @.
+        """True if the line's document has this id. A recorder makes ids of the form
+        `group.generation@partition:offset`. The argument may be such an id without the part from @ on.
         """
         own = None if self.document is None else self.document.get("id")
         return own == id or (isinstance(own, str) and own.rpartition("@")[0] == id)
@@ -64,12 +64,12 @@ def as_read(raw: RawLine) -> Line:
 
 @dataclass(frozen=True, slots=True)
 class LineChoice:
-    """A choice of input lines. `id`, `group`: the id or group to choose; None to choose any id or group. `all`: True to
-    choose every rebalance instead of the last rebalance of each group.
+    """Chooses lines of the input. `id`: the id of the line; None for any id. `group`: the group of the line; None for
+    any group. `all`: True to choose every rebalance; False to choose only the last rebalance of each group.
 
-    The last rebalance of a group is the rebalance with the latest `now_ms`. If several rebalances have the latest
-    `now_ms`, the last of them in the input is used. The files of a history may therefore be named in any order. A
-    placement problem has no time and no group, so the last placement problem that is read is chosen.
+    The last rebalance of a group is the rebalance with the latest `now_ms`, so the files of a history may be given in
+    any order. If several rebalances have this time, the last of them in the input is chosen. Placement problems have no
+    time and no group. Of all placement problems, the last in the input is chosen.
     """
 
     id: str | None = None
@@ -77,9 +77,7 @@ class LineChoice:
     all: bool = False
 
     def among(self, lines: Iterable[Line]) -> Iterator[Line]:
-        """Yields the lines of the choice. A line without a document is always chosen, so that the command can report
-        it.
-        """
+        """Yields the chosen lines. A line without a document is always chosen, so that the command can report it."""
         last: dict[str, tuple[int, Line]] = {}
         for line in lines:
             if line.document is None:

@@ -1,9 +1,9 @@
-"""The last recorded rebalances of one group, from recordings of many groups or from a running coordinator.
+"""Reads the last recorded rebalances of a group, from recordings of many groups or from a running coordinator.
 
 The input lines may have any order. Only the newest lines of each group are kept in memory. The package
-`coordinator_api` reads the recordings of a running coordinator. `coordinator_api` registers a function for this purpose
-with the parameters address, group, last and token file in the entry-point group `assignor.histories`. So
-`rebalance_analysis` does not depend on `coordinator_api`.
+`coordinator_api` reads the recordings of a running coordinator. `coordinator_api` registers a function for this in the
+entry-point group `assignor.histories`, so this package does not depend on `coordinator_api`. The parameters of the
+registered function are address, group, last and token file.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,20 +21,22 @@ from rebalance_analysis.rerun import run
 ENTRY_POINT_GROUP = "assignor.histories"
 GROUPS_LISTED = 20
 UNCHAINED = "placements"
-"""The group name of each placement problem without `meta.chain`."""
+"""The group name of placement problems that have no `meta.chain`."""
 
 SetAside = Callable[[str, AssignorFault], None]
-"""A callback that receives the position (file:line) and the fault of each unusable line."""
+"""A function that is called for each line that cannot be used. The arguments of the function are the position
+(file:line) and the error.
+"""
 
 _AskCoordinator = Callable[[str, str | None, int, str | None], Iterable[RawLine]]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedGroup:
-    """The newest recorded rebalances of one group. `lines`: the generation and line of each rebalance, oldest first.
-    Before the rebalances that the caller requested, `lines` has one older rebalance for comparison, if available.
-    `recorded`: the number of all recorded rebalances of the group; None if not known. `interrupted`: the generations
-    that are recorded as interrupted because no assignment followed. `lines` does not have these generations.
+    """The newest recorded rebalances of one group. `lines`: the generation and the line of each rebalance, oldest
+    first. If possible, the first line is one rebalance more than the caller requested, for comparison. `recorded`: the
+    number of all recorded rebalances of the group; None if it is not known. `interrupted`: the generations that are
+    recorded as interrupted, because they never got an assignment. Interrupted generations are not in `lines`.
     """
 
     group_id: str
@@ -43,8 +45,8 @@ class RecordedGroup:
     interrupted: frozenset[int] = frozenset()
 
     def only(self, id: str) -> Self | None:
-        """Returns a copy of the group that has only the rebalance with this id and, if recorded, the previous
-        rebalance. Returns None if no rebalance has this id.
+        """Returns a copy of the group that has only the rebalance with this id and the rebalance before it. Returns
+        None if no rebalance has this id.
         """
         for index, (_, line) in enumerate(self.lines):
             if line.has_id(id):
@@ -52,7 +54,7 @@ class RecordedGroup:
         return None
 
     def run_again(self, set_aside: SetAside) -> Iterator[PastRebalance]:
-        """Runs each rebalance of the group again, and yields the results in order. `set_aside` receives each rebalance
+        """Runs each rebalance of the group again, and yields the results in order. Calls `set_aside` for each rebalance
         that cannot be run.
         """
         before: int | None = None
@@ -66,8 +68,9 @@ class RecordedGroup:
 
 
 def history_from_coordinator(url: str, token_file: str | None, group: str | None, last: int) -> Iterator[Line]:
-    """Yields the lines of the group's `last` + 1 newest rebalances. Raises InputError if no coordinator responds, if
-    the coordinator does not have the group, or if `group` is None and the coordinator has several groups.
+    """Yields the lines of the newest rebalances of a group. `last`: the number of rebalances; one more is read for
+    comparison. Raises InputError if no coordinator answers, or if the coordinator does not have the group. If no group
+    is named and the coordinator has several, also raises InputError.
     """
     try:
         ask: _AskCoordinator = plug_in(ENTRY_POINT_GROUP, "coordinator")
@@ -77,10 +80,10 @@ def history_from_coordinator(url: str, token_file: str | None, group: str | None
 
 
 def history_of(lines: Iterable[Line], group: str | None, last: int, set_aside: SetAside) -> RecordedGroup:
-    """Returns the newest recorded rebalances of `group`. If `group` is None, the lines must have only one group, whose
-    rebalances are returned. If `set_aside` received lines and no usable line has the group, the result has no lines.
-    Raises InputError if all lines are usable but none has the group, or if `group` is None and the lines have several
-    groups.
+    """Returns the newest recorded rebalances of a group. `group`: the group; None if the lines have only one group.
+    `set_aside`: a function that is called for each line that cannot be used. If the group is not found, but some lines
+    could not be used, the result has no lines. Raises InputError if all lines can be used and none has the group, or if
+    no group is named and the lines have several.
     """
     found = histories_of(lines, group, last, set_aside)
     if len(found) > 1:
@@ -90,9 +93,9 @@ def history_of(lines: Iterable[Line], group: str | None, last: int, set_aside: S
 
 
 def histories_of(lines: Iterable[Line], group: str | None, last: int, set_aside: SetAside) -> list[RecordedGroup]:
-    """Returns the newest recorded rebalances of `group`, or of every group in the lines if `group` is None. The groups
-    are in the order in which they appear in the lines. The returned list is never empty. Raises InputError if all lines
-    are usable but none has a rebalance of the chosen groups.
+    """Returns the newest recorded rebalances of one group or of every group. `group`: the group; None for every group
+    in the lines. The groups are in the order in which they appear in the lines. The returned list has at least one
+    element. Raises InputError if all lines can be used and none has a rebalance of the chosen groups.
     """
     groups: dict[str, _Newest] = {}
     any_set_aside = False
@@ -125,7 +128,9 @@ def histories_of(lines: Iterable[Line], group: str | None, last: int, set_aside:
 
 @dataclass(slots=True)
 class _Newest:
-    """The `limit` newest lines of one group, by generation and time."""
+    """The newest lines of one group. `limit`: the largest number of lines. The generation and the time of a line are
+    its key.
+    """
 
     limit: int
     lines: dict[tuple[int, int], Line] = field(default_factory=dict)
@@ -144,9 +149,8 @@ class _Newest:
 
 
 def _place(line: Line) -> tuple[str, int | None, int]:
-    """Returns the group, generation and time of a line. The generation of a placement problem is None, and the caller
-    uses the problem's position among the lines of its group instead. Raises InputError for a line that is not a
-    rebalance or placement problem.
+    """Returns the group, generation and time of a line. A placement problem has no generation; the caller then uses its
+    position among the lines of its group. Raises InputError if the line is not a rebalance and not a placement problem.
     """
     document = line.usable_document()
     if document.get("format") == PLACEMENT_FORMAT:

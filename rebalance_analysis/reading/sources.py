@@ -1,9 +1,10 @@
-"""The sources of recordings: JSON Lines, plain or gzip, directories, Parquet, a coordinator's database, stdin.
+"""Finds and reads the sources of recordings: JSON Lines files (plain or gzip), Parquet files, directories, the database
+of a coordinator, and stdin.
 
 The kind of a file is recognised by its first bytes, not by its name. This module reads JSON Lines. Other packages read
 Parquet files and databases. A package registers its function `read(name) -> Iterator[RawLine]` under the name of the
-kind of source, in the entry-point group `assignor.recordings`. So only the libraries for the kinds of the given sources
-have to be installed.
+kind of source, in the entry-point group `assignor.recordings`. So a user needs the libraries of Parquet or of databases
+only to read such a source.
 """
 
 import gzip
@@ -27,8 +28,7 @@ from spark_engine.batch import RESULT_FORMAT, RESULT_MARK
 STDIN = "-"
 ENTRY_POINT_GROUP = "assignor.recordings"
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
-"""If a source is a directory, only files with one of these suffixes are read. A file that the user names directly may
-have any suffix.
+"""The suffixes of the files that are read from a directory. A file that the user names directly may have any suffix.
 """
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -57,8 +57,8 @@ class Source(NamedTuple):
 
 
 class RawLine(NamedTuple):
-    """One line of JSON, not parsed yet. `where`: the position of the line as file:line, or in the format of the
-    database or Parquet file.
+    """One line of JSON, not parsed yet. `where`: the position of the line in the form file:line. Parquet files and
+    databases have other forms.
     """
 
     where: str
@@ -66,8 +66,8 @@ class RawLine(NamedTuple):
 
 
 class DamagedSource(InputError):
-    """Raised if a source cannot be read beyond some position. Other sources, and the lines before the damage, are still
-    usable.
+    """Raised if the rest of a source cannot be read. The lines before this position, and other sources, can still be
+    used.
     """
 
     def __init__(self, reason: str, where: str) -> None:
@@ -76,8 +76,8 @@ class DamagedSource(InputError):
 
 
 def find_sources(inputs: Sequence[str]) -> list[Source]:
-    """Returns the sources that `inputs` name. A directory is replaced by the recordings in the directory. Raises
-    InputError for an input that cannot be opened, and for a directory without recordings.
+    """Returns the sources that the inputs name. For a directory, returns the recordings in it. Raises InputError if an
+    input cannot be opened, or if a directory has no recordings.
     """
     sources: list[Source] = []
     for name in inputs:
@@ -93,11 +93,11 @@ def find_sources(inputs: Sequence[str]) -> list[Source]:
 
 
 class ReadingProgress:
-    """Receives the progress of reading sources one after the other. The base class shows no progress."""
+    """Shows the progress while sources are read one after the other. This base class shows nothing."""
 
     def begin(self, name: str, size: int | None) -> None:
-        """Called when a source is opened. `size`: the size of the source in bytes; None if not known. `name`: the name
-        of the source without passwords.
+        """Called when a source is opened. `size`: the size of the source in bytes; None if it is not known. `name`: the
+        name of the source, without a password.
         """
 
     def advance(self, position: int | None) -> None:
@@ -113,8 +113,8 @@ NO_PROGRESS = ReadingProgress()
 
 
 def raw_lines(source: Source, progress: ReadingProgress = NO_PROGRESS) -> Iterator[RawLine]:
-    """Yields every line except blank lines. Raises InputError if the source cannot be opened, and DamagedSource after
-    the last readable line if the rest of the source is damaged.
+    """Yields every line except blank lines. Raises InputError if the source cannot be opened. If the rest of a source
+    cannot be read, raises DamagedSource after the last line that can be read.
     """
     if source.kind in _EXTRAS:
         progress.begin(shown(source.name), None)
@@ -144,7 +144,7 @@ def _position(raw: io.BufferedReader) -> int | None:
 
 
 def shown(name: str) -> str:
-    """Returns the name of a source for messages: a database URL without the password."""
+    """Returns the name of a source for messages. The URL of a database is shown without its password."""
     return _PASSWORD.sub(_hidden, name) if _DATABASE_URL.match(name) else name
 
 
@@ -166,8 +166,8 @@ def opened(source: Source) -> Iterator[io.BufferedReader]:
 
 
 def lines_of(source: Source, raw: io.BufferedReader) -> Iterator[RawLine]:
-    """Yields the lines of a source of JSON Lines. Recognises gzip by the first bytes, because the content of a pipe is
-    not known before it is read.
+    """Yields the lines of a source of JSON Lines. Detects gzip by the first bytes that it reads, because the source may
+    be a pipe.
     """
     name = "stdin" if source.kind is SourceKind.STDIN else source.name
     number = 0
@@ -189,8 +189,8 @@ def lines_of(source: Source, raw: io.BufferedReader) -> Iterator[RawLine]:
 
 
 def plug_in_lines(source: Source) -> Iterator[RawLine]:
-    """Yields the lines of a source that another package reads. Raises InputError if a line cannot be read, and if the
-    other package is not installed.
+    """Yields the lines of a source that another package reads. Raises InputError if this package is not installed, or
+    if a line cannot be read.
     """
     what, extra = _EXTRAS[source.kind]
     try:
@@ -201,8 +201,8 @@ def plug_in_lines(source: Source) -> Iterator[RawLine]:
 
 
 def plug_in(group: str, name: str) -> Any:
-    """Returns the function that another package has registered under `name`. Raises ImportError if no package has
-    registered `name`, or if the function cannot be loaded.
+    """Returns the function that another package has registered under a name. Raises ImportError if no package has
+    registered this name, or if the function cannot be loaded.
     """
     for entry_point in entry_points(group=group, name=name):
         return entry_point.load()
@@ -210,9 +210,9 @@ def plug_in(group: str, name: str) -> Any:
 
 
 def _in_directory(directory: str) -> list[Source]:
-    """Returns the recordings in the directory and its subdirectories, sorted by path. Files whose names begin with `_`
-    or a dot are left out, because Spark gives these names to markers and unfinished files. Results of a replay or sweep
-    are left out, so that users can keep results beside the recordings.
+    """Returns the recordings in the directory and its subdirectories, sorted by path. Leaves out files whose names
+    begin with `_` or a dot, because Spark gives such names to markers and unfinished files. Also leaves out the results
+    of a replay or sweep, so users can keep results beside the recordings.
     """
     if _has_results(directory):
         raise InputError("has the results of a run, and no recordings", directory)

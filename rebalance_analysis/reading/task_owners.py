@@ -1,4 +1,6 @@
-"""Reads the owners of each task from a line with an output: a recording, or a line that `assignor assign` wrote."""
+"""Reads the owners of each task from a line that has an output. A line with an output is a recording, or was written by
+`assignor assign`.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,15 +13,15 @@ from assignor.types import TaskId
 
 @dataclass(slots=True)
 class TaskOwners:
-    """The members (rebalance/1) or processes (placement/1) that own each task."""
+    """The owners of each task. In rebalance/1, the owners are members. In placement/1, they are processes."""
 
     active: dict[TaskId, list[str]] = field(default_factory=dict)
     standby: dict[TaskId, list[str]] = field(default_factory=dict)
 
 
 def owners_in(document: Mapping[str, object]) -> TaskOwners:
-    """Reads the task owners from the document of a line. Raises InputError for a document without a usable output, and
-    DecodeError for assignment bytes that cannot be decoded.
+    """Reads the task owners from the document of a line. Raises InputError if the document has no output that can be
+    used. Raises DecodeError if assignment bytes cannot be decoded.
     """
     output = as_object(document.get("output"), "output")
     if "clients" in output:
@@ -28,14 +30,14 @@ def owners_in(document: Mapping[str, object]) -> TaskOwners:
 
 
 def tasks_of(before: TaskOwners, after: TaskOwners) -> set[TaskId]:
-    """Returns every task that has an owner in `before` or `after`."""
+    """Returns every task that has an owner before or after."""
     return {*before.active, *before.standby, *after.active, *after.standby}
 
 
 def owner_moves(before: TaskOwners, after: TaskOwners) -> Iterator[dict[str, object]]:
-    """Yields each task whose owners differ between `before` and `after`, sorted: `{"task", "active", "standby"}`.
-
-    `active` is `{"from", "to"}`, or None if the active owners are equal. `standby` is `{"gone", "new"}`.
+    """Yields an object for each task whose owners differ, sorted by task. The object has the fields `task`, `active`
+    and `standby`. `active` has the fields `from` and `to`; it is None if the active owners are equal. `standby` has the
+    fields `gone` and `new`.
     """
     for task in sorted(tasks_of(before, after)):
         move = _move(task, before, after)

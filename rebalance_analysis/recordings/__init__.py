@@ -1,4 +1,3 @@
-"""Recorded rebalances as input of batch jobs. `planning` divides inputs into chunks, and `chunk` reads a chunk's lines.
-
-`parquet`: reads recordings from Parquet files.
+"""Reads recorded rebalances for batch jobs. `planning` divides inputs into chunks. `chunk` reads the lines of a chunk.
+`parquet` reads recordings from Parquet files.
 """

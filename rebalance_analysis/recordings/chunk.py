@@ -1,12 +1,12 @@
-"""A chunk of recordings: the position and number of consecutive lines of one input. A chunk does not contain the lines:
-the worker that runs the chunk reads them.
+"""A chunk of recordings is the position and the number of consecutive lines of one input. A chunk does not contain the
+lines. The worker that runs the chunk reads the lines.
 
 An input that can be read only once or only by the driver, such as a pipe or a database, is spooled to a file. Each line
-of a spool file has the position of the recorded line as JSON text, a tab, and the recorded line.
+of a spool file has three parts: the position of the recorded line as JSON text, a tab, and the recorded line.
 
-A worker keeps the open reader of a gzip file for later chunks of the file, so that nothing is decompressed twice. A
-worker also keeps the open reader of a Parquet file for the next chunk of the file. In a plain file, a new reader seeks
-to the chunk's byte offset.
+A worker keeps the reader of a gzip file open for later chunks of the file, so nothing is decompressed twice. A worker
+also keeps the reader of a Parquet file open for the next chunk of the file. For a chunk of a plain file, a worker opens
+a new reader at the byte offset of the chunk.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from spark_engine.batch.work import REFUSED, UNUSABLE, Reject
 
 
 class ChunkKind(StrEnum):
-    """The format of a chunk's file. `SPOOLED`: the format of `write_spool`, in which each line follows its position."""
+    """The format of the file of a chunk. `SPOOLED`: the format that `write_spool` writes."""
 
     PLAIN = "plain"
     GZIP = "gzip"
@@ -34,22 +34,20 @@ class ChunkKind(StrEnum):
 
 
 def as_text(name: str) -> str:
-    """Returns a file name as text that can be encoded in UTF-8, because the bytes of a file name may be invalid
-    UTF-8.
-    """
+    """Returns a file name as text that can be encoded in UTF-8. The bytes of the file name may be invalid UTF-8."""
     return name if name.isascii() else name.encode("utf-8", "backslashreplace").decode()
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingChunk:
-    """Consecutive lines of one input. `number`: the chunk's number, from 0. `source`: the name of the input, for
-    messages about a line. `path`: the file to read.
+    """Consecutive lines of one input. `number`: the number of the chunk; the first chunk has number 0. `source`: the
+    name of the input, for messages about a line. `path`: the file that the worker reads.
 
-    `start`: the position of the first line, from 0, in bytes (plain and spooled files), lines (gzip) or rows (Parquet).
-    `first_line`: the line number of the chunk's first line in the input, from 1. Blank lines are counted. `readable`:
-    the number of the chunk's lines that are not blank, or the number of Parquet rows. `damage`: in the last chunk of a
-    damaged input, the error that ends the reading of the input. The error in `damage` counts as one more line, at the
-    position `damaged_at`.
+    `start`: the position of the first line; the file begins at position 0. The unit is bytes in plain and spooled
+    files, lines in gzip files, and rows in Parquet files. `first_line`: the line number of the first line in the input.
+    The input begins with line 1, and blank lines count. `readable`: the number of lines that are not blank, or the
+    number of Parquet rows. `damage`: the error that ends the input; set only in the last chunk of a damaged input. The
+    error counts as one more line of the chunk, at the position `damaged_at`.
     """
 
     number: int
@@ -70,39 +68,37 @@ class RecordingChunk:
         return self.readable + (self.damage is not None)
 
 
-_TAB = b"\t"  # safe separator: JSON text never contains a raw tab
+_TAB = b"\t"  # a tab can separate the two, because JSON text never contains a raw tab
 
 
 def write_spool(lines: Iterable[RawLine], path: Path) -> None:
-    """Writes `lines` to a spool file. Raises InputError if the file cannot be written. An error of `lines` is also
-    raised; the lines before this error stay in the spool file.
+    """Writes lines to a spool file. Raises InputError if the file cannot be written. If the iterator `lines` raises an
+    error, raises the same error; the lines before it stay in the spool file.
     """
     with input_errors("cannot be written", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as target:
             for where, content in lines:
-                # in valid JSON, a line break can only be white space between tokens
+                # in valid JSON, a line break only stands between tokens, so a blank can replace it
                 line = content.removesuffix(b"\n").replace(b"\n", b" ")
                 target.write(json.dumps(where).encode() + _TAB + line + b"\n")
 
 
 def rejected(where: str, content: bytes | None, error: AssignorFault, reason: str | None = None) -> Reject:
-    """Returns the reject for an input line without a result row. `reason`: the text to use instead of the text of
-    `error`.
-    """
+    """Returns the reject for a line without a result row. `reason`: a text that replaces the text of the error."""
     kind = REFUSED if isinstance(error, NotBuiltYet) else UNUSABLE
     line = None if content is None else content.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
     return Reject(as_text(where), kind, as_text(reason or str(error)), line)
 
 
 def digest(path: Path) -> str:
-    """Returns the SHA-256 of the file, which identifies the lines of the file."""
+    """Returns the SHA-256 of a file, which identifies its lines."""
     with path.open("rb") as source:
         return hashlib.file_digest(source, "sha256").hexdigest()
 
 
 class ChunkLines(NamedTuple):
-    """A chunk with its lines, without blank lines. `damage`: the error that ended reading the input; None if there was
+    """A chunk with its lines. Blank lines are left out. `damage`: the error at which the input ended; None if there was
     no error.
     """
 
@@ -112,8 +108,8 @@ class ChunkLines(NamedTuple):
 
 
 def read_chunks(chunks: Iterable[RecordingChunk]) -> Iterator[ChunkLines]:
-    """Yields each chunk with its lines, which are read on demand. Raises InputError if an input has fewer lines than
-    when the chunks were planned.
+    """Yields each chunk with its lines. Reads the lines of a chunk only when the caller asks for it. Raises InputError
+    if an input has become shorter since the chunks were planned.
     """
     reader: _RecordingReader | None = None
     try:
@@ -137,7 +133,7 @@ def _known_damage(chunk: RecordingChunk) -> DamagedSource | None:
 
 
 class _RecordingReader:
-    """Reads the lines of one input for one chunk and, if possible, for the chunks that follow."""
+    """Reads the lines of one input for a chunk. If possible, also reads the lines of later chunks of the input."""
 
     def __init__(self, chunk: RecordingChunk) -> None:
         self._path, self._kind = chunk.path, chunk.kind
@@ -155,9 +151,9 @@ class _RecordingReader:
         return chunk.kind is ChunkKind.PARQUET and self._next_line == chunk.first_line
 
     def take(self, chunk: RecordingChunk) -> tuple[list[RawLine], DamagedSource | None]:
-        """Returns the chunk's lines, and the damage of the input. The damage is None for an undamaged chunk. The lines
-        of a damaged chunk end before the damage. Raises InputError if the input has fewer lines than when the chunk was
-        planned.
+        """Returns the lines of the chunk, and the error at which the input ended. The lines end before this error. The
+        error is None if the chunk could be read completely. Raises InputError if the input has become shorter since the
+        chunk was planned.
         """
         lines: list[RawLine] = []
         taken = 0
@@ -179,11 +175,11 @@ class _RecordingReader:
 
 
 _Numbered = Generator[tuple[int, RawLine], None, None]
-"""Yields the number of each line in its input, and the line."""
+"""Yields lines, each with its line number in the input."""
 
 
 def _plain(chunk: RecordingChunk) -> _Numbered:
-    """Reads a plain file or a spooled file. In a spooled file, each line follows its position."""
+    """Reads a plain file or a spooled file. In a spooled file, the position stands before each line."""
     with opened(Source(chunk.path, SourceKind.JSONL)) as raw:
         raw.seek(chunk.start)
         for number, content in enumerate(raw, chunk.first_line):

@@ -1,14 +1,13 @@
-"""Reads recordings from Parquet files: all rows (for the entry point `assignor.recordings`), or all rows from a given
-row on.
+"""Reads recordings from Parquet files. `read` reads all rows, for the entry point `assignor.recordings`. `rows_from`
+reads the rows from a given row on.
 
-The position of a line is file:row, where the first row has the number 1. A file is read in batches of `ROWS_AT_ONCE`
-rows, so that large row groups do not need much memory.
+The position of a line has the form file:row. The first row has number 1. A file is read in batches of `ROWS_AT_ONCE`
+rows, so a large row group does not need much memory.
 
-A table has either one text column `value` with lines of JSON, or the fields of rebalance/1 or placement/1 as columns.
-Fields with text or numbers are plain columns. Columns with objects or lists have JSON text, or the nested types
-(struct, map, list) to which Spark converts JSON. In a nested type, null means that the field is absent. This module
-adds the fields that Spark left out because they were empty in every row. Binary values become base64 text, as in JSON
-Lines recordings.
+A table can have one text column `value` with lines of JSON. Or it has a column for each field of rebalance/1 or
+placement/1. Objects and lists are stored as JSON text, or in the nested types to which Spark converts JSON (struct,
+map, list). In a nested type, null means that the field is absent. Spark leaves out fields that are empty in every row.
+This module adds such fields again. Binary values become base64 text, as in JSON Lines recordings.
 """
 
 import base64
@@ -27,8 +26,8 @@ ROWS_AT_ONCE = 256
 
 
 def read(name: str) -> Iterator[RawLine]:
-    """Yields all rows of a file except blank rows. Raises InputError for a file that is not a recording, and
-    DamagedSource where the readable part of the file ends.
+    """Yields all rows of a file except blank rows. Raises InputError for a file that is not a recording. If a part of
+    the file cannot be read, raises DamagedSource at this part.
     """
     return (line for line in rows_from(name, 0, name) if line.content.strip())
 
@@ -43,9 +42,9 @@ def count_rows(path: str) -> int:
 
 
 def rows_from(path: str, start: int, name: str) -> Iterator[RawLine]:
-    """Yields the rows of a file from row `start` on, including blank rows. The first row is row 0. `name`: the file
-    name to show in messages about a row. Raises InputError for a file that is not a recording, and DamagedSource where
-    the readable part of the file ends.
+    """Yields the rows of a file, including blank rows. `start`: the number of the row at which to begin; the first row
+    is row 0. `name`: the displayed file name in messages about a row. Raises InputError for a file that is not a
+    recording. If a part of the file cannot be read, raises DamagedSource at this part.
     """
     row = start
     with _opened(path) as source:
@@ -82,8 +81,8 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
 
 
 def _batches(source: pq.ParquetFile, start: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows from row `start` on. Reads one row group at a time, so that damage in a row group does not affect
-    the rows of earlier groups.
+    """Yields the rows from row `start` on. Reads one row group at a time. So a damaged row group does not affect the
+    rows of the groups before it.
     """
     skip = start
     for group in range(source.metadata.num_row_groups):
@@ -124,8 +123,8 @@ _REQUIRED = {
         "error": _NULL,
     },
 }
-"""Fields that a JSON line must have, but that a row of nested types may lack. A missing field is null, or is an object
-that was empty in every row.
+"""Fields that a JSON line must have, but that may be missing in a row of nested types. A field is missing if it is
+null, or if it is an object that was empty in every row.
 """
 _OF_PLACEMENTS = frozenset({"probing_rebalance_needed", "clients"})
 _OF_REBALANCES = frozenset({"assignments", "internal_topics", "probing_rebalance_at_ms", "error"})
@@ -134,8 +133,8 @@ Convert = Callable[[object], object]
 
 
 def read_columns(names: Sequence[str], where: str | None = None) -> list[str]:
-    """Returns the columns to read from a table with the column names `names`. Raises InputError if the names are not
-    the columns of recordings.
+    """Returns the columns to read from a table. `names`: the names of all its columns. Raises InputError if the names
+    are not the columns of recordings.
     """
     if FORMAT_COLUMN not in names:
         if LINE_COLUMN in names:
@@ -156,8 +155,8 @@ def read_columns(names: Sequence[str], where: str | None = None) -> list[str]:
 
 
 def lines_of_batch(batch: pa.RecordBatch) -> Iterator[bytes]:
-    """Yields a line of JSON for each row. The line is blank if `value` is null. Raises InputError for a column `value`
-    that is not text.
+    """Yields a line of JSON for each row. If the column `value` is null, the line is blank. Raises InputError for a
+    column `value` that is not text.
     """
     if FORMAT_COLUMN not in batch.schema.names:
         yield from _value_lines(batch.column(batch.schema.get_field_index(LINE_COLUMN)))
@@ -185,7 +184,7 @@ def _value_lines(column: pa.Array) -> Iterator[bytes]:
 
 
 def _member(name: str, value: object, convert: Convert) -> str:
-    """Returns a member of the JSON object of a row, `"name":value`; empty for a field that the row does not have."""
+    """Returns the text `"name":value` for a field of a row; empty if the row does not have the field."""
     if value is None:
         return ""
     if name in OBJECTS and isinstance(value, str | bytes):
@@ -194,8 +193,8 @@ def _member(name: str, value: object, convert: Convert) -> str:
 
 
 def _json_text(value: str | bytes) -> str:
-    """Returns `value` if it is JSON text. Returns text that is not JSON as a JSON string, which the parser of the line
-    refuses.
+    """Returns the value of a column of JSON text. Text that is not JSON is returned as a JSON string, which the parser
+    of the line then refuses.
     """
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     try:
@@ -239,8 +238,8 @@ def _struct_converter(kind: pa.DataType, path: str) -> Convert:
 
 
 def _missing(path: str, names: set[str]) -> list[tuple[str, bool]]:
-    """Returns the missing fields to add to a row, each with True for an empty object and False for null. If no row has
-    `changelog_end_offsets`, the field was an empty object in every row. The field was not null, because null means that
+    """Returns the fields that have to be added to a row. The flag of a field is True for an empty object and False for
+    null. If no row has the field `changelog_end_offsets`, it was an empty object in every row. A null would mean that
     the request for end offsets failed.
     """
     required = _REQUIRED.get(path, {})
@@ -257,7 +256,7 @@ def _scalar(value: object) -> object:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, float | Decimal) and value == value and value % 1 == 0:
-        return int(value)  # pandas stores whole numbers with nulls as floats
+        return int(value)  # pandas stores a column of whole numbers as floats if it has nulls
     return float(value) if isinstance(value, Decimal) else value
 
 

@@ -1,8 +1,8 @@
-"""Divides inputs into chunks in one pass. Chunks begin at a byte (plain files), a line (gzip) or a row (Parquet).
-
-Every chunk has the number of lines that `spark_engine/batch/work.py` sets, or fewer if the lines are very long. The
-last chunk of an input has the remaining lines. An input that can be read only once, or only by the driver (stdin,
-pipes, databases), is first spooled to a file.
+"""Divides inputs into chunks. Each input is read once to find its chunks. The position of a chunk is a byte offset in a
+plain file. In a gzip file, the position of a chunk is a line number. In a Parquet file, it is a row number. A chunk has
+the number of lines that `spark_engine/batch/work.py` sets. A chunk has fewer lines if the lines are very long, or if it
+is the last chunk of an input. An input that can be read only once, or only by the driver (stdin, pipes, databases), is
+first spooled to a file.
 """
 
 import functools
@@ -34,15 +34,15 @@ from rebalance_analysis.recordings.parquet import count_rows
 from spark_engine.batch.work import BYTES_A_CHUNK, LINES_A_CHUNK
 
 Advance = Callable[[int], None]
-"""A callback that receives the number of bytes of the input that have been scanned."""
+"""A function that is called with the number of bytes of the input that have been read."""
 
 
 def plan_recordings(
     inputs: Sequence[str], spool: Path, console: Console, lines_a_chunk: int = LINES_A_CHUNK
 ) -> list[RecordingChunk]:
-    """Returns the chunks of all lines of all inputs, in order. `spool`: the directory for copies of pipes and
-    databases. The workers that read chunks must be able to read this directory. Raises InputError for an input that
-    cannot be read.
+    """Divides all lines of all inputs into chunks, and returns the chunks in order. `spool`: the directory for copies
+    of pipes and databases. The workers that read chunks must be able to read this directory. Raises InputError for an
+    input that cannot be read.
     """
     sources = find_sources(inputs)
     planned: list[RecordingChunk] = []
@@ -57,8 +57,8 @@ def plan_recordings(
 
 
 def identity_of_inputs(chunks: Sequence[RecordingChunk]) -> list[dict[str, object]]:
-    """Returns the identity of each input, which a later run compares with the identities of its own inputs. The
-    identity is the name, size and modification time of a file, or the SHA-256 of a spooled input.
+    """Returns the identity of each input. A later run compares it with the identities of its own inputs. The identity
+    of a file is its name, its size and its modification time. The identity of a spooled input is its SHA-256.
 
     Raises InputError if an input no longer exists.
     """
@@ -66,10 +66,9 @@ def identity_of_inputs(chunks: Sequence[RecordingChunk]) -> list[dict[str, objec
 
 
 def check_of_inputs(chunks: Sequence[RecordingChunk]) -> Callable[[], None]:
-    """Returns a function that compares the input files with their state at the time of this call. The returned function
-    raises InputError for a rewritten file.
-
-    The returned function accepts a removed file, and also appended lines, because appended lines are not read.
+    """Returns a function that checks whether input files have changed since this call. The returned function raises
+    InputError for a file that was rewritten. The returned function accepts a file that was removed. It also accepts
+    appended lines, because the run does not read them.
     """
     files = {chunk.path: chunk.source for chunk in chunks if chunk.kind is not ChunkKind.SPOOLED}
     before = {path: found for path in files if (found := _stat(path)) is not None}
@@ -91,7 +90,7 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def _goes_on(then: os.stat_result, now: os.stat_result) -> bool:
-    """True if both states are of the same file, and the file is unchanged or longer."""
+    """True if both states belong to the same file, and the file is unchanged or has become longer."""
     same_file = (then.st_dev, then.st_ino) == (now.st_dev, now.st_ino)
     return same_file and (
         now.st_size > then.st_size or (now.st_size, now.st_mtime_ns) == (then.st_size, then.st_mtime_ns)
@@ -113,8 +112,8 @@ def _advance(progress: Progress, bar: TaskID, done: int) -> None:
 
 
 class _PlannedLine(NamedTuple):
-    """The start of a line (its byte offset, in gzip files its line number), the number of the line, and its length in
-    bytes.
+    """The position of a line in an input. `place`: its byte offset; in a gzip file, its line number. `number`: its line
+    number. `length`: its length in bytes.
     """
 
     place: int
@@ -126,7 +125,7 @@ _KINDS = {SourceKind.JSONL: ChunkKind.PLAIN, SourceKind.GZIP: ChunkKind.GZIP, So
 
 
 def _chunks(source: Source, spool: Path, size: int, advance: Advance) -> Iterator[RecordingChunk]:
-    """Yields the chunks of one input, without chunk numbers."""
+    """Yields the chunks of one input. The numbers of the chunks are not set yet."""
     if source.kind in (SourceKind.STDIN, SourceKind.DATABASE) or not _is_file(source):
         yield from _spooled(source, spool, size, advance)
         return
@@ -158,8 +157,8 @@ def _spooled(source: Source, spool: Path, size: int, advance: Advance) -> Iterat
 
 
 def _numbered(raw: Iterable[bytes], damage: DamagedSource | None = None) -> Iterator[_PlannedLine]:
-    """Yields every line with its byte offset, except blank lines. If `damage` is not None, raises `damage` after the
-    last line.
+    """Yields the byte offset, the number and the length of each line. Leaves out blank lines. `damage`: an error that
+    is raised after the last line; None for no error.
     """
     offset = 0
     for number, content in enumerate(raw, 1):
@@ -171,8 +170,8 @@ def _numbered(raw: Iterable[bytes], damage: DamagedSource | None = None) -> Iter
 
 
 def _cut(empty: RecordingChunk, lines: Iterator[_PlannedLine], size: int, advance: Advance) -> Iterator[RecordingChunk]:
-    """Yields chunks of `size` lines, or fewer if the lines are long. If the input is damaged, its last chunk has the
-    damage.
+    """Yields chunks of `size` lines. A chunk has fewer lines if the lines are long. If the input ends with an error,
+    the last chunk has this error.
     """
     chunk, readable, length = empty, 0, 0
     damage: DamagedSource | None = None

@@ -1,5 +1,4 @@
-"""`assignor replay`: runs every recorded rebalance again. `replay_run`: the job. `replay_work`: the work on a chunk.
-
-`rebalance_rows` makes the result row of a rebalance. `summary` sums up the rows. `summary_tables` prints the summary.
-`dataframe` makes result rows in a Spark program.
+"""`assignor replay`: runs every recorded rebalance again. `replay_run` runs the job. `replay_work` does the work of one
+chunk. `rebalance_rows` makes the result row of a rebalance. `summary` computes the summary of the rows.
+`summary_tables` prints the summary. `dataframe` makes result rows in a Spark program.
 """

@@ -1,5 +1,5 @@
-"""Replay inside a Spark program: turns a DataFrame of recorded rebalances into a DataFrame with a result row for each
-rebalance.
+"""Replays rebalances in a Spark program. The input is a DataFrame of recorded rebalances. The output is a DataFrame
+with a result row for each rebalance.
 
     from rebalance_analysis.replay.dataframe import replayed
 
@@ -7,9 +7,9 @@ rebalance.
     rebalances.where("equal = false").select("id", "difference").show()
 
 The result rows have the columns of `assignor replay` except `input` and `line`, because a DataFrame has no line
-numbers. A rebalance that could not be run has a row with `reject` set. This project must be installed on the executors,
-or sent to the executors by `spark.sparkContext.addPyFile(write_code_archive(directory))`. A session of
-`spark_engine.session` sends the project automatically.
+numbers. If a rebalance could not be run, the column `reject` of its row has the reason. This project must be installed
+on the executors, or be sent to them by `spark.sparkContext.addPyFile(write_code_archive(directory))`. A session of
+`spark_engine.session` sends it automatically.
 """
 
 import os
@@ -39,14 +39,14 @@ _ROWS = pa.schema(
 
 
 def replayed(df: DataFrame, column: str = LINE_COLUMN, *, changes: Changes = NO_CHANGES) -> DataFrame:
-    """Returns a DataFrame with a row for each rebalance of `df`, made by `mapInArrow`. A blank line of `df` gets no
-    result row.
+    """Returns a DataFrame with a result row for each rebalance of `df`, by `mapInArrow`. A blank line gets no result
+    row.
 
-    `df` has a text column `column` with lines of JSON (`spark.read.text`), or the fields of rebalance/1 or placement/1
-    as columns (`rebalance_analysis.recordings.parquet`). The result has the columns of docs/batch/replay.md, and the
-    columns `reject_kind` ("refused" or "unusable"), `reject` (the reason) and `reject_line`. For a rebalance that was
-    run, `reject_kind`, `reject` and `reject_line` are null. Raises InputError if `df` does not have the columns of
-    recordings.
+    `df`: the recordings. Recordings are lines of JSON in one text column (`spark.read.text`), or have a column for each
+    field of rebalance/1 or placement/1 (`rebalance_analysis.recordings.parquet`). `column`: the name of the text
+    column. The result has the columns of docs/batch/replay.md. The result also has the columns `reject_kind` ("refused"
+    or "unusable"), `reject` (the reason) and `reject_line`. These three columns are null for a rebalance that was run.
+    Raises InputError if `df` does not have the columns of recordings.
     """
     if FORMAT_COLUMN not in df.columns and column in df.columns:
         lines = df.select(df[f"`{column}`"].alias(LINE_COLUMN))

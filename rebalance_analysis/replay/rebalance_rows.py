@@ -1,9 +1,9 @@
-"""The columns of rounds.parquet, and the result row of one rebalance that was run again.
+"""Defines the columns of rounds.parquet, and makes the result row of one rebalance that was run again.
 
 `rebalance_analysis.measures` defines the measures of a result row. The columns `recorded_…` have the measures of the
-recorded placement. If the rerun equals the recording, the placement of the rerun is used as the recorded placement.
-If the rerun differs from the recording, the recorded placement is read from the recorded bytes. The recorded bytes show
-a warm-up as a standby, and show no active copy of a task that is held back.
+recorded placement. If the result of the rerun equals the recording, its placement is used. If the results differ, the
+placement is read from the recorded bytes. In these bytes, a warm-up looks like a standby, and a task that is held back
+has no active copy.
 """
 
 from collections.abc import Sequence
@@ -23,14 +23,14 @@ from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance
 Recorded = RecordedRebalance | RecordedPlacement
 
 MAX_THREADS = 1_000_000
-"""A rebalance with more than MAX_THREADS threads gets no measures, because a line may contain any number of threads,
-and `thread_loads` has an entry for each thread.
+"""A rebalance with more threads than this number gets no measures, because a line may request any number of threads,
+and `thread_loads` has an element for each thread.
 """
 
 COMPUTE_COLUMN = "compute_ms"
 TIMING_COLUMNS = ("input", "line", "id")
-"""The columns that identify a row in the file of compute times. Compute times are in a separate file, because they
-differ from run to run.
+"""The columns that identify a row in the file of compute times. Compute times have a separate file, because they differ
+from run to run.
 """
 
 
@@ -68,11 +68,9 @@ SCHEMA = pa.schema(
 
 
 class Replayed(NamedTuple):
-    """A rebalance that was run again. `recorded`: the recorded rebalance. `ran`: the rerun, with the changes of the
-    command's options if there are any.
-
-    `as_recorded`: the rerun without the changes, which is `ran` if there are no changes; None if there is no such
-    rerun.
+    """A rebalance that was run again. `recorded`: the recorded rebalance. `ran`: the result of the rerun with the
+    changes that the command's options describe. `as_recorded`: the result of a rerun without these changes; None if
+    there was no such rerun. Without changes, the two are the same object.
     """
 
     recorded: Recorded
@@ -102,8 +100,8 @@ def row_of(input_name: str, line: int | None, replayed: Replayed) -> dict[str, o
 
 
 def compared(recorded: Recorded, ran: Rerun) -> Comparison | None:
-    """Compares the rerun with the recording. Returns None if no output is recorded, or if the leader was not Kafka
-    Streams.
+    """Compares the rerun with the recording. Returns None if no output is recorded, or if another leader than Kafka
+    Streams led the rebalance.
     """
     if recorded.output is None:
         return None
@@ -115,7 +113,7 @@ def compared(recorded: Recorded, ran: Rerun) -> Comparison | None:
 
 
 def _of_format(recorded: Recorded, ran: Rerun) -> dict[str, object]:
-    """Returns the columns whose values come from different fields in rebalances and placement problems."""
+    """Returns the columns that are computed differently for rebalances and for placement problems."""
     if isinstance(ran, RerunPlacement):
         return {
             "format": PLACEMENT_FORMAT,
@@ -139,9 +137,7 @@ def _of_format(recorded: Recorded, ran: Rerun) -> dict[str, object]:
 
 
 def _measures(placed: tuple[PlacementProblem, Placement] | None) -> RebalanceMeasures | None:
-    """Returns the measures of a rebalance; None if there is no placement, or if there are more than MAX_THREADS
-    threads.
-    """
+    """Returns the measures of a rebalance; None if it has no placement or more than MAX_THREADS threads."""
     if placed is None:
         return None
     problem, placement = placed
@@ -181,12 +177,14 @@ def _measures_as_recorded(recorded: Recorded, as_recorded: Rerun | None) -> Reba
 
 
 def batch_of(rows: Sequence[dict[str, object]]) -> pa.RecordBatch:
-    """Converts rows of `row_of` to an Arrow record batch. A column that is missing in a row is null."""
+    """Converts rows that `row_of` made to an Arrow record batch. If a row does not have a column, the value is null."""
     return pa.RecordBatch.from_pylist(
         [{name: storable(row.get(name)) for name in SCHEMA.names} for row in rows], SCHEMA
     )
 
 
 def storable(value: object) -> object:
-    """Converts a value to a form that Parquet can store, because text may contain bytes that are not UTF-8."""
+    """Converts a value to a value that Parquet can store. Text may contain bytes that are not UTF-8, which Parquet
+    refuses.
+    """
     return as_text(value) if isinstance(value, str) else value

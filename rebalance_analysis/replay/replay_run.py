@@ -38,8 +38,8 @@ class Ended:
 
 
 def replay(inputs: Sequence[str], directory: Path, changes: Changes, run_by: EngineChoice, console: Console) -> Ended:
-    """Run every rebalance of `inputs` again, and write the result to `directory`. `console`: the console that shows
-    messages and progress. Raises the errors of `plan_recordings` and `run_plan`.
+    """Runs every rebalance of the inputs again, and writes the results to a directory. `console`: the console that
+    shows messages and progress. Raises the errors of `plan_recordings` and `run_plan`.
     """
     own_assignors = OwnAssignors(os.getcwd())
     own_assignors.check([changes.assignor])

@@ -1,8 +1,8 @@
-"""The work of a replay on one chunk: runs every line again, and makes a result row or a reject for each line. Local
-processes and Spark executors run the work of this module.
+"""Does the work of a replay on one chunk: runs every line again, and makes a result row or a reject for it. This code
+runs in local processes and on Spark executors.
 
-A line is "refused" if it needs a feature of a later release, and "unusable" if it is invalid. The reasons and their
-texts are those of `assignor assign`. A rebalance is also "unusable" if the changes cannot be applied to it.
+A line is "refused" if it needs a feature of a later release, and "unusable" if it is invalid. The texts of the reasons
+are the same as in `assignor assign`. A line is also "unusable" if the changes cannot be applied to it.
 """
 
 import time
@@ -27,8 +27,8 @@ NO_CHANGES = Changes()
 
 @dataclass(frozen=True, slots=True)
 class ReplayWork:
-    """Runs the lines of chunks again. `changes` are applied to every rebalance. Even with changes, the result row
-    compares the result with the recorded output.
+    """Runs the lines of chunks again. `changes`: changes that are applied to every rebalance. The result row compares
+    the result with the recorded output, even if there are changes.
     """
 
     own_assignors: OwnAssignors
@@ -57,12 +57,12 @@ class ReplayWork:
         return ChunkOutput(batch_of(rows), tuple(rejects))
 
     def line(self, line: RawLine) -> dict[str, object] | Reject:
-        """Returns the result row of one line, or a reject with the reason why the line has no row."""
+        """Returns the result row of one line. If the line cannot be run, returns a reject with the reason."""
         try:
             return self._row(line)
         except AssignorFault as error:
             return rejected(line.where, line.content, error)
-        except Exception as error:  # a bug that one line triggers must not end the run of all other lines
+        except Exception as error:  # if one line triggers a bug, the run of the other lines must continue
             fault = InputError(f"a fault of this program: {type(error).__name__}: {error}")
             return rejected(line.where, line.content, fault)
 
@@ -90,8 +90,8 @@ class ReplayWork:
 
 
 def place(where: str) -> tuple[str, int | None]:
-    """Splits a position `input:line` into the input and the line number. The line number is None if `where` has no line
-    number.
+    """Splits a position of the form `input:line` into the input and the line number. If the position has no line
+    number, the line number is None.
     """
     name, colon, number = where.rpartition(":")
     if colon and number.isascii() and number.isdigit() and len(number) <= 18:

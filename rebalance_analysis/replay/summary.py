@@ -1,6 +1,6 @@
 """Computes the summary of a replay from its result files, for `summary.json` and for the tables on stdout. The summary
-counts lines as `assignor assign --check` counts them. The result files are read in batches of some thousand rows, and
-only totals and one entry per input are kept in memory.
+counts lines in the same way as `assignor assign --check`. The result files are read in batches of some thousand rows.
+Only the totals of each input are kept in memory.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _COLUMNS = [name for name in SCHEMA.names if name not in ("thread_loads", COMPUT
 
 @dataclass(slots=True)
 class Counts:
-    """Numbers of lines, counted as `assignor assign --check` counts them. Lines without a recorded output have the
-    separate count `nothing_recorded`. `not_compared`: the number of rebalances whose leader was not Kafka Streams
-    4.3.1.
+    """Numbers of lines, counted in the same way as by `assignor assign --check`. `nothing_recorded`: the number of
+    lines without a recorded output. `not_compared`: the number of rebalances that another leader than Kafka Streams
+    4.3.1 led.
     """
 
     total: int = 0
@@ -70,7 +70,7 @@ class Counts:
 
 
 class ColumnSums:
-    """Sums and means of columns. The sum and the mean of a column leave out values that are not numbers."""
+    """Computes sums and means of columns. Ignores values that are not numbers."""
 
     def __init__(self) -> None:
         self._sums: defaultdict[str, float] = defaultdict(int)
@@ -97,11 +97,11 @@ _AVERAGED = ("skew", "active_skew", "standby_coverage", "rack_spread")
 
 @dataclass(slots=True)
 class MeasureSums:
-    """Sums and means of the measures. `measured`: the number of rebalances with measures. The sums and means cover only
-    rebalances with measures.
+    """Computes sums and means of the measures, over all rebalances that have measures. `measured`: the number of these
+    rebalances.
 
-    The sum of `records_to_restore` covers only rebalances in which all lags are known. The sum of `cross_rack_reads`
-    covers only rebalances in which all racks are known.
+    The sum of `records_to_restore` includes only rebalances in which all lags are known. The sum of `cross_rack_reads`
+    includes only rebalances in which all racks are known.
     """
 
     rounds: int = 0
@@ -137,7 +137,9 @@ _MOVED = ("active_moved", "standby_moved")
 
 @dataclass(slots=True)
 class Beside:
-    """Sums of measures over the rebalances that have measures both of the recorded placement and of the rerun."""
+    """Computes sums of measures that compare recorded placements with reruns. Includes only rebalances that have
+    measures of both.
+    """
 
     rounds: int = 0
     columns: ColumnSums = field(default_factory=ColumnSums)
@@ -160,8 +162,8 @@ class Beside:
 
 
 class ComputeTimes:
-    """A histogram of compute times in milliseconds. The classes of the histogram have a width of 1 %, so the quantiles
-    of millions of values need only a few kilobytes.
+    """A histogram of compute times in milliseconds. Each class of the histogram is 1 % wide, so the histogram of
+    millions of values needs only a few kilobytes.
     """
 
     def __init__(self) -> None:
@@ -175,8 +177,8 @@ class ComputeTimes:
         self._max_ms = max(self._max_ms, milliseconds)
 
     def quantile(self, share: float) -> float | None:
-        """Returns the time within which the fraction `share` of the rebalances was computed; None without
-        rebalances.
+        """Returns a quantile of the compute times; None if there are no rebalances. `share`: the fraction of rebalances
+        that took at most the returned time.
         """
         rank = share * self._classes.total()
         passed = 0
@@ -198,10 +200,9 @@ class ComputeTimes:
 
 @dataclass(slots=True)
 class Summary:
-    """The summary of a replay. `differences`: the first ten differences from recordings, as text. `refusals`: the
-    number of refused lines by reason, for at most 50 reasons.
-
-    `changes`: the changes of the replay as a document; empty for a replay without changes.
+    """The summary of a replay. `differences`: texts about the first ten differences from recordings. `refusals`: the
+    number of refused lines for each reason; at most 50 reasons are listed. `changes`: the changes of the replay as a
+    document; empty for a replay without changes.
     """
 
     changes: Mapping[str, object]
@@ -249,7 +250,7 @@ class Summary:
         }
 
     def sort_inputs(self, sources: Iterable[str]) -> None:
-        """Sorts the inputs by the order of `sources`. A database in `sources` becomes one input for each group."""
+        """Sorts the inputs in the order of the sources. A source that is a database has one input for each group."""
         order = {source: number for number, source in enumerate(dict.fromkeys(sources))}
 
         def number_of(name: str) -> int:
@@ -263,7 +264,7 @@ class Summary:
 
 def summarized(outcome: RunOutcome, changes: Mapping[str, object], sources: Iterable[str] = ()) -> Summary:
     """Computes the summary from the files of a complete run. `sources`: the inputs, in the order in which the summary
-    is to list them.
+    lists them.
     """
     summary = Summary(changes)
     with pq.ParquetFile(outcome.rows_file) as rows:

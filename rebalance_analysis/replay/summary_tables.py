@@ -1,4 +1,4 @@
-"""The summary of a replay as tables."""
+"""Prints the summary of a replay as tables."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,8 +35,8 @@ _BESIDE = {"active_moved": "active tasks moved", "standby_moved": "standby tasks
 
 
 def print_summary(summary: Summary, console: Console, *, wide: bool = False) -> None:
-    """Prints counts by input, the measures, refusals and differences. `wide`: True to also print columns in which all
-    counts are 0.
+    """Prints the counts of each input, the measures, the refusals and the differences. `wide`: True to print columns in
+    which all counts are 0, too.
     """
     console.print(_counts_table(summary, console.width, wide))
     console.print()
@@ -44,11 +44,12 @@ def print_summary(summary: Summary, console: Console, *, wide: bool = False) -> 
     if summary.changes:
         console.print()
         console.print(_beside_table(summary))
-    differences = [] if summary.changes else summary.differences  # after changes, results are expected to differ
+    # with changes, results usually differ from the recordings
+    differences = [] if summary.changes else summary.differences
     for reason, lines in summary.refusals.items():
         console.print(Text(one_line(f"refused: {reason} ({lines:,} lines)")), soft_wrap=True)
     for text in differences:
-        # soft_wrap inserts no line breaks, because users copy the path in the line
+        # soft_wrap: no line break is inserted, so users can copy the path from the line
         console.print(Text(one_line(f"difference: {text}")), soft_wrap=True)
 
 
@@ -70,7 +71,7 @@ def _counts_table(summary: Summary, width: int, wide: bool) -> Group:
     table.add_column("input", overflow="fold")
     for name in columns:
         table.add_column(name, justify="right", overflow="fold")
-    # no number of a column is wider than the total
+    # the total is at least as wide as each other number of its column
     of_all = _cells(counts, columns)
     figures = sum(max(len(cell), *map(len, name.split("\n"))) + GAP for name, cell in zip(columns, of_all, strict=True))
     room = max(width - figures, _SHORTEST_INPUT)
@@ -82,7 +83,7 @@ def _counts_table(summary: Summary, width: int, wide: bool) -> Group:
 
 
 def _common_directory(names: Iterable[str]) -> str:
-    """Returns the common directory of all names, with a slash at the end; empty if there is no common directory."""
+    """Returns the directory that contains all names, with a slash at the end; empty if there is no such directory."""
     directories = (name.split("/")[:-1] for name in names)
     common = itertools.takewhile(lambda level: len(set(level)) == 1, zip(*directories, strict=False))
     return "".join(f"{level[0]}/" for level in common)

@@ -1,9 +1,10 @@
-"""`forecast` computes one rebalance after another, until the group is stable, repeats a loop, or reaches `max_rounds`.
+"""`forecast` computes one rebalance after another. A forecast ends when the group is stable, when the rebalances repeat
+in a loop, or after `max_rounds` rebalances.
 
-The leader decides at the start of a rebalance, and the members receive their assignments `rebalance_ms` later. Until
-the members receive an assignment, they continue to process their present tasks. If a member has to rejoin at once, it
-rejoins when it receives its assignment. If no member has to rejoin, the group waits for the probing rebalance. All
-times are in milliseconds since the recorded rebalance.
+The leader decides at the start of a rebalance. The members receive their assignments `rebalance_ms` later. Until then,
+they continue to process their present tasks. If a member has to rejoin at once, it rejoins when it receives its
+assignment. If no member has to rejoin, the group waits for the probing rebalance. All times are in milliseconds since
+the recorded rebalance.
 """
 
 from collections.abc import Callable
@@ -31,16 +32,16 @@ from rebalance_analysis.simulate.placement_leader import PlacementLeader
 from rebalance_analysis.simulate.rebalance_leader import RebalanceLeader
 
 MeasureEnd = Callable[[PlacementProblem, Placement], tuple[float, ...]]
-"""A function that computes the caller's own measures from two arguments: the placement problem and the placement of the
-last rebalance.
+"""A function that computes measures of the caller for the last rebalance. The arguments of the function are the
+placement problem and the placement.
 """
 
 
 @dataclass(slots=True)
 class ForecastHistory:
-    """The rebalances of a forecast, and their totals. A move is a change of the process to which a task is assigned,
-    from one rebalance to the next. So a task that is held back and assigned in the follow-up rebalance counts as one
-    move.
+    """Collects the rebalances of a forecast and computes their totals. A task has moved if the placement of a rebalance
+    has it on a different process than the placement before. So a task that is held back and then assigned in the
+    follow-up rebalance counts as one move.
     """
 
     _rebalances: list[ForecastRebalance] = field(default_factory=list)
@@ -79,8 +80,9 @@ class ForecastHistory:
     def ended(
         self, end: End, members: Members | None, now_ms: int, *, loop_from: int | None = None, error: str | None = None
     ) -> Forecast:
-        """Returns the finished forecast. `now_ms`: the time until which a task without an owner is counted as unowned.
-        `members`: the members after the last rebalance; None if no rebalance took place.
+        """Returns the finished forecast. `now_ms`: the end of the forecast. For a task that has no owner, the unowned
+        time is counted until `now_ms`. `members`: the members after the last rebalance; None if no rebalance took
+        place.
         """
         rebalances = tuple(self._rebalances)
         stable = end is End.STABLE
@@ -137,16 +139,16 @@ def forecast(
     as_recorded: RecordedRebalance | RecordedPlacement | None = None,
     measure_end: MeasureEnd | None = None,
 ) -> Forecast:
-    """Forecasts the rebalances of the group, beginning with the recorded rebalance. Forecasts with equal arguments are
-    equal.
+    """Makes a forecast of the rebalances of a group. The first rebalance is the recorded rebalance. Equal arguments
+    give equal forecasts.
 
     `max_rounds`: the largest number of rebalances, including the recorded rebalance. `load_own`: a function that loads
     a user's own assignor (`LoadOwn` in `rebalance_analysis.rerun`). `as_recorded`: for a what-if, the line without the
-    changes. `as_recorded` gives the previous owners of tasks and the previous number of standbys. If the leader cannot
-    place the tasks of a rebalance, the forecast ends with `End.ERROR`. `measure_end`: a function that measures the
-    placement of the last rebalance. Raises InputError for a model value out of bounds, and for a recording with members
-    of a future version. Raises DecodeError for members whose bytes cannot be decoded. Raises NotBuiltYet for a
-    recording that needs a later release of this program.
+    changes; it shows the previous owners of tasks and the previous number of standbys. `measure_end`: a function that
+    measures the placement of the last rebalance. If the leader cannot place the tasks of a rebalance, the forecast ends
+    with `End.ERROR`. Raises InputError if a value of the model is out of bounds, or if a member has a future version.
+    Raises DecodeError if the bytes of a member cannot be decoded. Raises NotBuiltYet if the recording needs a later
+    release of this program.
     """
     check_model(model, max_rounds)
     leader: RebalanceLeader | PlacementLeader

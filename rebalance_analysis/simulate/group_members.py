@@ -1,15 +1,17 @@
-"""Models the members of a group in a forecast: their open tasks, the closed state on their disks, and their offset
-sums. `first_members` makes the members as they were when the recorded rebalance began, from their subscriptions.
+"""Models the members of a group in a forecast: their open tasks, the closed state on their disks, and the offset sums
+that they report. `first_members` makes the members as they were when the recorded rebalance began, from their
+subscriptions.
 
-A process keeps the state of a task that it closed until the clean-up delay has passed. In Kafka, when all members
-rejoin, the first thread that locks a state directory reports the state in the directory. Usually the thread that last
-had the task open reports the state, because it locks the directory immediately after it has closed the task. In this
-model, the thread that last had the task open always reports the state.
+If a process closes a task, it keeps the state of the task on disk until the clean-up delay has passed. In Kafka, when
+all members rejoin, the thread that first locks a state directory reports the state. Usually this is the thread that
+last had the task open, because it locks the directory immediately after it has closed the task. In this model, the
+thread that last had the task open always reports the state.
 
-If other tasks of the group run, the model assumes that the owner of an unowned task failed. A task of a failed owner
-did not run for the session timeout, which is the time until the group noticed the failure. As an exception, the owner
-may still be in the group and have just revoked the task, as happens before a follow-up rebalance. The model assumes
-that a group in which no task runs has just started.
+If a task has no owner and other tasks of the group run, the model usually assumes that its owner has failed. A task of
+a failed owner did not run for the session timeout, because the group notices a failure only after this time. But if the
+task has more caught-up copies than num.standby.replicas, the model assumes that its owner has just revoked it. The
+owner is then still in the group, as before a follow-up rebalance. If no task of the group runs, the model assumes that
+the group has just started.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,10 +37,10 @@ class HandedOut(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The decision of one rebalance. `handed_out`: maps the name of each thread to its tasks. `held_back`: tasks that
-    wait until their owner has revoked them.
+    """The decision of one rebalance. `handed_out`: the tasks of each thread, by the name of the thread. `held_back`:
+    the tasks that wait until their owner has revoked them.
 
-    `rejoin`: True if the members rejoin as soon as they have applied their assignments. `probing_at_ms`: the time of
+    `rejoin`: True if members rejoin immediately after they have applied their assignments. `probing_at_ms`: the time of
     the next probing rebalance, in milliseconds since the recorded rebalance; None if no probing rebalance is requested.
     """
 
@@ -51,8 +53,8 @@ class Decided:
 
 
 class ClosedState(NamedTuple):
-    """State on disk that is not open in any thread. `offset_sum` may be UNKNOWN_OFFSET_SUM. `since_ms`: the time at
-    which the state was closed. `reporter`: the thread that reports this state.
+    """The state of a task on disk that no thread has open. `offset_sum`: its offset sum; may be UNKNOWN_OFFSET_SUM.
+    `since_ms`: the time at which the state was closed. `reporter`: the thread that reports this state.
     """
 
     offset_sum: int
@@ -73,11 +75,13 @@ class Members:
     closed: dict[_Copy, ClosedState] = field(default_factory=dict)
 
     def owners(self) -> dict[TaskId, ModelledThread]:
-        """Maps each active task to its thread. An active task either runs or is being restored."""
+        """Returns the thread of each active task. An active task runs or is being restored."""
         return {task: thread for thread in self.threads.values() for task in thread.active}
 
     def offset_sums(self, now_ms: int) -> dict[str, dict[TaskId, int]]:
-        """Returns the offset sums that every thread reports, for its open tasks and for closed state."""
+        """Returns, for each thread, the offset sums that it reports. A thread reports its open tasks and closed
+        state.
+        """
         self._clean_up(now_ms)
         reported = {name: thread.offset_sums(self.ends, now_ms) for name, thread in self.threads.items()}
         for (_, task), state in self.closed.items():
@@ -85,8 +89,8 @@ class Members:
         return reported
 
     def hand_out(self, handed_out: Mapping[str, HandedOut], now_ms: int) -> None:
-        """Applies an assignment: every thread closes its revoked tasks and opens its new tasks. A thread that is not in
-        `handed_out` closes all its tasks.
+        """Applies an assignment: every thread closes its revoked tasks and opens its new tasks. `handed_out`: the new
+        tasks of each thread, by name. A thread that is missing here closes all its tasks.
         """
         self._clean_up(now_ms)
         on_disk = self._on_disk(now_ms)
@@ -107,20 +111,20 @@ class Members:
         self._close(on_disk, reporters, now_ms)
 
     def caught_up_ms(self) -> int | None:
-        """Returns the time at which every copy will have caught up if there is no further assignment; None if a copy
-        never catches up.
+        """Returns the time at which all copies will have caught up, without a further assignment; None if a copy never
+        catches up.
         """
         times = [thread.caught_up_ms(self.ends) for thread in self.threads.values()]
         known = [at_ms for at_ms in times if at_ms is not None]
         return max(known, default=0) if len(known) == len(times) else None
 
     def never_caught_up(self) -> tuple[TaskId, ...]:
-        """Returns the tasks that have a copy on a thread that reads records more slowly than they are appended."""
+        """Returns the standby tasks of threads that never catch up, because they read records too slowly."""
         slow = [thread for thread in self.threads.values() if thread.caught_up_ms(self.ends) is None]
         return tuple(sorted({task for thread in slow for task in thread.standby}))
 
     def behind(self, now_ms: int) -> tuple[TaskId, ...]:
-        """Returns the tasks with an open copy that has not reached the end of its changelogs."""
+        """Returns the tasks that have an open copy which has not reached the end of its changelogs."""
         late: set[TaskId] = set()
         for thread in self.threads.values():
             for task, offset_sum in thread.offset_sums(self.ends, now_ms).items():
@@ -137,8 +141,8 @@ class Members:
         return to_restore_from(on_disk.get((thread.process, task)))
 
     def _on_disk(self, now_ms: int) -> dict[_Copy, int]:
-        """Returns the offset sums of all state, open and closed. The offset sum of a running task is the sum of its end
-        offsets.
+        """Returns the offset sum of each copy on disk, open or closed. The offset sum of a running task is the sum of
+        its end offsets.
         """
         on_disk = {copy: state.offset_sum for copy, state in self.closed.items()}
         for thread in self.threads.values():
@@ -148,16 +152,14 @@ class Members:
         return on_disk
 
     def _reporters(self) -> dict[_Copy, str]:
-        """Returns the thread that reports the state of each copy, open or closed."""
+        """Returns, for each open or closed copy, the thread that reports its state."""
         reporters = {copy: state.reporter for copy, state in self.closed.items()}
         for name, thread in self.threads.items():
             reporters.update(((thread.process, task), name) for task in (*thread.active, *thread.standby))
         return reporters
 
     def _close(self, on_disk: Mapping[_Copy, int], reporters: Mapping[_Copy, str], now_ms: int) -> None:
-        """Sets `closed` to the state on disk that is not open in any thread. State that was closed earlier keeps its
-        closing time.
-        """
+        """Sets `closed` to the state that no thread has open. State that was already closed keeps its closing time."""
         opened = {
             (thread.process, task) for thread in self.threads.values() for task in (*thread.active, *thread.standby)
         }
@@ -174,12 +176,12 @@ class Members:
 
 
 _Disks = Mapping[ProcessId, Mapping[TaskId, int]]
-"""The offset sums of the state on each process, by process and task."""
+"""The offset sums of the state on disk, by process and task."""
 
 
 class Past(NamedTuple):
-    """Facts about the time before the rebalance. A what-if does not change the facts in `Past`. `configs`: the configs
-    before the rebalance. `left_behind`: tasks whose owners the what-if removes.
+    """Facts from before the rebalance, which a what-if does not change. `configs`: the configs before the rebalance.
+    `left_behind`: the tasks whose owners the what-if removes.
     """
 
     configs: AssignmentConfigs
@@ -195,9 +197,9 @@ def first_members(
     model: ForecastModel,
     past: Past,
 ) -> Members:
-    """Makes the members as they were when the recorded rebalance began. `threads`: the stream threads, which have no
-    open tasks yet. `active`: the tasks that each thread reported as active. If several threads reported a task, the
-    first thread owns the task. `reported`: the tasks whose state each thread reported.
+    """Makes the members as they were when the recorded rebalance began. `threads`: the stream threads, without open
+    tasks. `active`: the tasks that each thread reported as active. If several threads reported a task, the first of
+    them owns it. `reported`: for each thread, the tasks whose state it reported.
     """
     by_name = {thread.name: thread for thread in threads}
     tasks = frozenset(problem.tasks)
@@ -230,8 +232,8 @@ def first_members(
 def _reporters(
     threads: Iterable[ModelledThread], reported: Mapping[str, Iterable[TaskId]]
 ) -> dict[tuple[ProcessId, TaskId | None], str]:
-    """Maps each process and task to the first thread that reported the task. The entry for task None is the first
-    thread of the process.
+    """Returns, for each process and task, the first thread that reported the task. With None as the task, this is the
+    first thread of the process.
     """
     reporters: dict[tuple[ProcessId, TaskId | None], str] = {}
     for thread in threads:
@@ -246,8 +248,8 @@ def _runs(problem: PlacementProblem, process: ProcessId, task: TaskId) -> bool:
 
 
 def _disks(problem: PlacementProblem, recorded_ends: Mapping[TaskId, int]) -> _Disks:
-    """Returns the offset sums of the state on each process. A client has no state of a task if the client's lag is the
-    whole changelog and the client never had the task.
+    """Returns the offset sums of the state that each process has on disk. A client has no state of a task if it did not
+    have the task and its lag is the whole changelog.
     """
     disks: dict[ProcessId, dict[TaskId, int]] = {}
     for process, client in problem.clients.items():
@@ -295,8 +297,8 @@ def _unowned_since(
 
 
 def _was_given_up(problem: PlacementProblem, configs: AssignmentConfigs, disks: _Disks, task: TaskId) -> bool:
-    """True if there are more caught-up copies than num.standby.replicas. The additional copy belongs to an owner that
-    is still in the group and has revoked the task.
+    """True if a task without an owner has more caught-up copies than num.standby.replicas. One of the copies then
+    belongs to an owner that is still in the group and has revoked the task.
     """
     caught_up = [
         process

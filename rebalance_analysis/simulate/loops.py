@@ -1,9 +1,11 @@
-"""Finds loops in a forecast: a rebalance with the same input and output as an earlier rebalance.
+"""Finds loops in a forecast. A loop begins at a rebalance that a later rebalance repeats with the same input and
+output.
 
-The comparison covers everything that determines the future of the group: the open and closed state of each thread, the
-lags of copies, and the leader's decision. The comparison ignores absolute times and offsets. The comparison includes
-the age of closed state, because a process removes old state. If only follow-ups are between two rebalances, the age of
-closed state is ignored, because follow-ups are far faster than the clean-up.
+The comparison uses everything that determines the future of the group. The open and closed state of each thread, the
+lags of copies and the leader's decision determine this future. The comparison ignores absolute times and offsets. The
+age of closed state also matters, because a process removes old state. But if there are only follow-up rebalances
+between the two rebalances, the age is ignored, because follow-up rebalances take far less time than a process waits
+before it removes state.
 """
 
 import hashlib
@@ -24,8 +26,8 @@ class _LoopCandidate(NamedTuple):
 
 @dataclass(slots=True)
 class LoopFinder:
-    """Finds the first rebalance that repeats an earlier rebalance. `_last_other`: the number of the last rebalance that
-    was not a follow-up.
+    """Finds the first rebalance that repeats an earlier rebalance. The field `_last_other` has the number of the last
+    rebalance that was not a follow-up.
     """
 
     _seen: dict[Digest, _LoopCandidate] = field(default_factory=dict)
@@ -34,8 +36,8 @@ class LoopFinder:
     def find(
         self, number: int, trigger: ForecastTrigger, decided: Decided, members: Members, now_ms: int
     ) -> int | None:
-        """Returns the number of the earlier rebalance that this rebalance repeats; None if this rebalance repeats no
-        earlier rebalance. The caller must call `find` for every rebalance before the members apply their assignments.
+        """Returns the number of the earlier rebalance that this rebalance repeats; None if it repeats none. Call `find`
+        for every rebalance, before the members apply their assignments.
         """
         if trigger is not ForecastTrigger.FOLLOW_UP:
             self._last_other = number
@@ -66,13 +68,14 @@ def _assigned(members: Members, now_ms: int) -> list[object]:
 
 
 def _lag(members: Members, task: TaskId, offset_sum: int, now_ms: int) -> int:
-    """Returns the lag of a copy. A negative offset sum, which is a marker and not a position, is returned unchanged."""
+    """Returns the lag of a copy. A negative offset sum is not a position but a marker, and is returned unchanged."""
     return offset_sum if offset_sum < 0 else members.ends.end(task, now_ms) - offset_sum
 
 
 def _unreported(members: Members, acceptable_lag: int, now_ms: int) -> list[object]:
-    """Returns the tasks whose whole changelog has at most acceptable.recovery.lag records. For such a task, a client
-    without state counts as caught up, because the client's lag is the whole changelog.
+    """Returns the tasks whose whole changelog has at most acceptable.recovery.lag records. A client without state of
+    such a task counts as caught up, because the client's lag is the whole changelog, and so at most
+    acceptable.recovery.lag.
     """
     return [task for task, end in members.ends.ends(now_ms).items() if end <= acceptable_lag]
 

@@ -1,4 +1,4 @@
-"""The model of members and cluster for a forecast, the bounds of the model, and the result of a forecast."""
+"""The assumptions of a forecast about members and cluster, the bounds of their values, and the result of a forecast."""
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -18,10 +18,10 @@ class ForecastModel:
     together. Standbys and warm-ups wait while the thread restores active tasks. `appended_records_per_s`: the rate at
     which the changelogs of each stateful task grow while the task runs. `rebalance_ms`: the time from the start of a
     rebalance until its members have their assignments. `session_timeout_ms`: the time until the group notices that a
-    process failed. Of a forecast's results, only the unowned time depends on `session_timeout_ms`.
-    `state_cleanup_delay_ms`: the time after which a process removes the state of a closed task that is not assigned to
-    it again (Kafka's state.cleanup.delay.ms). `jitter`: a number from 0 to 1. All rates of a process are multiplied by
-    one random number between 1 - jitter and 1 + jitter. `seed`: the seed of these random numbers.
+    process failed; it affects only the unowned time in the result. `state_cleanup_delay_ms`: the time after which a
+    process removes the state of a closed task that it has not got again (Kafka's state.cleanup.delay.ms). `jitter`: a
+    number from 0 to 1. Each process has a random number between 1 - jitter and 1 + jitter, by which all its rates are
+    multiplied. `seed`: the seed of these random numbers.
     """
 
     restore_records_per_s: float = 100_000.0
@@ -43,7 +43,7 @@ class ForecastTrigger(StrEnum):
 
 
 class End(StrEnum):
-    """The ways in which a forecast ends."""
+    """The possible ends of a forecast."""
 
     STABLE = "stable"
     LOOP = "loop"
@@ -54,10 +54,10 @@ class End(StrEnum):
 @dataclass(frozen=True, slots=True)
 class ForecastRebalance:
     """One rebalance of a forecast. `at_ms`: the time of the rebalance in milliseconds since the recorded rebalance.
-    `moved`: tasks whose active copy changed its process. `warming_up`: tasks with a warm-up. `followup`: True if a
-    follow-up is needed. `probing_at_ms`: the time of the probing rebalance that the leader requested, in milliseconds
-    since the recorded rebalance; None if the leader requested no probing rebalance. `unowned`: the number of tasks that
-    do not run on any process when the rebalance begins.
+    `moved`: the tasks whose active copy moved to another process. `warming_up`: the tasks that have a warm-up.
+    `followup`: True if a follow-up rebalance is needed. `probing_at_ms`: the time for which the leader requested a
+    probing rebalance, in milliseconds since the recorded rebalance; None if it requested none. `unowned`: the number of
+    tasks that run on no process when the rebalance begins.
     """
 
     number: int
@@ -73,8 +73,8 @@ class ForecastRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A sequence of rebalances that repeats endlessly. The rebalances have the numbers `first_round` to `first_round +
-    length - 1`.
+    """A sequence of rebalances that repeats endlessly. `first_round`: the number of the first rebalance of the
+    sequence. `length`: the number of rebalances in it.
 
     `tasks`: the tasks that move, warm up or are held back in the loop. Because of these tasks, the group never becomes
     stable.
@@ -87,14 +87,14 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The result of a forecast. `stable_after_ms`: the time of the last rebalance that was needed; None if the group
-    does not become stable. `restored_after_ms`: the time at which every copy has caught up after the last rebalance.
+    """The result of a forecast. `stable_after_ms`: the time of the last rebalance; None if the group does not become
+    stable. `restored_after_ms`: the time at which all copies have caught up after the last rebalance.
     `restored_after_ms` is None if a copy never catches up, or if the group does not become stable. `active_moves`,
-    `standby_moves`, `warm_ups`: the numbers of moved and warmed-up copies over all rebalances. A warm-up counts once,
-    when it begins. `unowned_ms`: the sum over all tasks of the time that the task did not run. A task does not run
-    between revocation and assignment, during its restore, and after the failure of its process. `unowned_longest_ms`
-    and `unowned_longest_task`: the longest time that a task did not run, and this task. `final`: the measures of the
-    last rebalance.
+    `standby_moves`, `warm_ups`: the numbers of moved active copies, moved standbys and warm-ups in all rebalances. A
+    warm-up counts only when it begins. `unowned_ms`: the time for which a task did not run, added up over all tasks. A
+    task does not run between revocation and assignment, while it is restored, and after the failure of its process.
+    `unowned_longest_ms`: the longest time for which a task did not run. `unowned_longest_task`: this task. `final`: the
+    measures of the last rebalance.
     """
 
     end: End
@@ -111,13 +111,13 @@ class Forecast:
     error: str | None
     final: RebalanceMeasures | None
     owners: tuple[tuple[TaskId, ProcessId], ...]
-    """Each task with the process of its active copy at the end of the forecast."""
+    """Each task, with the process that has its active copy at the end of the forecast."""
     behind: tuple[TaskId, ...] = ()
-    """If the group becomes stable, the tasks with a copy that never catches up. If the group does not become stable,
-    the tasks with a copy that has not caught up at the end of the forecast.
+    """If the group becomes stable, the tasks that have a copy which never catches up. If the group does not become
+    stable, the tasks that have a copy which has not caught up at the end of the forecast.
     """
     own_measures: tuple[float, ...] = ()
-    """The caller's own measures of the placement of the last rebalance (`MeasureEnd`)."""
+    """The values that the caller's function (`MeasureEnd`) computed for the last rebalance."""
 
     @property
     def probing_rounds(self) -> int:
@@ -136,8 +136,8 @@ _LONGEST_SHOWN_BITS = 128
 
 
 def check_model(model: ForecastModel, max_rounds: int) -> None:
-    """Checks the bounds of every field. Raises InputError for a value out of bounds; `where` of the error is the name
-    of the field.
+    """Checks that the value of every field is within its bounds. If a value is not, raises InputError with the name of
+    the field in `where`.
     """
     for name in ("restore_records_per_s", "standby_records_per_s"):
         _check_number(name, getattr(model, name), LOWEST_RATE, HIGHEST_RATE)
@@ -160,8 +160,8 @@ def _shown(number: float) -> str:
 
 
 def forecast_document(forecast: Forecast, model: ForecastModel | None = None) -> dict[str, object]:
-    """Returns the forecast as a JSON document with the field names as keys, tasks and processes as text, and times in
-    milliseconds. `model`: the model of the forecast, which is part of the document.
+    """Returns the forecast as a JSON document. The keys are the names of the fields. Tasks and processes are text, and
+    times are in milliseconds. `model`: the assumptions of the forecast, which become a part of the document.
     """
     document = {
         **document_of_fields(forecast, "end", "stable_after_ms", "restored_after_ms", "probing_rounds"),

@@ -1,14 +1,14 @@
-"""Models a stream thread with its open tasks and their restored positions, the times in which each task runs, and the
-growth of changelogs.
+"""Models a stream thread with its open tasks and their restored positions. Also models the times in which each task
+runs, and the growth of changelogs.
 
 A thread restores its active tasks one after the other, in the order of task ids. Each task runs as soon as it is
-restored. After the thread has restored all its active tasks, it reads records for its standbys and warm-ups, with an
-equal rate for each. A task that does not run appends no records, so the number of records to restore is known when the
-task is assigned. A standby, in contrast, may read a changelog that grows at the same time.
+restored. When the thread has restored all its active tasks, it reads records for its standbys and warm-ups, at the same
+rate for each. A task appends no records while it does not run. So the number of records that it has to restore is known
+when it is assigned. But a standby may read a changelog that grows at the same time.
 
-A task runs as soon as its owner has restored the task. When a task is assigned, the model computes the time from which
-the task will run. If a task is revoked before it runs, the model discards the computed time. All times are in
-milliseconds since the recorded rebalance.
+When a task is assigned, the model computes the time at which its owner will have restored it. The task runs from this
+time. If the task is revoked before this time, the model discards the computed time. All times are in milliseconds since
+the recorded rebalance.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _FRACTIONS = float(1 << _FRACTION_BITS)
 
 
 class Rates(NamedTuple):
-    """The rates of one stream thread in records per second. One rate is for all active tasks that the thread restores,
-    and the other rate is for all standbys of the thread together.
+    """The rates of one stream thread in records per second. `restore`: the rate for all active tasks together that the
+    thread restores. `standby`: the rate for all standbys together.
     """
 
     restore: float
@@ -36,8 +36,8 @@ class Rates(NamedTuple):
 
 
 def rates_of(model: ForecastModel, process: ProcessId, threads: int = 1) -> Rates:
-    """Returns the model's rates with the jitter of the process. `threads`: the number of stream threads that one
-    ModelledThread represents.
+    """Returns the rates of the model, multiplied by the jitter factor of the process. `threads`: the number of stream
+    threads for which one ModelledThread stands.
     """
     factor = _factor(model, process) * threads
     return Rates(model.restore_records_per_s * factor, model.standby_records_per_s * factor)
@@ -54,7 +54,7 @@ def _factor(model: ForecastModel, process: ProcessId) -> float:
 
 
 class Restore(NamedTuple):
-    """The restore of an active task from `position` to `end`, which are offset sums."""
+    """The restore of an active task. `position`, `end`: the offset sums at the beginning and the end of the restore."""
 
     begins_ms: int
     runs_from_ms: int
@@ -64,9 +64,9 @@ class Restore(NamedTuple):
 
 @dataclass(slots=True)
 class ModelledThread:
-    """A stream thread of the model. `active`: maps each active task to the time from which the task runs. `restores`:
-    the restore of each active task that is being restored or has been restored. `standby`: maps each standby to its
-    offset sum at `since_ms`.
+    """A stream thread of the model. `active`: for each active task, the time from which it runs. `restores`: the
+    restore of each active task that had to be restored. `standby`: for each standby, its offset sum at the time
+    `since_ms`.
     """
 
     name: str
@@ -80,9 +80,9 @@ class ModelledThread:
     def take(
         self, active: Mapping[TaskId, int | None], standby: Mapping[TaskId, int], ends: ChangelogEnds, now_ms: int
     ) -> None:
-        """Sets the tasks that the thread has open from `now_ms` on. `active`: maps each task to the offset sum from
-        which it is restored, or to None if the task already runs or has no state. `standby`: the offset sum of each
-        standby.
+        """Sets the tasks that the thread has open from `now_ms` on. `active`: for each active task, the offset sum from
+        which it is restored; None if the task already runs or has no state. `standby`: for each standby, its offset
+        sum.
         """
         before = self.active
         self.active, self.restores, self.since_ms = {}, {}, now_ms
@@ -100,12 +100,12 @@ class ModelledThread:
 
     @property
     def free_from_ms(self) -> int:
-        """The time at which the thread has restored its last active task and continues with its standbys."""
+        """The time at which the thread has restored all its active tasks and begins to read for its standbys."""
         return max((each.runs_from_ms for each in self.restores.values()), default=self.since_ms)
 
     def offset_sums(self, ends: ChangelogEnds, now_ms: int) -> dict[TaskId, int]:
-        """Returns the offset sums that the thread reports. The offset sum is LATEST_OFFSET for a running stateful task,
-        and otherwise the position of the copy.
+        """Returns the offset sums that the thread reports. For a running stateful task, the offset sum is
+        LATEST_OFFSET. For any other copy, it is the position of the copy.
         """
         sums = {
             task: LATEST_OFFSET if runs_from_ms <= now_ms else self._restored(self.restores[task], now_ms)
@@ -127,11 +127,8 @@ class ModelledThread:
 
     def caught_up_ms(self, ends: ChangelogEnds) -> int | None:
         """Returns the time at which all copies on the thread will have caught up, without a further assignment; None if
-        a copy never catches up.
-
-        As time passes, more and more changelogs grow, so the thread catches up more and more slowly. The number of read
-        records minus the number of appended records is therefore a concave function of time. A thread that is fast
-        enough when all changelogs grow therefore stays caught up.
+        a copy never catches up. Changelogs begin to grow one after the other, so the thread catches up more and more
+        slowly. If the thread is fast enough while all changelogs grow, it catches up and stays caught up.
         """
         free_ms = self.free_from_ms
         if not self.standby:
@@ -155,8 +152,8 @@ class ModelledThread:
 
 
 def shared_out(missing: Mapping[TaskId, int], records: int) -> dict[TaskId, int]:
-    """Divides `records` equally among the tasks. No task gets more records than it still has to read. The remainder of
-    the division goes to the first tasks.
+    """Divides a number of records equally among tasks. `missing`: the number of records that each task still has to
+    read; a task gets no more than this. If the division has a remainder, the first tasks get one record more.
     """
     shares = dict(missing)
     left = records
@@ -174,17 +171,17 @@ def shared_out(missing: Mapping[TaskId, int], records: int) -> dict[TaskId, int]
 
 
 def to_restore_from(offset_sum: int | None) -> int:
-    """Returns the offset sum from which a copy starts to read. The result is 0 if the copy has no state, or if the
-    position of its state is not known.
+    """Returns the offset sum from which a copy begins to read. If the copy has no state, or if the position of its
+    state is not known, this is 0.
     """
     return 0 if offset_sum is None or offset_sum == UNKNOWN_OFFSET_SUM else offset_sum
 
 
 @dataclass(slots=True)
 class TaskRuns:
-    """The times in which tasks run. `unowned_since`: maps each task that does not run to the time at which the task
-    stopped. `unowned_ms`: the sum of the finished periods in which a task did not run. `longest_ms`: the longest
-    finished period in which a task did not run. `finish` adds the unfinished periods.
+    """The times in which tasks run. `unowned_since`: for each task that does not run, the time at which it stopped.
+    `unowned_ms`: the sum of the periods in which a task did not run. `longest_ms`: the longest of these periods. A
+    period counts when it has ended; `finish` adds the periods that have not ended.
     """
 
     unowned_since: dict[TaskId, int]
@@ -195,11 +192,13 @@ class TaskRuns:
     _ran_ms: dict[TaskId, int] = field(default_factory=dict)
 
     def starts(self, task: TaskId, at_ms: int) -> None:
-        """Notes that an owner runs the task from `at_ms` on. `at_ms` may be in the future."""
+        """Records that an owner runs the task from the time `at_ms` on. The time `at_ms` may be in the future."""
         self._runs_from[task] = at_ms
 
     def stops(self, task: TaskId, at_ms: int) -> None:
-        """Notes that the owner closes the task at `at_ms`. The task may have been running or still being restored."""
+        """Records that the owner of the task closes it at the time `at_ms`. Until then, the task ran or was being
+        restored.
+        """
         runs_from = self._runs_from.pop(task)
         if runs_from > at_ms:
             return
@@ -216,15 +215,15 @@ class TaskRuns:
         return self._ran_ms.get(task, 0) + running
 
     def finish(self, now_ms: int) -> None:
-        """Ends the unfinished periods in which tasks do not run. Call `finish` after the last assignment. The period of
-        a task that is being restored ends when the task runs. The period of a task without an owner ends at `now_ms`.
+        """Adds the periods that have not ended, in which tasks do not run. Call `finish` after the last assignment. If
+        the task is being restored, its period ends when it runs. If the task has no owner, its period ends at `now_ms`.
         """
         for task in sorted(self.unowned_since):
             self._count(task, self._runs_from.get(task, now_ms))
 
     @property
     def runs_from(self) -> Mapping[TaskId, int]:
-        """Maps each task that has an owner to the time from which the task runs."""
+        """For each task that has an owner, the time from which it runs."""
         return self._runs_from
 
     def _count(self, task: TaskId, until_ms: int) -> None:
@@ -236,8 +235,8 @@ class TaskRuns:
 
 @dataclass(frozen=True, slots=True)
 class ChangelogEnds:
-    """The end offsets of changelogs, which grow during a forecast. `recorded`: the end-offset sum of every stateful
-    task at the recorded rebalance.
+    """The end offsets of changelogs, which grow during a forecast. `recorded`: the end-offset sum of each stateful task
+    at the recorded rebalance.
     """
 
     recorded: Mapping[TaskId, int]
@@ -248,12 +247,12 @@ class ChangelogEnds:
         return task in self.recorded
 
     def end(self, task: TaskId, now_ms: int) -> int:
-        """Returns the end-offset sum of a stateful task at `now_ms`."""
+        """Returns the end-offset sum of a stateful task at the time `now_ms`."""
         return self.recorded[task] + self.appended(task, now_ms)
 
     def appended(self, task: TaskId, now_ms: int) -> int:
-        """Returns the number of records that the task has appended since the recorded rebalance. The number is limited
-        so that the end-offset sum never exceeds Java's largest long.
+        """Returns the number of records that the task has appended since the recorded rebalance. The number is limited,
+        so the end-offset sum is never larger than Java's largest long.
         """
         if not self.appended_records_per_s:
             return 0
@@ -261,7 +260,7 @@ class ChangelogEnds:
         return min(records, JAVA_LONG_MAX - self.recorded[task])
 
     def ends(self, now_ms: int) -> Mapping[TaskId, int]:
-        """Returns the end-offset sums of all stateful tasks at `now_ms`."""
+        """Returns the end-offset sums of all stateful tasks at the time `now_ms`."""
         if not self.appended_records_per_s:
             return self.recorded
         return {task: self.end(task, now_ms) for task in self.recorded}

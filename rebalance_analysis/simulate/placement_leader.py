@@ -1,9 +1,9 @@
-"""Forecasts a placement problem. Only the task assignor runs, and each process is modelled as one thread with the
-capacity of the process.
+"""Makes the forecast of a placement problem. Only the task assignor runs. Each process is modelled as one thread that
+has the capacity of the process.
 
-A placement problem has no subscription bytes, so this module models the steps of the assignment pipeline that need
-subscription bytes. The modelled steps hold a task back until its present owner has revoked it. While a task is held
-back, its future owner keeps the state of the task open as a standby (KIP-429).
+A placement problem has no subscription bytes. So this module models the steps of the assignment pipeline that need such
+bytes. The modelled steps hold a task back until its present owner has revoked it. While a task is held back, its future
+owner keeps the state of the task open as a standby (KIP-429).
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from rebalance_analysis.simulate.model import ForecastModel
 from rebalance_analysis.simulate.modelled_thread import ModelledThread, rates_of
 
 MAX_THREADS = 1_000_000
-"""The largest allowed number of threads of all clients together. The limit exists because a short line can request
+"""The largest number of threads that all clients together may have. Without this limit, a short line could request
 billions of threads, and the load of each thread is measured.
 """
 
@@ -106,7 +106,7 @@ def _active(client: PlacementClient) -> frozenset[TaskId]:
 
 
 def _recorded_ends(problem: PlacementProblem) -> Mapping[TaskId, int]:
-    """Estimates the end-offset sums from the lags, because the lag of a client without state is the whole changelog."""
+    """Estimates the end-offset sums from the lags. The lag of a client without state is the whole changelog."""
     ends: dict[TaskId, int] = {}
     for task in problem.stateful_tasks:
         lags = [client.lags.lag_for(task) for client in problem.clients.values() if task in client.lags]

@@ -1,17 +1,17 @@
-"""Forecasts a recorded rebalance with the whole assignment pipeline, from the members' subscriptions to their
-assignments.
+"""Makes the forecast of a recorded rebalance with the whole assignment pipeline, from the members' subscriptions to
+their assignments.
 
-From the second rebalance of a forecast on, the internal topics of the first rebalance exist, and the changelogs have
-grown. The records that a stateful task appends are divided equally among its changelogs. For a source topic that serves
-as a changelog, the appended records increase the committed offset instead of the end offset
-(`assignor.clients.client_state`). If a request of the leader failed in the recording, the request also fails in each
-rebalance of the forecast.
+From the second rebalance of a forecast on, the internal topics that the first rebalance created exist, and the
+changelogs have grown. The records that a stateful task appends are divided equally among its changelogs. If a source
+topic serves as a changelog, the records increase its committed offset instead of its end offset
+(`assignor.clients.client_state`). If a request of the leader failed in the recording, it also fails in each rebalance
+of the forecast.
 
-A member's bytes are decoded once. For every rebalance, the bytes are encoded again with the member's present tasks and
-offset sums. ConsumerProtocol version, endpoint, tags, topics, rack and process id stay as recorded. The unique field of
-a subscription is incremented for each rebalance. If an assignment shows that all members support a higher version, the
-member uses this version from the next rebalance on. Source: `StreamsPartitionAssignor.subscriptionUserData`,
-`onAssignment`.
+The bytes of a member are decoded once. For each rebalance, the bytes are encoded again with the tasks and offset sums
+that the member has at that rebalance. ConsumerProtocol version, endpoint, tags, topics, rack and process id stay as
+recorded. The unique field of a subscription is higher by one in each rebalance. If an assignment shows that all members
+support a higher version, the member uses this version from the next rebalance on. Source:
+`StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class RebalanceLeader:
         reported = {member_id: member.info.task_offset_sums for member_id, member in self._members.items()}
         ends = _recorded_ends(result.problem)
         members = first_members(result.problem, threads, active, reported, ends, self._model, self._past)
-        # the operator command to keep owned tasks applies to one rebalance only; a drain applies to all rebalances
+        # the operator command that keeps owned tasks in place is valid for one rebalance; a drain is valid for all
         later = replace(self._snapshot.steering, keeps_owned=False)
         self._snapshot = with_created(replace(self._snapshot, steering=later), result.created_topics)
         try:
@@ -117,9 +117,10 @@ class RebalanceLeader:
         )
 
     def _leader_misses(self, created: Iterable[str]) -> bool:
-        """True if the metadata of the leader's consumer lacks topics that the group reads, because the rebalance
-        created these topics. The consumer requests another rebalance when its metadata has the created topics
-        (`ConsumerCoordinator.rejoinNeededOrPending`). A leader that is not a member of the group has no consumer.
+        """True if the rebalance created topics that the group reads. The metadata of the leader's consumer does not
+        have these topics yet. When the metadata has the topics, the consumer requests another rebalance
+        (`ConsumerCoordinator.rejoinNeededOrPending`). A leader that is not a member of the group has no consumer; then
+        this is False.
         """
         read = {topic for each in self._snapshot.topology.subtopologies for topic in each.source_topics}
         return self._snapshot.leader_process_id is not None and not read.isdisjoint(created)
@@ -131,7 +132,7 @@ def _past(snapshot: RebalanceSnapshot, as_recorded: RebalanceSnapshot) -> Past:
     if gone:
         alive = {member.process for member in recorded_members(snapshot.members).values()}
         for member_id, member in gone.items():
-            # if the bytes of a removed member cannot be decoded, the tasks of the member are not known
+            # if the bytes of a removed member cannot be decoded, its tasks are not known
             with suppress(InputError, DecodeError):
                 owner = recorded_members({member_id: member})[member_id]
                 left_behind.update(() if owner.process in alive else _active(as_recorded, owner))
@@ -139,7 +140,9 @@ def _past(snapshot: RebalanceSnapshot, as_recorded: RebalanceSnapshot) -> Past:
 
 
 def _active(snapshot: RebalanceSnapshot, member: RecordedMember) -> list[TaskId]:
-    """Returns the tasks of the partitions that the member owns, and the tasks that the member reports as running."""
+    """Returns the active tasks of a member: the tasks of the partitions that it owns, and the tasks that it reports as
+    running.
+    """
     reader = {topic: each.id for each in snapshot.topology.subtopologies for topic in each.source_topics}
     owned = [TaskId(reader[each.topic], each.partition) for each in member.owned if each.topic in reader]
     running = [task for task, offset_sum in member.info.task_offset_sums.items() if offset_sum == LATEST_OFFSET]
@@ -153,12 +156,12 @@ def _recorded_ends(problem: PlacementProblem) -> Mapping[TaskId, int]:
 
 
 _Appended = Mapping[str, Mapping[int, int]]
-"""The number of appended records by topic and partition."""
+"""The number of appended records of each topic and partition."""
 
 
 def with_created(snapshot: RebalanceSnapshot, created: Mapping[str, CreatedTopic]) -> RebalanceSnapshot:
-    """Returns the snapshot with the topics of `created` added as existing, empty topics. The added topics have the
-    metadata that the recorder received, if any.
+    """Returns a copy of the snapshot in which the created topics exist and are empty. If the recorder received metadata
+    of these topics, they have this metadata.
     """
     if not created:
         return snapshot
@@ -174,8 +177,8 @@ def with_created(snapshot: RebalanceSnapshot, created: Mapping[str, CreatedTopic
 
 
 def with_appended(snapshot: RebalanceSnapshot, ends: ChangelogEnds, now_ms: int) -> RebalanceSnapshot:
-    """Returns the snapshot with the changelog offsets of `now_ms`. `snapshot`: the snapshot of the recorded
-    rebalance.
+    """Returns a copy of the snapshot that has the changelog offsets of the time `now_ms`. `snapshot`: the snapshot of
+    the recorded rebalance.
     """
     if not ends.appended_records_per_s:
         return snapshot
@@ -198,7 +201,9 @@ def _changelogs(snapshot: RebalanceSnapshot) -> frozenset[str]:
 
 
 def _appended(snapshot: RebalanceSnapshot, ends: ChangelogEnds, now_ms: int) -> tuple[_Appended, _Appended]:
-    """Returns the numbers of appended records, first of changelogs, then of source topics that serve as changelogs."""
+    """Returns two values: the numbers of records that were appended to changelogs, and to source topics that serve as
+    changelogs.
+    """
     changelogs: dict[str, dict[int, int]] = {}
     committed: dict[str, dict[int, int]] = {}
     topics_of: dict[int, tuple[list[str], frozenset[str]]] = {
@@ -229,8 +234,8 @@ def _committed(offsets: tuple[int | None, ...], more: Mapping[int, int]) -> tupl
 
 @dataclass(slots=True)
 class RecordedMember:
-    """A member of a forecast. Owned partitions, version, generation and unique field change at each rebalance. All
-    other fields stay as recorded.
+    """A member of a forecast. The owned partitions, version, generation and unique field of a member may change at each
+    rebalance. All its other fields stay as recorded.
     """
 
     member: Member
@@ -244,8 +249,8 @@ class RecordedMember:
         return self.info.process_id
 
     def receives(self, assignment: bytes) -> tuple[HandedOut, bool]:
-        """Applies an assignment. Returns the assigned tasks, and True if the member rejoins at once. A member rejoins
-        at once if it has to revoke a partition, or if it changes to a higher version.
+        """Applies an assignment. Returns the assigned tasks. Also returns True if the member rejoins at once, because
+        it has to revoke a partition or changes to a higher version.
         """
         decoded = decode_assignment(assignment)
         tasks = decode_assigned_tasks(decoded.user_data or b"")
@@ -260,7 +265,7 @@ class RecordedMember:
         return HandedOut(active, tasks.standby_tasks), gives_up or upgrades
 
     def joins(self, offset_sums: Mapping[TaskId, int]) -> Member:
-        """Returns the member with the subscription bytes that it sends to join the next rebalance."""
+        """Returns the member with the subscription bytes with which it joins the next rebalance."""
         unique = self.info.unique_field
         if self.info.version >= FIRST_VERSION_WITH_UNIQUE_FIELD:
             unique = (unique + 1 + 128) % 256 - 128
@@ -278,8 +283,8 @@ class RecordedMember:
 
 
 def recorded_members(members: Mapping[str, Member]) -> dict[str, RecordedMember]:
-    """Decodes the subscription bytes of the members. Returns the members by member id. Raises DecodeError, which names
-    a member whose bytes cannot be decoded, and InputError for a future version.
+    """Decodes the subscription bytes of the members. Returns the members by member id. Raises DecodeError if the bytes
+    of a member cannot be decoded; the error names the member. Raises InputError if a member has a future version.
     """
     decoded = dict(decode_members({member_id: member.subscription for member_id, member in members.items()}))
     return {member_id: _recorded_member(member_id, member, decoded[member_id]) for member_id, member in members.items()}

@@ -1,15 +1,13 @@
-"""The episodes of recorded groups: the rebalances from which forecasts start.
+"""Finds the episodes of recorded groups: the rebalances from which forecasts start. The first rebalance of a group is
+an episode. A rebalance is also an episode if its processes or numbers of threads are not the same as in the previous
+rebalance. A change of processes or threads means that an instance joined, left, was killed or was restarted. All other
+recorded rebalances are follow-ups or probing rebalances, and the forecast computes these itself. Each placement problem
+is an episode. The `meta.chain` of a placement problem is the name of its group. Without `meta.chain`, the placement
+problem is a group of its own with one episode.
 
-The first rebalance of a group is an episode. Each rebalance whose processes or numbers of threads differ from those of
-the previous rebalance is also an episode. A difference in processes or threads means that an instance joined, left, was
-killed or was restarted. All other recorded rebalances are follow-ups or probing rebalances, which the forecast computes
-itself. Each placement problem with a `meta.chain` is an episode of the group with this name. A placement problem
-without `meta.chain` is a group with one episode.
-
-The driver writes the lines of all chunks, compressed, into one spool file, and the workers read this file. So a chunk
-has a position in the spool file instead of the lines. The spool file is in the output directory, which every executor
-can read. A record of the spool file consists of the length of the compressed line, in four bytes (big-endian), and the
-line itself, compressed by zlib.
+The driver writes the lines of all chunks to one spool file, and the workers read this file. So a chunk only contains a
+position in the spool file. The spool file is in the output directory, which every executor can read. In the spool file,
+each line is compressed by zlib. Before each compressed line stands its length in four bytes (big-endian).
 """
 
 from __future__ import annotations
@@ -35,8 +33,8 @@ from spark_engine.batch.work import LINES_A_CHUNK, Reject
 
 @dataclass(frozen=True, slots=True)
 class GroupEpisodes:
-    """The episodes of one group. `rebalances`: the number of recorded rebalances of the group. `lines`: the recorded
-    lines of the episodes, in the order in which they happened.
+    """The episodes of one group. `rebalances`: the number of recorded rebalances of the group. `lines`: the position of
+    the recorded lines of the episodes, which are in order of time.
     """
 
     group_id: str
@@ -50,8 +48,8 @@ class GroupEpisodes:
 
 @dataclass(frozen=True, slots=True)
 class Episodes:
-    """The episodes of all groups. `groups`: the episodes of each group, sorted by group id. `rejects`: unusable lines
-    in blocks of LINES_A_CHUNK. `read_rejects` reads a block.
+    """The episodes of all groups. `groups`: the episodes of each group, sorted by group id. `rejects`: the positions of
+    the lines that cannot be used, in blocks of LINES_A_CHUNK lines. `read_rejects` reads a block.
 
     `digest`: the SHA-256 of the spool file, which identifies its lines.
     """
@@ -77,10 +75,9 @@ class _Candidate(NamedTuple):
 
 
 def gather_episodes(lines: Iterable[Line], spool: Path) -> Episodes:
-    """Reads all `lines`, and writes the episodes and the rejects to the file `spool`.
-
-    A temporary file beside `spool` holds the rebalances until all are read, so that each rebalance needs only some 200
-    bytes of memory.
+    """Reads the lines of recordings, and writes the episodes and the rejects to a spool file. `spool`: the path of this
+    file. Until all lines are read, a temporary file in the same directory holds the rebalances. So each rebalance needs
+    only some 200 bytes of memory.
     """
     rebalances: dict[str, list[_Candidate]] = {}
     rejects: list[SpooledRecord] = []
@@ -142,8 +139,8 @@ def _identity(line: Line) -> tuple[str, int, bytes | None]:
 
 
 def _shape(recorded: RecordedRebalance) -> bytes:
-    """Returns a digest of the processes and their numbers of threads. Raises DecodeError, KafkaError or InputError for
-    a rebalance that no leader can place.
+    """Returns a digest of the processes and their numbers of threads. Raises DecodeError, KafkaError or InputError if
+    no leader can place the rebalance.
     """
     snapshot = recorded.snapshot
     if not snapshot.members:
@@ -164,7 +161,9 @@ _LEVEL = 1
 
 @dataclass(frozen=True, slots=True)
 class SpooledLines:
-    """A block of `count` consecutive records of a spool file, from byte `offset` on."""
+    """Consecutive records of a spool file. `offset`: the byte at which the first record begins. `count`: the number of
+    records.
+    """
 
     path: str
     offset: int
@@ -173,14 +172,16 @@ class SpooledLines:
 
 @dataclass(frozen=True, slots=True)
 class SpooledRecord:
-    """The position and length of one record of a spool file. The length includes the four bytes before the line."""
+    """The position and the length of one record of a spool file, in bytes. The length includes the four bytes before
+    the line.
+    """
 
     offset: int
     length: int
 
 
 class SpoolWriter:
-    """Appends records to `stream`, an empty file that is open for writing."""
+    """Appends records to a spool file. `stream`: an empty file that is open for writing."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -192,7 +193,7 @@ class SpoolWriter:
         return self._end
 
     def digest(self) -> str:
-        """Returns the SHA-256 of all written bytes. Equal lines in equal order give equal digests."""
+        """Returns the SHA-256 of all written bytes. The same lines in the same order give the same digest."""
         return self._sha256.hexdigest()
 
     def add(self, line: bytes) -> SpooledRecord:
@@ -200,7 +201,7 @@ class SpoolWriter:
         return self._append(len(packed).to_bytes(_LENGTH_BYTES, "big") + packed)
 
     def copy(self, source: BinaryIO, record: SpooledRecord) -> SpooledRecord:
-        """Appends a record that it reads from another spool file."""
+        """Appends a copy of a record of another spool file."""
         source.seek(record.offset)
         return self._append(source.read(record.length))
 

@@ -1,11 +1,10 @@
-"""The Pareto front as a picture of time to stable against moves. A mark shows standbys by its colour, and the skew by
-its size.
+"""Draws the Pareto front as a picture. The x axis shows the time to stable, and the y axis shows the moves. A mark
+shows the number of standbys by its colour, and the skew by its size.
 
-The number of a mark stands for the same combinations as in the table and in the key beside the plot. A line joins the
-points of the front with the same number of standbys. Along a line, a shorter time costs more moves. Points that are
-dominated by a point of the front are shown as faint marks.
-
-If there is room, labels cover neither marks nor other labels. All lengths in this module are in typographic points.
+The number of a mark is the number of its combinations in the table and in the list beside the plot. A line joins the
+points of the front that have the same number of standbys. Along a line, a shorter time costs more moves. Points that
+are not on the front are shown as faint marks. If there is room, labels do not cover marks or other labels. All lengths
+in this module are in typographic points.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ class _Point(NamedTuple):
 
 
 def draw_front(result: SweepResult, path: Path) -> None:
-    """Draws the Pareto front and saves the picture as `path`. Raises InputError if the file cannot be written, or if
-    matplotlib is not installed.
+    """Draws the Pareto front, and saves the picture. Raises InputError if the file cannot be written, or if matplotlib
+    is not installed.
     """
     figure = new_figure(*_SIZE_INCHES)
     left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (3.4, 1)})
@@ -114,7 +113,7 @@ def _draw_marks(
 
 
 class _Sizes:
-    """Maps the skew of a combination to the area of its mark."""
+    """Computes the area of a mark from the skew of its combination."""
 
     def __init__(self, skews: Iterable[int]) -> None:
         self.skews = sorted(set(skews))
@@ -124,8 +123,8 @@ class _Sizes:
         return _SMALL if low == high else _SMALL + (_LARGE - _SMALL) * (skew - low) / (high - low)
 
     def handles(self, axes: Axes) -> list[PathCollection]:
-        """Returns the legend entries for mark sizes. There is an entry for every skew. If there are many skews, only
-        the lowest, the middle and the highest skew have entries.
+        """Returns the legend entries for mark sizes. Every skew has an entry. But if there are many skews, only the
+        lowest, the middle and the highest have one.
         """
         few = len(self.skews) <= _FEW_LEVELS
         shown = self.skews if few else [self.skews[0], self.skews[len(self.skews) // 2], self.skews[-1]]
@@ -140,8 +139,8 @@ def _level_handle(axes: Axes, level: float, colour: Any) -> PathCollection:
 
 
 def _draw_defaults(axes: Axes, result: SweepResult, sizes: _Sizes) -> list[PathCollection]:
-    """Draws a ring around the combination of Kafka's defaults, if the grid contains this combination. Returns the ring
-    for the legend.
+    """Draws a ring around the mark for Kafka's defaults. Returns the ring for the legend; an empty list if there is no
+    such mark.
     """
     total = None if result.defaults is None else result.totals[result.defaults]
     if total is None or total.point is None:
@@ -174,11 +173,11 @@ def _scale(axes: Axes, times_ms: Sequence[float]) -> None:
 
 
 def _number(figure: Figure, axes: Axes, front: Sequence[_Point], others: Sequence[_Point], sizes: _Sizes) -> None:
-    """Writes the number of each mark beside the mark. Marks at the same position share a label."""
+    """Writes a label with its number beside each mark. Marks at the same position share a label."""
     at: dict[tuple[float, int], list[int]] = {}
     for number, point in enumerate(front[:_MOST_NUMBERS], start=1):
         at.setdefault((point.time_ms, point.moves), []).append(number)
-    figure.draw_without_rendering()  # text positions in typographic points are known only after the layout
+    figure.draw_without_rendering()  # only after the layout, the positions of texts in typographic points are known
     to_points = 72 / figure.dpi
 
     def mark(point: _Point) -> Mark:
@@ -227,7 +226,7 @@ def _point(total: CombinationTotal) -> _Point:
 
 
 Mark = tuple[float, float, float]
-"""A mark as a tuple of x, y and radius."""
+"""A mark as a tuple of three numbers: x, y and radius."""
 
 _GAP = 3.0
 _DIRECTIONS = 16
@@ -238,8 +237,8 @@ _MARGIN = 2.0
 
 
 class Label(NamedTuple):
-    """A label of a mark. `dx`, `dy`: offset from the centre of the mark to the centre of the text. `is_far`: True if a
-    line should join the mark and the text.
+    """The label of a mark. `dx`, `dy`: the offset of the centre of the text from the centre of the mark. `is_far`: True
+    if a line should join the mark and the text.
     """
 
     text: str
@@ -263,10 +262,9 @@ class _Box(NamedTuple):
 def place_labels(
     texts: Sequence[str], marks: Sequence[Mark], obstacles: Sequence[Mark], font_size: float
 ) -> list[Label]:
-    """Places one label for each mark, in the order of the marks. A label is placed at the nearest free position. If no
-    position is free, the label is placed where it covers the smallest area.
-
-    `obstacles`: marks without a label.
+    """Places one label for each mark, in the order of the marks. A label gets the nearest free position. If no position
+    is free, it gets the position at which it covers the smallest area of marks and labels. `obstacles`: marks that get
+    no label.
     """
     taken = [_Box(x - radius, y - radius, x + radius, y + radius) for x, y, radius in (*marks, *obstacles)]
     labels = []
@@ -278,9 +276,9 @@ def place_labels(
 
 
 def _best(text: str, mark: Mark, marks: Sequence[Mark], taken: Sequence[_Box], font_size: float) -> tuple[Label, _Box]:
-    """Returns the best position of a label. A position where the label covers less area is better. If the areas are
-    equal, a position nearer to the label's own mark than to all other marks is better. Among positions that are equal
-    in area and nearness, the position nearest to the label's own mark is best.
+    """Returns the best position of a label. Three rules decide, in this order. The label should cover as little area as
+    possible. The label should be nearer to its own mark than to every other mark. The label should be as near to its
+    own mark as possible.
     """
     x, y, radius = mark
     reach = radius + _GAP + _RINGS * font_size + len(text) * font_size
@@ -307,7 +305,9 @@ def _box(text: str, x: float, y: float, font_size: float) -> _Box:
 
 
 def _places(text: str, radius: float, font_size: float) -> Iterator[tuple[float, float]]:
-    """Yields label positions around the mark, ring by ring from the inside. Each ring starts at the upper right."""
+    """Yields positions for a label around the mark. The positions are on rings, and the innermost ring is first. Each
+    ring begins at the upper right.
+    """
     half_width, half_height = len(text) * font_size * _LETTER_WIDTH / 2, font_size / 2
     for ring in range(_RINGS):
         away = radius + _GAP + ring * font_size

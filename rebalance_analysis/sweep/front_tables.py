@@ -1,7 +1,6 @@
-"""The output of a sweep: a table of the Pareto front, a table of all combinations, and the document in `front.json`.
-
-Combinations of the front with equal results share a line. For example, `max.warmup.replicas` 4 to 16 may all give one
-result.
+"""Makes the output of a sweep: a table of the Pareto front, a table of all combinations, and the document in
+`front.json`. Combinations of the front with equal results share a line. For example, all values of
+`max.warmup.replicas` from 4 to 16 may give the same result.
 """
 
 from __future__ import annotations
@@ -22,7 +21,9 @@ from spark_engine.batch.terminal import plain_table, titled
 
 _MEASURES = ("time to\nstable", "moves", "standbys\nper task", "skew")
 _TRAFFIC = "read across\nracks"
-"""The heading of the column for traffic across racks, which is shown only if the racks of some group are known."""
+"""The heading of the column for traffic across racks. The column for traffic across racks is shown only if the racks of
+at least one group are known.
+"""
 _IN_FULL = (
     "time to\nstable",
     "rounds",
@@ -39,8 +40,7 @@ _STAR = "*"
 
 def front_table(result: SweepResult) -> Group:
     """Returns the table of the Pareto front, sorted by time to stable. A star marks Kafka's defaults, and a note below
-    the table explains the star. If Kafka's defaults are not on the front, a separate line below the table shows the
-    defaults.
+    the table explains the star. If Kafka's defaults are not on the front, the last line of the table shows them.
     """
     blocks = alike_on_front(result)
     table = _table(result, _MEASURES)
@@ -57,8 +57,8 @@ def front_table(result: SweepResult) -> Group:
 
 
 def full_table(result: SweepResult) -> Group:
-    """Returns the table of all combinations with all measures, in the order of the grid. The first column marks
-    combinations on the front.
+    """Returns a table of all combinations with all measures, in the order of the grid. The first column shows which
+    combinations are on the front.
     """
     table = _table(result, _IN_FULL)
     for total in result.totals:
@@ -78,7 +78,7 @@ def full_table(result: SweepResult) -> Group:
 
 
 def _table(result: SweepResult, measures: tuple[str, ...]) -> Table:
-    """Returns a table with columns and no rows. The first column has the mark of a row, such as a star."""
+    """Returns a table without rows. The first column is for the mark of a row, such as a star."""
     table = plain_table()
     table.add_column("", justify="right" if measures is _MEASURES else "left")
     for heading in (*(key.replace(".", ".\n") for key in result.grid.keys), *_headings(result, measures)):
@@ -92,8 +92,8 @@ def _values(result: SweepResult, total: CombinationTotal) -> list[str]:
 
 
 def front_document(result: SweepResult) -> dict[str, object]:
-    """Returns the document for `front.json`, which has an entry for each combination on the front. Runs with equal
-    inputs give equal documents.
+    """Returns the document for `front.json`. The document has an object for each combination on the front. Runs with
+    equal inputs give equal documents.
     """
     defaults = None if result.defaults is None else _document(result, result.totals[result.defaults])
     beaten_by = None if result.beats_defaults is None else _document(result, result.totals[result.beats_defaults])
@@ -158,21 +158,21 @@ _ASSIGNORS_END = "TaskAssignor"
 
 @dataclass(frozen=True, slots=True)
 class AlikeCombinations:
-    """Combinations of the front with equal results. The combinations are the Cartesian product of `values`. `values`:
-    some values of each axis, in the order of the axis. `numbers`: the numbers of the combinations.
+    """Combinations of the front that have equal results. `values`: values of each axis, in the order of the axis. The
+    combinations are all combinations of these values. `numbers`: the numbers of the combinations.
     """
 
     numbers: tuple[int, ...]
     values: tuple[tuple[Value, ...], ...]
 
     def texts(self, grid: Grid) -> tuple[str, ...]:
-        """One text for each axis, in the syntax of `--grid`: `2`, `4..16`, `a|b`."""
+        """Returns a text for each axis, in the syntax of `--grid`, such as `2`, `4..16` or `a|b`."""
         return tuple(values_text(axis, values) for axis, values in zip(grid.axes, self.values, strict=True))
 
 
 def alike_on_front(result: SweepResult) -> list[AlikeCombinations]:
-    """Returns the combinations on the front, sorted by time to stable. Combinations with equal results are grouped into
-    blocks.
+    """Returns the combinations on the front, sorted by time to stable. Each element of the list has combinations with
+    equal results.
     """
     front = (result.totals[number] for number in result.front)
     by_point = groupby(front, key=lambda total: total.point)
@@ -192,8 +192,9 @@ def values_text(axis: Axis, values: Sequence[Value]) -> str:
 
 
 def _blocks(combinations: Sequence[Combination], grid: Grid) -> list[AlikeCombinations]:
-    """Splits combinations by the values of the first axis that has several values, until each block is a full product
-    of values.
+    """Divides combinations into blocks. In a block, the combinations are all combinations of some values of each axis.
+    If the given combinations are not such a block, they are divided by the values of the first axis with several
+    values.
     """
     if not combinations:
         return []

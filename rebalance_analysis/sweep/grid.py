@@ -1,9 +1,8 @@
-"""The grid of a sweep: `--grid max.warmup.replicas=1..16,num.standby.replicas=0..2` as axes and their combinations.
-
-An axis is a config under Kafka's dotted name, or `assignor`. The values of an axis are separated by bars, such as
-`1..4|8|16`. Each part between bars is a single value, or a range of whole numbers such as `1..16` or `1..16:3` (every
-third number). A comma in `--grid` separates two axes. Combinations are numbered in the order of nested loops, with the
-first axis as the outermost loop. So a number means the same combination in every run.
+"""Parses the grid of a sweep, such as `--grid max.warmup.replicas=1..16,num.standby.replicas=0..2`. A grid has axes,
+separated by commas. An axis is a config under Kafka's dotted name, or `assignor`. The values of an axis are separated
+by bars, such as `1..4|8|16`. Between bars stands a single value or a range of whole numbers, such as `1..16` or
+`1..16:3` (every third number). Combinations are numbered in the order of nested loops. The first axis is the outermost
+loop. So a number means the same combination in every run.
 """
 
 import math
@@ -30,8 +29,8 @@ _TEXT_KEYS = (ASSIGNOR, RACK_AWARE_ASSIGNMENT_STRATEGY, RACK_AWARE_ASSIGNMENT_TA
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a grid. `values`: the values without duplicates, in the given order. Either all values are whole
-    numbers, or all values are text.
+    """One axis of a grid. `values`: the values without duplicates, in the given order. All values are whole numbers, or
+    all are text.
     """
 
     key: str
@@ -44,8 +43,8 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """One combination of a grid. `number`: the number of the combination in the grid, from 0. `values`: one value for
-    each axis of the grid.
+    """One combination of a grid. `number`: its number in the grid; the first combination has number 0. `values`: one
+    value for each axis.
     """
 
     number: int
@@ -85,8 +84,8 @@ class Grid:
 
 
 def parse_grid(texts: Sequence[str]) -> Grid:
-    """Parses all `--grid` options into one grid. Raises InputError, which names the key and the problem, for an invalid
-    grid.
+    """Parses all options `--grid` into one grid. Raises InputError if the grid is not valid. The error names the key
+    and the problem.
     """
     axes: dict[str, Axis] = {}
     for text in texts:
@@ -103,7 +102,7 @@ def parse_grid(texts: Sequence[str]) -> Grid:
 
 def _axis(text: str) -> Axis:
     key, equals, written = (part.strip() for part in text.partition("="))
-    # refuse characters that cannot be printed: no valid key or value has them, and they would garble the error message
+    # refuse characters that cannot be printed: they are never valid, and they would garble the error message
     if not equals or not key or not text.isprintable():
         raise InputError(f"an axis is key=values, such as max.warmup.replicas=1..16, not {_shown(text)}", GRID_OPTION)
     values: dict[Value, None] = {}
@@ -137,13 +136,13 @@ def _values(key: str, piece: str) -> Sequence[Value]:
     for value in (
         last,
         *((0,) if 0 in values else ()),
-    ):  # 0 alone can be invalid between valid values: replication.factor allows -1 and 1
+    ):  # check 0 too, because it can be invalid between valid values: replication.factor allows -1 and 1
         _check(key, value)
     return values
 
 
 def _check(key: str, value: Value) -> None:
-    """Raises InputError for a value that is not valid in the fields `configs` and `assignor` of a recording."""
+    """Raises InputError for a value that would not be valid in the field `configs` or `assignor` of a recording."""
     if key == ASSIGNOR:
         as_assignor(value, f"{GRID_OPTION} {ASSIGNOR}")
     else:

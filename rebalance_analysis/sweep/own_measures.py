@@ -1,12 +1,10 @@
-"""A user's own measures of a sweep. Each measure is a function, named `module:function`, and adds a column to the
-results.
-
-A measure function returns a number. The arguments of a measure function are the input of the last rebalance of a
-forecast, and the active tasks that the rebalance placed on each process.
+"""Loads and calls a user's own measures of a sweep. A measure is a function with the name `module:function`. A measure
+adds a column to the results. The function returns a number. The arguments of the function are the input of the last
+rebalance of a forecast, and the active tasks that this rebalance placed on each process.
 
     def busiest_thread(application_state: ApplicationState, active: Mapping[ProcessId, frozenset[TaskId]]) -> float
 
-As for a user's own assignor, the module of a measure function may be in the directory where the command was started.
+The module of a measure may be in the directory in which the command was started.
 """
 
 import os
@@ -27,16 +25,16 @@ OwnMeasure = Callable[[ApplicationState, Mapping[ProcessId, frozenset[TaskId]]],
 
 @dataclass(frozen=True, slots=True)
 class OwnMeasures:
-    """The user's own measures. `names`: the names of the functions, as module:function. `directory`: the directory
-    where the command was started. Worker processes receive the path of `directory` as part of the work.
+    """The user's own measures. `names`: the names of the functions in the form module:function. `directory`: the
+    directory in which the command was started. Worker processes receive the path of this directory with the work.
     """
 
     names: tuple[str, ...] = ()
     directory: str = "."
 
     def check(self) -> None:
-        """Loads all measure functions in this process, so that errors appear before any work is done. Raises InputError
-        if a function cannot be loaded.
+        """Loads all measures in this process, so errors appear before the work begins. Raises InputError if a function
+        cannot be loaded.
         """
         if len(set(self.names)) < len(self.names):
             raise InputError("names a function twice", MEASURE_OPTION)
@@ -53,7 +51,7 @@ class OwnMeasures:
     def _measured(self, name: str, state: ApplicationState, active: Mapping[ProcessId, frozenset[TaskId]]) -> float:
         try:
             found = self._function(name)(state, active)
-        except Exception as error:  # a user's function can raise any exception
+        except Exception as error:  # a function of the user may raise any exception
             raise InputError(f"{name} raised {type(error).__name__}: {error}", MEASURE_OPTION) from error
         if isinstance(found, bool) or not isinstance(found, (int, float)):
             raise InputError(f"{name} returned {type(found).__name__} instead of a number", MEASURE_OPTION)

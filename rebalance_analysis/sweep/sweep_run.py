@@ -1,4 +1,4 @@
-"""Runs a sweep: gathers the episodes, runs a job of forecasts, and then computes and draws the Pareto front."""
+"""Runs a sweep: finds the episodes, makes the forecasts as one job, and then computes and draws the Pareto front."""
 
 import os
 from collections.abc import Iterable
@@ -58,7 +58,7 @@ class FinishedSweep:
 
 def run_sweep(order: SweepOrder, lines: Iterable[Line], console: Console) -> FinishedSweep:
     """Runs a sweep. `lines`: the lines of the recordings. `console`: the console that shows the progress. Raises
-    InputError if an input cannot be used, and the errors of `run_plan`.
+    InputError if an input cannot be used. Also raises the errors of `run_plan`.
     """
     grid = parse_grid(order.grid)
     own_assignors = OwnAssignors(os.getcwd())

@@ -1,9 +1,9 @@
-"""The work of a sweep on one chunk: forecasts some combinations from every episode of one group, and makes a result row
-for each combination.
+"""Does the work of a sweep on one chunk. A chunk has some combinations and one group. The work makes forecasts from
+every episode of the group, and a result row for each combination.
 
-A chunk takes about half a second, as in all jobs (`spark_engine.batch.work`). A chunk has few forecasts, because a
-forecast has some tens of rebalances. All episodes of a result row are in one chunk. So the chunks of a group with very
-many episodes have one combination each, and take longer.
+A chunk takes about half a second, as in all jobs (`spark_engine.batch.work`). So it has few forecasts, because a
+forecast has some tens of rebalances. All episodes of a result row are in one chunk. If a group has very many episodes,
+a chunk has a single combination and takes longer.
 """
 
 import time
@@ -35,7 +35,9 @@ Recorded = RecordedRebalance | RecordedPlacement
 
 @dataclass(frozen=True, slots=True)
 class CombinationsOfGroup:
-    """A chunk of `lines` combinations from number `first` on, to be forecast from all episodes of one group."""
+    """A chunk of combinations. For each combination, forecasts are made from all episodes of one group. `first`: the
+    number of the first combination. `lines`: the number of combinations.
+    """
 
     number: int
     group: GroupEpisodes
@@ -45,7 +47,7 @@ class CombinationsOfGroup:
 
 @dataclass(frozen=True, slots=True)
 class RejectedLines:
-    """A chunk of unusable lines, which `SweepWork` only passes on as rejects."""
+    """A chunk of lines that cannot be used. `SweepWork` returns these lines as rejects."""
 
     number: int
     rejects: SpooledLines
@@ -59,7 +61,9 @@ SweepChunk = CombinationsOfGroup | RejectedLines
 
 
 class _Episode(NamedTuple):
-    """An episode of a group. `start`: the recorded rebalance with the changes that apply to all combinations."""
+    """An episode of a group. `recorded`: the recorded rebalance. `start`: this rebalance with the changes that apply to
+    all combinations.
+    """
 
     recorded: Recorded
     start: Recorded
@@ -67,8 +71,8 @@ class _Episode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SweepWork:
-    """The work of a sweep. In each forecast, `changes` are applied to the episode first, and the changes of the
-    combination after them.
+    """The work of a sweep. `changes`: changes that are applied to each episode. The values of a combination are applied
+    after them.
     """
 
     grid: Grid
@@ -90,8 +94,8 @@ class SweepWork:
                 yield ChunkOutput(pa.RecordBatch.from_pylist(self._rows(chunk), self.schema))
 
     def _rows(self, chunk: CombinationsOfGroup) -> list[dict[str, object]]:
-        """Returns the result rows of a chunk. Each episode is parsed once for all combinations. Only one episode is in
-        memory at a time.
+        """Returns the result rows of a chunk. Each episode is parsed only once, for all combinations. Only one episode
+        is in memory at a time.
         """
         combinations = [self.grid.combination(number) for number in range(chunk.first, chunk.first + chunk.lines)]
         totals = [EpisodeTotals(own_measures=self.own_measures.names) for _ in combinations]
@@ -129,7 +133,7 @@ class SweepWork:
             total.add(ahead, configs.num_standby_replicas)
         except AssignorFault as error:
             total.add_failure(error.with_hint() if isinstance(error, KafkaError) else str(error))
-        except Exception as error:  # a bug that one forecast triggers must not end the run of all other forecasts
+        except Exception as error:  # if one forecast triggers a bug, the other forecasts must continue
             total.add_failure(f"a fault of this program: {type(error).__name__}: {error}")
         total.compute_ms += (time.perf_counter() - started) * 1_000
 
@@ -140,8 +144,8 @@ class SweepWork:
 
 
 def sweep_plan(work: SweepWork, episodes: Episodes, identity: dict[str, object]) -> Plan[SweepChunk]:
-    """Plans the chunks of a sweep. The chunks of each group, with all combinations in order, come before the chunks of
-    rejects.
+    """Plans the chunks of a sweep. First come the chunks of each group, with its combinations in order. The chunks of
+    rejects are last.
     """
     chunks: list[SweepChunk] = []
     for group in episodes.groups:

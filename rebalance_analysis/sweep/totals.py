@@ -1,10 +1,11 @@
-"""The results of a sweep: result rows of groups, totals of combinations over all groups, and the Pareto front.
+"""Computes the results of a sweep: the result rows of groups, the totals of combinations over all groups, and the
+Pareto front.
 
 The Pareto front compares five measures: time to stable, moves, standbys, skew, and traffic across racks. More standbys
-are better. For all other measures, less is better. The measure of traffic across racks covers only groups whose racks
-are known under every combination. A point is on the Pareto front unless another point is at least as good in every
-measure and better in one or more measures. A combination under which some episode never becomes stable is not on the
-front.
+are better. For the other measures, less is better. The traffic across racks includes only groups whose racks are known
+with every combination. A point is on the Pareto front if no other point dominates it. A point dominates another if it
+is at least as good in every measure, and better in at least one. If an episode does not become stable with a
+combination, this combination is not on the front.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,11 +30,11 @@ _READS = "cross_rack_reads"
 @dataclass(frozen=True, slots=True)
 class CombinationTotal:
     """The totals of one combination over all groups. `time_to_stable_ms`: the mean over all episodes; None if an
-    episode did not become stable. `skew`: the highest skew among the episodes. All other fields of CombinationTotal are
-    sums over episodes. `standbys`, `stateful_tasks` and `cross_rack_reads` are counted at the end of each episode.
-    `cross_rack_reads` counts only groups whose racks are known under every combination; None if no group's racks are
-    known. `own_measures`: the means of the user's own measures over all episodes; None for a measure that is missing
-    for some group.
+    episode did not become stable. `skew`: the highest skew among the episodes. The other numbers are sums over
+    episodes. `standbys`, `stateful_tasks` and `cross_rack_reads` are counted at the end of each episode.
+    `cross_rack_reads`: includes only groups whose racks are known with every combination; None if there is no such
+    group. `own_measures`: the means of the user's own measures over all episodes; None for a measure that a group does
+    not have.
     """
 
     combination: Combination
@@ -62,8 +63,8 @@ class CombinationTotal:
 
     @property
     def point(self) -> Vector | None:
-        """The vector of time to stable, moves, standbys, skew and traffic across racks. Less is better for each number,
-        so the number of standbys is negated.
+        """The values that the Pareto front compares: time to stable, moves, standbys, skew and traffic across racks.
+        The number of standbys is negated, so less is better for every value. None if an episode did not become stable.
         """
         if self.time_to_stable_ms is None:
             return None
@@ -75,8 +76,8 @@ class SweepResult:
     """The result of a sweep. `totals`: the totals of all combinations, in the order of their numbers. `front`: the
     numbers of the combinations on the front, sorted by time to stable. `defaults`: the number of the combination of
     Kafka's defaults; None if the grid does not contain this combination. `beats_defaults`: the number of the first
-    combination on the front that beats Kafka's defaults. `beats_defaults` is None if the front is empty, if the
-    defaults are on the front, or if the defaults are not in the grid.
+    combination on the front that is better than Kafka's defaults. `beats_defaults` is None if the front is empty, if
+    the defaults are on the front, or if the grid does not contain the defaults.
     """
 
     grid: Grid
@@ -86,7 +87,7 @@ class SweepResult:
     defaults: int | None
     beats_defaults: int | None
     own_measures: tuple[str, ...] = ()
-    """The names of the user's own measures, in the order of the totals."""
+    """The names of the user's own measures, in the order of their values in the totals."""
 
     @property
     def episodes(self) -> int:
@@ -94,17 +95,17 @@ class SweepResult:
 
     @property
     def settled(self) -> int:
-        """The number of combinations with which every episode becomes stable."""
+        """The number of combinations with which all episodes become stable."""
         return sum(1 for total in self.totals if total.point is not None)
 
 
 def sweep_result(grid: Grid, batches: Iterable[pa.RecordBatch], own_measures: tuple[str, ...] = ()) -> SweepResult:
-    """Computes the result of a sweep. `batches`: batches of the rows of `EpisodeTotals.row`, one row for every group
-    and combination.
+    """Computes the result of a sweep. `batches`: batches of rows that `EpisodeTotals.row` made. Every group has a row
+    for every combination.
     """
     means = ("time_to_stable_ms", *own_measures)
     table = pa.Table.from_batches(batches).select(["group_id", "combination", _READS, "skew", *_SUMS, *means])
-    for name in means:  # turn the means over a group's episodes back into sums
+    for name in means:  # convert the means over the episodes of a group back to sums
         place = table.schema.get_field_index(name)
         table = table.set_column(place, name, pc.multiply(table[name], table["episodes"]))
     unless_null = pc.ScalarAggregateOptions(skip_nulls=False)
@@ -129,8 +130,8 @@ def sweep_result(grid: Grid, batches: Iterable[pa.RecordBatch], own_measures: tu
 
 
 def _reads_of(table: pa.Table, groups: list[str]) -> dict[int, int]:
-    """Returns the reads across racks by combination, summed over `groups`. `groups` are the groups whose racks are
-    known under every combination.
+    """Returns, for each combination, the sum of the reads across racks. `groups`: the groups whose racks are known with
+    every combination. Only these are included.
     """
     known = table.filter(pc.is_in(table["group_id"], pa.array(groups, pa.string())))
     sums = known.group_by("combination").aggregate([(_READS, "sum")]).to_pylist()
@@ -146,7 +147,7 @@ def _front(totals: Sequence[CombinationTotal]) -> tuple[int, ...]:
     points = {total.combination.number: total.point for total in totals if total.point is not None}
     numbers = list(points)
     on_front = [numbers[index] for index in pareto_front(list(points.values()))]
-    # of two combinations with equal times and moves, the combination with fewer standbys comes first
+    # if times and moves are equal, the combination with fewer standbys comes first
     return tuple(sorted(on_front, key=lambda number: (points[number][:2], totals[number].standbys, points[number][3:])))
 
 
@@ -161,10 +162,9 @@ def _beats(totals: Sequence[CombinationTotal], front: Sequence[int], defaults: i
 
 
 def pareto_front(points: Sequence[Vector]) -> list[int]:
-    """Returns the indices of the points on the front, ascending. Of equal points, either all or none are on the front.
-
-    In sorted order, only an earlier point can dominate a point. Each dominated point is dominated by a point of the
-    front. So finding the front of n points needs n * (size of the front) comparisons.
+    """Returns the indices of the points on the front, in ascending order. Equal points are all on the front, or none of
+    them is. If the points are sorted, only an earlier point can dominate a point. A point that is not on the front is
+    dominated by a point of the front. So n points need n * (size of the front) comparisons.
     """
     kept: list[Vector] = []
     for point in sorted(set(points)):
@@ -175,7 +175,7 @@ def pareto_front(points: Sequence[Vector]) -> list[int]:
 
 
 def dominates(one: Vector, other: Vector) -> bool:
-    """True if point `one` is at least as good as `other` in every measure, and better in one or more measures."""
+    """True if the first point is at least as good as the second in every measure, and better in at least one."""
     return one != other and _no_worse(one, other)
 
 
@@ -203,8 +203,8 @@ _AFTER_AXES = (
 
 
 def schema_of(axes: Sequence[Axis], own_measures: Sequence[str] = ()) -> pa.Schema:
-    """Returns the columns of the result rows. Each axis and each of the user's own measures has a column. The column's
-    name is the name of the axis, which has dots, or of the measure.
+    """Returns the columns of the result rows. Each axis has a column with its dotted name. Each of the user's own
+    measures has a column with its name.
     """
     values = tuple((axis.key, pa.int64() if axis.is_number else pa.string()) for axis in axes)
     return pa.schema([*_BEFORE_AXES, *values, *_AFTER_AXES, *((name, pa.float64()) for name in own_measures)])
@@ -212,16 +212,15 @@ def schema_of(axes: Sequence[Axis], own_measures: Sequence[str] = ()) -> pa.Sche
 
 @dataclass(slots=True)
 class EpisodeTotals:
-    """The totals over all episodes of one group under one combination.
+    """The totals over all episodes of one group with one combination.
 
-    Times are in milliseconds. `time_to_stable_max_ms` and `skew` are the highest values among the episodes. All other
-    numbers of EpisodeTotals are sums. `stateful_tasks`, `standbys` and `cross_rack_reads` are counted at the end of
-    each episode. `cross_rack_reads` counts only episodes whose racks are known. `racks_known`: the number of episodes
-    whose racks are known. `coverage_sum`: the sum of the standby coverages. `coverages`: the number of episodes in
-    `coverage_sum`. A result row has the mean of the standby coverages. An episode that could not be forecast is counted
-    only in `episodes`. `error`: the first error of an episode. `own_sums`: the sums of the user's own measures.
-    `measured`: the number of episodes in `own_sums`. A result row has the means of the user's own measures, or null if
-    `measured` is 0.
+    Times are in milliseconds. `time_to_stable_max_ms` and `skew` are the highest values among the episodes. The other
+    numbers are sums. `stateful_tasks`, `standbys` and `cross_rack_reads` are counted at the end of each episode.
+    `racks_known`: the number of episodes whose racks are known. `cross_rack_reads` includes only these episodes.
+    `coverage_sum`: the sum of the standby coverages. `coverages`: the number of episodes in this sum. A result row has
+    the mean of the standby coverages. If no forecast could be made from an episode, only `episodes` counts it. `error`:
+    the first error of an episode. `own_sums`: the sums of the user's own measures. `measured`: the number of episodes
+    in these sums. A result row has the means of the user's own measures. If `measured` is 0, they are null.
     """
 
     episodes: int = 0
@@ -249,9 +248,7 @@ class EpisodeTotals:
     measured: int = 0
 
     def add(self, forecast: Forecast, standbys_wanted: int) -> None:
-        """Adds the forecast of one episode to the totals. `standbys_wanted`: the value of num.standby.replicas in the
-        forecast.
-        """
+        """Adds the forecast of one episode to the totals. `standbys_wanted`: the value of num.standby.replicas."""
         self.episodes += 1
         self.error = self.error or forecast.error
         if forecast.end is End.STABLE and forecast.stable_after_ms is not None:

@@ -1,7 +1,7 @@
-"""Runs a recorded rebalance under other conditions. `Changes`: the changed conditions. `changed` applies the changes.
-`difference` compares two results.
+"""Runs a recorded rebalance under other conditions. `Changes` has the changed conditions. `changed` applies the
+changes. `difference` compares two results.
 
-The result of the changed rebalance is not an estimate: the code that leads a real group decides it
+The result of the changed rebalance is not an estimate: the code that leads real groups computes it
 (`rebalance_analysis.rerun`).
 """
 

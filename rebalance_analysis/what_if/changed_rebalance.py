@@ -1,9 +1,9 @@
-"""`changed` returns a recorded line as the leader would have received it under other conditions. `changed_document`
-returns the changed line as a document.
+"""Applies changes to a recorded line. `changed` returns the line as the leader would have received it under other
+conditions. `changed_document` returns this line as a document.
 
 Changes are applied in this order: assignor and configs, topology and partition counts, removed instances, threads,
-tags, added instances, lags. So changes of threads and tags apply to recorded instances only. An added instance gets its
-threads and tags from its own definition.
+tags, added instances, lags. So changes of threads and tags affect only recorded instances. The definition of an added
+instance has its own threads and tags.
 """
 
 import json
@@ -42,11 +42,11 @@ def changed(recorded: RecordedPlacement, changes: Changes) -> RecordedPlacement:
 @overload
 def changed(recorded: Recorded, changes: Changes) -> Recorded: ...
 def changed(recorded: Recorded, changes: Changes) -> Recorded:
-    """Returns the line with its input changed and without output. `Changes()` does not change the input.
+    """Returns a copy of the line with a changed input and without output. `Changes()` does not change the input.
 
-    Raises InputError if a change cannot be applied. The error names the field of `changes`. If a name matches no
-    process or several, the error also names the candidates. Raises NotBuiltYet for a config that needs a later release
-    of this program. Raises DecodeError if a member has to be changed, but its bytes cannot be decoded.
+    Raises InputError if a change cannot be applied. The error names the field of `changes`. If a name does not match
+    exactly one process, the error also names the candidates. Raises NotBuiltYet if a config needs a later release of
+    this program. Raises DecodeError if a member has to be changed and its bytes cannot be decoded.
     """
     if isinstance(recorded, RecordedRebalance):
         return replace(recorded, snapshot=_changed_snapshot(recorded.snapshot, changes), output=None)
@@ -76,7 +76,7 @@ def _with_members(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSna
     removed = remove_instances(group, changes.remove)
     leader = snapshot.leader_process_id
     if leader in removed:
-        # any process can lead; choose the lowest id, so that the leader is the same in every run
+        # choose the process with the lowest id, so that the leader is the same in every run
         leader = min(group.processes())
     set_threads(group, changes.threads, ends, snapshot.application_id)
     set_tags(group, changes.tags)
@@ -91,8 +91,8 @@ _NO_ENDS = EndOffsetSums({}, known=False)
 
 
 def _log_ends(snapshot: RebalanceSnapshot) -> EndOffsetSums:
-    """Returns the end-offset sums of the changelogs. The sums are not known if the leader ends the rebalance with an
-    error before it requests end offsets.
+    """Returns the end-offset sums of the changelogs. If the leader would end the rebalance with an error before it
+    requests end offsets, the sums are not known.
     """
     try:
         tasks = make_tasks(snapshot, gather_members(snapshot).versions, created={})
@@ -102,9 +102,9 @@ def _log_ends(snapshot: RebalanceSnapshot) -> EndOffsetSums:
 
 
 def changed_document(recorded: RecordedRebalance | RecordedPlacement, changes: Changes) -> dict[str, object]:
-    """Returns the result of `changed` as a rebalance/1 or placement/1 document, with the id of the recorded line and
-    without output. The document of a rebalance gets the source `generated` and a note that lists the changes, so that
-    the document is not mistaken for a recording.
+    """Returns the result of `changed` as a rebalance/1 or placement/1 document. The document has the id of the recorded
+    line and no output. The document of a rebalance must not be mistaken for a recording, so it gets the source
+    `generated` and a note with the changes.
     """
     if isinstance(recorded, RecordedPlacement):
         return {**_placement(recorded), "meta": {"what_if": changes_document(changes)}}
@@ -119,7 +119,7 @@ def changed_document(recorded: RecordedRebalance | RecordedPlacement, changes: C
     )
     asked = changes_document(changes)
     if "topology" in asked:
-        asked["topology"] = "another one"  # the input in the document already has the topology
+        asked["topology"] = "another one"  # do not repeat the topology, which is in the input of the document
     return {**document, "note": f"what if: {json.dumps(asked, ensure_ascii=False)}"}
 
 

@@ -1,12 +1,12 @@
-"""The changes of a what-if: configs, instances, threads, tags, partitions, topology, lags, assignor.
+"""Defines and parses the changes of a what-if: configs, instances, threads, tags, partitions, topology, lags, assignor.
 
-The name of a process is its id, or the client id, group instance id or member id of one of its members. A prefix of
-such an id is a name, too, if it matches only one process. The name `*` stands for all processes. `Changes` have a JSON
-form, which is sent over HTTP and is part of the note in a changed recording.
+A user can name a process by its id, or by the client id, group instance id or member id of one of its members. A prefix
+of such an id is enough if it matches only one process. The name `*` stands for all processes. Changes are sent over
+HTTP as JSON. The note in a changed recording also contains them as JSON.
 
 The functions `typed_...` parse changes such as `3x4`, `P=2` and `P/0_3=5000`, which users type in options and forms.
-The parameter `where` is the name of the option for error messages. For a web form, which shows the error next to the
-field, `where` is empty.
+The parameter `where` is the name of the option; error messages show it. For a web form, `where` is empty, because the
+form shows the error next to the field.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -35,7 +35,9 @@ EVERY_PROCESS = "*"
 
 @dataclass(frozen=True, slots=True)
 class AddedInstances:
-    """`count` new processes, each with `threads` stream threads, the client tags `tags`, and no state."""
+    """New processes without state. `count`: the number of processes. `threads`: the number of stream threads of each.
+    `tags`: the client tags of each.
+    """
 
     count: int
     threads: int = 1
@@ -46,12 +48,12 @@ class AddedInstances:
 class Changes:
     """The changes of a what-if. Every field is optional. `Changes()` changes nothing.
 
-    `configs`: config values by dotted names, which override the recorded values. `remove`: processes to remove with all
-    their tasks. `threads`: the new number of stream threads of a process. `tags`: client tags that are added to a
-    process, or that replace its recorded tags of the same key. `partitions`: new partition counts of input topics.
-    `topology`: the topology that replaces the recorded topology. `lags`: new lags in records. The key is a task (for
-    every process that reported the task) or `process/task` (for one process). A task that is reported as running stays
-    running.
+    `configs`: config values by dotted names; they override the recorded values. `remove`: the names of processes that
+    are removed with all their tasks. `threads`: the new number of stream threads, by process name. `tags`: by process
+    name, client tags that are added to the process or replace its tags of the same key. `partitions`: the new partition
+    counts of input topics. `topology`: the topology that replaces the recorded topology. `lags`: the new lags in
+    records. A key `task` is for every process that reported the task. A key `process/task` is for one process. If a
+    task is reported as running, its lag is not changed.
     """
 
     assignor: str | None = None
@@ -66,16 +68,16 @@ class Changes:
 
 
 MAX_INSTANCES = 10_000
-"""The largest allowed number of added instances, and of threads of an instance. The limit is far above real groups, and
-protects against documents from untrusted callers.
+"""The largest number of added instances, and the largest number of threads of an instance. Real groups are far smaller.
+The limit protects the service from callers that are not trusted.
 """
 
 _FIELDS = tuple(field.name for field in fields(Changes))
 
 
 def changes_document(changes: Changes) -> dict[str, object]:
-    """Returns the changes as a document with the field names as keys. A field without a change is left out, so the
-    document of `Changes()` is `{}`.
+    """Returns the changes as a document. The keys are the names of the fields. Fields without a change are left out, so
+    the document of `Changes()` is `{}`.
     """
     topology = None if changes.topology is None else topology_document(changes.topology)
     document = document_of_fields(replace(changes, topology=None), *_FIELDS) | {"topology": topology}
@@ -83,8 +85,8 @@ def changes_document(changes: Changes) -> dict[str, object]:
 
 
 def changes_from_document(document: object, where: str = "changes") -> Changes:
-    """Parses changes from a document. Raises InputError with the path of the invalid value. The existence of the named
-    processes is checked later, by `changed`.
+    """Parses changes from a document. Raises InputError with the path of a value that is not valid. Does not check that
+    the named processes exist; `changed` checks this.
     """
     fields = Fields(document, where, (), _FIELDS)
     return Changes(
@@ -101,14 +103,14 @@ def changes_from_document(document: object, where: str = "changes") -> Changes:
 
 
 def check_count(value: object, where: str) -> int:
-    """Checks and returns a number of instances or of threads. Raises InputError if `value` is not a whole number from 1
-    to MAX_INSTANCES.
+    """Checks a number of instances or threads, and returns it. Raises InputError if it is not a whole number from 1 to
+    MAX_INSTANCES.
     """
     return as_integer(value, where, 1, MAX_INSTANCES)
 
 
 def check_added(added: AddedInstances, where: str) -> AddedInstances:
-    """Returns `added`. Raises InputError if all added instances together have more than MAX_INSTANCES threads."""
+    """Returns `added`. Raises InputError if these instances together have more than MAX_INSTANCES threads."""
     if added.count * added.threads > MAX_INSTANCES:
         raise InputError(f"{added.count} x {added.threads} threads are more than {MAX_INSTANCES}", where)
     return added
@@ -131,21 +133,25 @@ def _as_added(value: object, where: str) -> AddedInstances:
 
 
 def _as_each(read: Callable[[object, str], Value]) -> Callable[[object, str], dict[str, Value]]:
-    """Returns a function that parses a JSON object, each of whose values is parsed with `read`."""
+    """Returns a function that parses a JSON object. The returned function parses each value of the object with the
+    function `read`.
+    """
     return lambda value, where: {key: read(each, at) for key, each, at in object_entries(value, where)}
 
 
 def typed_pairs(
     texts: Iterable[str], where: str, form: str, read: Callable[[str, str], tuple[str, Value]]
 ) -> dict[str, Value]:
-    """Parses `key=number` texts; the key may contain `=`. `form`: the expected format for the error message, such as
-    `KEY=VALUE`. Raises InputError for a text in another format.
+    """Parses texts of the form `key=number`. The key may contain `=`. `form`: the expected form, such as `KEY=VALUE`;
+    the error message shows it. Raises InputError for a text in another format.
     """
     return _pairs((text.rpartition("=") for text in texts), where, form, read)
 
 
 def typed_configs(texts: Iterable[str], where: str) -> dict[str, str]:
-    """Parses `key=value` texts; the value may contain `=`. Raises InputError for a text in another format."""
+    """Parses texts of the form `key=value`. The value may contain `=`. Raises InputError for a text in another
+    format.
+    """
     return _pairs((text.partition("=") for text in texts), where, "KEY=VALUE", lambda key, value: (key, value))
 
 
@@ -164,14 +170,16 @@ def _pairs(
 
 
 def typed_threads(texts: Iterable[str], where: str) -> dict[str, int]:
-    """Parses `P=N` texts, or `N` for every process. Raises InputError for a text in another format."""
+    """Parses texts of the form `P=N` for a process P, or `N` for every process. Raises InputError for a text in another
+    format.
+    """
     with_process = [text if "=" in text else f"{EVERY_PROCESS}={text}" for text in texts]
     return typed_pairs(with_process, where, "[P=]N", lambda process, value: (process, _count(value, where)))
 
 
 def typed_lags(texts: Iterable[str], where: str) -> dict[str, int]:
-    """Parses `TASK=N` texts for all processes, and `P/TASK=N` texts for one process. TASK may be `*`. Raises InputError
-    for a text in another format.
+    """Parses texts of the form `TASK=N` for all processes, and `P/TASK=N` for one process. `*` stands for all tasks.
+    Raises InputError for a text in another format.
     """
 
     def read(key: str, value: str) -> tuple[str, int]:
@@ -186,7 +194,9 @@ def typed_lags(texts: Iterable[str], where: str) -> dict[str, int]:
 
 
 def typed_instances(text: str, where: str) -> AddedInstances:
-    """Parses `NxT[,TAG=V]`: N instances with T threads each. Raises InputError for a text in another format."""
+    """Parses texts of the form `NxT[,TAG=V]`: N instances with T threads each. Raises InputError for a text in another
+    format.
+    """
     size, *tags = text.split(",")
     count, times, threads = size.strip().partition("x")
     if not count or (times and not threads):
@@ -212,8 +222,8 @@ def typed_tag(text: str, where: str) -> tuple[str, str]:
 
 
 def typed_number(text: str, where: str) -> int:
-    """Parses a whole number. The number may contain `_` and `,` as separators of digit groups. Raises InputError for a
-    text that is not a whole number.
+    """Parses a whole number. The number may contain `_` or `,` between groups of digits. Raises InputError for a text
+    that is not a whole number.
     """
     digits = text.replace("_", "").replace(",", "")
     if not text.isascii() or not digits.isdigit() or len(text) > 40:

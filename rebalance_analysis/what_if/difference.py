@@ -1,8 +1,8 @@
-"""Compares two rebalances: the tasks with copies on other processes, the records to restore, and the restore time.
-
-`before` and `after` are results of this program's leader, not estimates. In `before` and `after`, the members own the
-same tasks when the rebalance begins. A task whose process differs between `before` and `after` has not always moved in
-`after`. It is possible that `after` keeps the task on its owner, while `before` moved the task.
+"""Compares two results of the same rebalance: the tasks with copies on other processes, the records to restore, and the
+restore time. The first result is without changes, and the second is with changes. The leader of this project computed
+both, so they are not estimates. In both results, the members own the same tasks when the rebalance begins. If a task
+has different processes in the two results, the second result has not always moved it. The second result may keep the
+task on its owner, while the first result moved it.
 """
 
 import math
@@ -22,12 +22,12 @@ RESTORE_RECORDS_PER_S = 100_000.0
 
 @dataclass(frozen=True, slots=True)
 class ComparedRebalance:
-    """The numbers of one of two compared rebalances. `error`: the reason why no task was placed; None if tasks were
+    """The numbers of one rebalance in a comparison. `error`: the reason why no task was placed; None if tasks were
     placed. `measures`: the measures of the rebalance; None if no task was placed.
 
-    `records_by_process`: the number of records that each process has to read until all its copies have caught up; None
-    if a lag is not known. `restore_s`: the restore time in seconds of the slowest process, with all its threads; None
-    if a lag is not known.
+    `records_by_process`: the number of records that each process has to read to catch up; None if a lag is not known.
+    `restore_s`: the time in seconds that the slowest process needs for this with all its threads; None if a lag is not
+    known.
     """
 
     error: str | None
@@ -41,11 +41,11 @@ class ComparedRebalance:
 @dataclass(frozen=True, slots=True)
 class TaskDifference:
     """A task whose copies differ between two rebalances. `active_from`: the process of the active copy in the first
-    rebalance. `active_to`: the process of the active copy in the second rebalance. `active_from` or `active_to` is None
-    if that rebalance does not have the task.
+    rebalance; None if it does not have the task. `active_to`: the process of the active copy in the second rebalance;
+    None if it does not have the task.
 
-    The lists of standbys do not contain warm-ups. `records`: maps each copy in the second rebalance to the number of
-    records to restore, or to None if this number is not known. `records` is empty for a stateless task.
+    The lists of standbys do not contain warm-ups. `records`: for each copy in the second rebalance, the number of
+    records that its process has to restore; None if the number is not known. For a stateless task, `records` is empty.
     """
 
     task: TaskId
@@ -66,10 +66,10 @@ class TaskDifference:
 @dataclass(frozen=True, slots=True)
 class Difference:
     """The difference between two rebalances. `tasks`: the tasks whose copies differ between the rebalances, sorted;
-    empty if one of the rebalances placed no tasks. The counts of a Difference compare the copies of the two rebalances
-    with each other. The measures of a rebalance compare the copies after the rebalance with the copies before the
-    rebalance. `processes_new`, `tasks_new`: processes and tasks that only the second rebalance has. `processes_gone`,
-    `tasks_gone`: processes and tasks that only the first rebalance has.
+    empty if one of the rebalances placed no tasks. The counts of a Difference compare the copies in the two rebalances.
+    In contrast, the measures of a rebalance compare the copies before and after it. `processes_new`, `tasks_new`:
+    processes and tasks that only the second rebalance has. `processes_gone`, `tasks_gone`: processes and tasks that
+    only the first rebalance has.
     """
 
     before: ComparedRebalance
@@ -87,8 +87,8 @@ class Difference:
 
     @property
     def standbys_new(self) -> int:
-        """The number of standbys in the second rebalance on a process that has no copy of the task in the first
-        rebalance. A copy that only changes its role is not counted.
+        """The number of standbys that only the second rebalance has. A standby does not count if its process has
+        another copy of the task in the first rebalance.
         """
         return sum(
             process != each.active_from and process not in each.warm_up_gone
@@ -98,8 +98,8 @@ class Difference:
 
     @property
     def standbys_gone(self) -> int:
-        """The number of standbys in the first rebalance on a process that has no copy of the task in the second
-        rebalance.
+        """The number of standbys that only the first rebalance has. A standby does not count if its process has another
+        copy of the task in the second rebalance.
         """
         return sum(
             process != each.active_to and process not in each.warm_up_new
@@ -117,8 +117,8 @@ class Difference:
 
 
 def difference(before: Rerun, after: Rerun, *, restore_records_per_s: float = RESTORE_RECORDS_PER_S) -> Difference:
-    """Compares two rebalances. `restore_records_per_s`: the restore rate of one stream thread. Raises InputError if the
-    rate is not a number above 0.
+    """Compares two rebalances. `restore_records_per_s`: the restore rate of one stream thread. Raises InputError if
+    this rate is not above 0.
     """
     if not (math.isfinite(restore_records_per_s) and restore_records_per_s > 0):
         raise InputError(f"must be a number above 0, not {restore_records_per_s}", "restore_records_per_s")
@@ -140,7 +140,7 @@ def difference(before: Rerun, after: Rerun, *, restore_records_per_s: float = RE
 
 
 def summary(ran: Rerun, restore_records_per_s: float = RESTORE_RECORDS_PER_S) -> ComparedRebalance:
-    """Returns one rebalance in numbers."""
+    """Returns the numbers of one rebalance."""
     both = ran.placed
     if both is None:
         return ComparedRebalance(ran.error)
@@ -208,12 +208,12 @@ def _records(problem: PlacementProblem, task: TaskId, copies: _TaskCopies) -> di
 
 @dataclass(frozen=True, slots=True)
 class ProcessCopies:
-    """The numbers of copies on one process. `active_kept`: active tasks that ran on this process before the rebalance.
-    `active_moved_in`: active tasks that did not run on this process before the rebalance.
+    """The numbers of copies on one process. `active_kept`: the number of active tasks that ran on this process before
+    the rebalance. `active_moved_in`: the number of active tasks that did not.
 
-    `standby_kept`: standbys of tasks of which this process had a copy in any role before the rebalance. `standby_new`:
-    standbys of tasks of which this process had no copy. Warm-ups are counted in `warm_ups`, not as standbys. `threads`:
-    the number of stream threads.
+    `standby_kept`: the number of standbys whose task had a copy of any role on this process before. `standby_new`: the
+    number of standbys whose task had no copy on this process before. Warm-ups do not count as standbys, but have the
+    count `warm_ups`. `threads`: the number of stream threads.
     """
 
     process: ProcessId
@@ -226,7 +226,7 @@ class ProcessCopies:
 
 
 def copies_by_process(problem: PlacementProblem, placement: Placement) -> tuple[ProcessCopies, ...]:
-    """Counts the copies of each client, in the order of `problem`."""
+    """Counts the copies on each process, in the order of the clients of the problem."""
     copies = []
     for process, client in problem.clients.items():
         after = placement.clients[process]
@@ -248,8 +248,8 @@ def copies_by_process(problem: PlacementProblem, placement: Placement) -> tuple[
 
 
 def difference_document(difference: Difference) -> dict[str, object]:
-    """Returns a difference as a JSON document, with processes and tasks as text, times in seconds, and every task whose
-    copies differ.
+    """Returns a difference as a JSON document. Processes and tasks are text, and times are in seconds. The document has
+    every task whose copies differ.
     """
     return {
         **document_of_fields(difference, "before", "after", "active_elsewhere"),

@@ -1,7 +1,7 @@
-"""Changes of the members of a group: removed and added instances, numbers of stream threads, and client tags.
+"""Changes the members of a group: removes and adds instances, and changes numbers of stream threads and client tags.
 
 `OpenGroup` has the members of a snapshot, with decoded bytes. An unchanged member keeps its recorded bytes. A changed
-member is encoded again, in its recorded versions.
+member is encoded again, with the versions that were recorded.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from rebalance_analysis.what_if.process_names import (
 
 
 def remove_instances(group: OpenGroup, names: Iterable[str]) -> frozenset[ProcessId]:
-    """Removes processes from the group, and returns the removed processes. Raises InputError for a name that matches no
-    process or several, and for a removal of all processes.
+    """Removes processes from the group, and returns these processes. Raises InputError if a name does not match exactly
+    one process, or if no process would be left.
     """
     removed = removed_processes(names, group.names())
     for process, members in group.processes().items():
@@ -42,7 +42,7 @@ def remove_instances(group: OpenGroup, names: Iterable[str]) -> frozenset[Proces
 
 def set_threads(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSums, application_id: str) -> None:
     """Changes the numbers of stream threads of processes. `ends`: the end offsets of the changelogs. Raises InputError
-    for a name that matches no process or several.
+    if a name does not match exactly one process.
     """
     processes = group.processes()
     for process, threads in by_process(asked, group.names(), "threads").items():
@@ -57,8 +57,8 @@ def set_threads(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSums,
 
 
 def set_tags(group: OpenGroup, asked: Mapping[str, Mapping[str, str]]) -> None:
-    """Adds client tags to processes. Raises InputError for a name that matches no process or several, and for members
-    whose subscription version has no client tags.
+    """Adds client tags to processes. Raises InputError if a name does not match exactly one process, or if the
+    subscription version of a member has no client tags.
     """
     processes = group.processes()
     for process, tags in tags_by_process(asked, group.names()).items():
@@ -69,8 +69,8 @@ def set_tags(group: OpenGroup, asked: Mapping[str, Mapping[str, str]]) -> None:
 
 
 def add_instances(group: OpenGroup, application_id: str, asked: Iterable[AddedInstances]) -> None:
-    """Adds instances without state. The members of an added instance subscribe to the topics of the recorded members.
-    Raises InputError if the group has no member that can be copied.
+    """Adds instances without state. The new members subscribe to the same topics as a recorded member. Raises
+    InputError if no recorded member can be copied.
     """
     processes = group.processes()
     racks = [_rack_of(members) for members in processes.values()]
@@ -95,7 +95,9 @@ def _rack_of(members: Iterable[OpenMember]) -> str | None:
 
 
 def _empty_member(like: OpenMember, process: ProcessId, tags: Mapping[str, str], rack: str | None) -> OpenMember:
-    """Returns a new member without an endpoint, with the versions and the subscribed topics of the member `like`."""
+    """Returns a new member without an endpoint. `like`: the member from which it gets its versions and its subscribed
+    topics.
+    """
     if tags:
         must_speak(like, FIRST_VERSION_WITH_CLIENT_TAGS, "client tags", "add_instances")
     info = SubscriptionInfo(like.info.version, like.info.latest_supported_version, process, client_tags=tags)
@@ -103,7 +105,7 @@ def _empty_member(like: OpenMember, process: ProcessId, tags: Mapping[str, str],
 
 
 def _new_thread(like: OpenMember) -> OpenMember:
-    """Returns a new thread without tasks in the process of `like`."""
+    """Returns a new thread without tasks. `like`: a member of the same process."""
     info = replace(like.info, task_offset_sums={}, listed_twice=frozenset(), unique_field=0, error_code=0)
     return replace(like, subscription=Subscription(like.subscription.topics, rack=like.subscription.rack), info=info)
 
@@ -111,7 +113,9 @@ def _new_thread(like: OpenMember) -> OpenMember:
 def _add_threads(
     group: OpenGroup, like: OpenMember, members: Sequence[OpenMember], count: int, application_id: str
 ) -> None:
-    """Adds `count` members to the process of `like`. `members`: the present members of this process."""
+    """Adds copies of the member `like` to its process, with new ids. `members`: the present members of this process.
+    `count`: the number of new members.
+    """
     first = next((member.sent.client_id for member in members if member.sent.client_id), None)
     prefix = instance_name(first or "") or f"{application_id}-{like.process_id}"
     taken = {name for member in members for name in (member.member_id, member.sent.client_id) if name}
@@ -120,11 +124,12 @@ def _add_threads(
 
 
 def _with_state_of(first: OpenMember, gone: Sequence[OpenMember], ends: EndOffsetSums) -> OpenMember:
-    """Returns the first thread of the process, with the offset sums of the removed threads `gone` added. The state of
-    removed threads stays on disk, and the first thread reports this state.
+    """Returns the first thread of a process after other threads of the process were removed. The state of removed
+    threads stays on disk, and the first thread reports it. So their offset sums are added to the offset sums of the
+    first thread. `gone`: the removed threads.
 
-    The offset sum of a task that ran on a removed thread is the sum of the end offsets of its changelogs. If the first
-    thread's subscription version has no offset sums, each added offset sum is UNKNOWN_OFFSET_SUM.
+    If a task ran on a removed thread, its offset sum is the sum of the end offsets of its changelogs. If the
+    subscription version of the first thread has no offset sums, each added offset sum is UNKNOWN_OFFSET_SUM.
     """
     has_offsets = first.info.version >= FIRST_VERSION_WITH_OFFSET_SUMS
     sums = dict(first.info.task_offset_sums)
@@ -139,8 +144,8 @@ def _with_state_of(first: OpenMember, gone: Sequence[OpenMember], ends: EndOffse
 
 @dataclass(frozen=True, slots=True)
 class OpenMember:
-    """A member with decoded bytes. `process_id`: the process to which the leader assigns the member. `wire_version`:
-    the version of the ConsumerProtocol in the member's bytes.
+    """A member with decoded bytes. `process_id`: the process to which the leader counts the member. `wire_version`: the
+    version of the ConsumerProtocol in the bytes of the member.
     """
 
     member_id: str
@@ -152,13 +157,13 @@ class OpenMember:
 
 
 class OpenGroup:
-    """The members of a group, in the order in which the leader received them. Methods change the group in place.
-    `closed` returns the encoded members.
+    """The members of a group, in the order in which the leader received them. The methods change this object. `closed`
+    returns the encoded members.
     """
 
     def __init__(self, snapshot: RebalanceSnapshot) -> None:
-        """Decodes the members of the group. Raises DecodeError, which names the member whose bytes cannot be
-        decoded.
+        """Decodes the members of the group. Raises DecodeError if the bytes of a member cannot be decoded. The error
+        names the member.
         """
         future = snapshot.future_process_id or DEFAULT_FUTURE_PROCESS_ID
         decoded = dict(decode_members({member_id: sent.subscription for member_id, sent in snapshot.members.items()}))
@@ -178,7 +183,9 @@ class OpenGroup:
         return found
 
     def names(self) -> dict[ProcessId, list[str]]:
-        """Maps each process to the names that identify it: the names of its instance, and the ids of its members."""
+        """Returns, for each process, the names that identify it: the names of its instance, and the ids of its
+        members.
+        """
         return {
             process: [
                 name
@@ -193,14 +200,14 @@ class OpenGroup:
         del self._members[member.member_id]
 
     def put(self, member: OpenMember) -> None:
-        """Appends a new member, or replaces the member with the same id."""
+        """Appends a new member. If a member has the same id, replaces this member."""
         if self._members.get(member.member_id) != member:
             self._members[member.member_id] = member
             self._edited.add(member.member_id)
 
     def closed(self) -> Mapping[str, Member]:
-        """Encodes the changed members, and returns all members. Raises InputError for a value that cannot be encoded in
-        its field.
+        """Encodes the changed members, and returns all members. Raises InputError if a value cannot be encoded in its
+        field.
         """
         return {
             member_id: _closed(member) if member_id in self._edited else member.sent
@@ -209,14 +216,14 @@ class OpenGroup:
 
 
 def must_be_known(member: OpenMember, where: str) -> None:
-    """Raises InputError for a member of a future version, because only the version of its subscription can be read."""
+    """Raises InputError if the member has a future version. Only the version of a future subscription can be read."""
     if member.info.is_future:
         raise InputError(f"member {member.member_id} speaks version {member.info.version}, not known here", where)
 
 
 def must_speak(member: OpenMember, version: int, what: str, where: str) -> None:
-    """Raises InputError if the member's subscription version is lower than `version`, because a lower version lacks the
-    feature `what`.
+    """Raises InputError if the subscription version of the member is lower than `version`. A lower version lacks a
+    feature. `what`: the name of this feature.
     """
     must_be_known(member, where)
     if member.info.version < version:

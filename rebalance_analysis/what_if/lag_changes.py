@@ -1,7 +1,6 @@
-"""Changes of task lags, in the members of a group and in a placement problem.
-
-To set a member's lag, the offset sum that the member reports is set to the sum of the changelogs' end offsets minus the
-lag. A task that is reported as running is not changed.
+"""Changes the lags of tasks, in the members of a group or in a placement problem. A member reports an offset sum and
+not a lag. So this sum is set to the sum of the changelogs' end offsets minus the new lag. If a task is reported as
+running, its lag is not changed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,17 +21,17 @@ _TASKS_SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class _AskedLags:
-    """The lags that a user wants to set. `of_process`: lags by process and task. `of_all`: lags by task, for every
-    process. The task None stands for every task.
+    """The lags that a user wants to set. `of_process`: the lag for a process and a task. `of_all`: the lag for a task
+    on every process. None in place of a task means every task.
     """
 
     of_all: Mapping[TaskId | None, int]
     of_process: Mapping[ProcessId, Mapping[TaskId | None, int]]
 
     def lag(self, process: ProcessId, task: TaskId, *, reported: bool) -> int | None:
-        """Returns the most specific lag that the user set for a task of a process; None if the user set no lag for it.
-        `reported`: True if the process reported the task. If the process did not report the task, only a lag for this
-        process and task is used.
+        """Returns the lag that the user set for a task of a process; None if the user set no lag for this task. If
+        several lags apply, the most specific is used. `reported`: True if the process reported the task. If it did not
+        report the task, only a lag for exactly this process and task is used.
         """
         own = self.of_process.get(process, {})
         if task in own:
@@ -48,9 +47,9 @@ class _AskedLags:
 
 
 def set_group_lags(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSums) -> None:
-    """Sets the lags in the members of a group. Raises InputError for unknown or ambiguous names, and for tasks that are
-    not stateful tasks of the rebalance. Raises InputError, too, if a member's subscription version has no offset sums,
-    or if the changelogs' end offsets are not known.
+    """Sets lags in the members of a group. Raises InputError if a name does not match exactly one process, or if a task
+    is not a stateful task of the rebalance. Also raises InputError if the subscription version of a member has no
+    offset sums, or if the end offsets are not known.
     """
     if not ends.known:
         raise InputError("the end offsets of this rebalance are not known, so no lag can be set", "lags")
@@ -75,8 +74,8 @@ def set_group_lags(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSu
 
 
 def client_with_lags(client: PlacementClient, asked: _AskedLags, stateful: Iterable[TaskId]) -> PlacementClient:
-    """Returns a client of a placement problem with changed lags. If the user sets the lag of a task for a client
-    without a copy of the task, the client gets a standby of the task.
+    """Returns a copy of a client of a placement problem, with changed lags. If the user sets a lag for a task of which
+    the client has no copy, the client gets a standby of this task.
     """
     held = client.previous_active | client.previous_standby
     reported = dict(client.lags.reported)
@@ -95,8 +94,8 @@ def client_with_lags(client: PlacementClient, asked: _AskedLags, stateful: Itera
 def read_lags(
     asked: Mapping[str, int], names: Mapping[ProcessId, Iterable[str]], stateful: Iterable[TaskId]
 ) -> _AskedLags:
-    """Parses the lags that a user wants to set. Raises InputError for unknown or ambiguous names, and for tasks that
-    are not in `stateful`.
+    """Parses the lags that a user wants to set. Raises InputError if a name does not match exactly one process, or if a
+    task is not in `stateful`.
     """
     known = frozenset(stateful)
     of_all: dict[TaskId | None, int] = {}

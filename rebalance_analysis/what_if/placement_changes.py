@@ -28,8 +28,8 @@ Clients = dict[ProcessId, PlacementClient]
 
 
 def changed_problem(problem: PlacementProblem, changes: Changes) -> PlacementProblem:
-    """Applies all changes to a placement problem, except changes of the assignor and of configs. Raises InputError for
-    a change that cannot be applied.
+    """Applies changes to a placement problem. Changes of the assignor and of configs are not applied here. Raises
+    InputError if a change cannot be applied.
     """
     if changes.partitions or changes.topology is not None:
         field = "partitions" if changes.partitions else "topology"
@@ -63,8 +63,8 @@ def _with_threads(client: PlacementClient, threads: int) -> PlacementClient:
 
 
 def _added(problem: PlacementProblem, clients: Clients, asked: Iterable[AddedInstances]) -> Iterator[PlacementClient]:
-    """Yields the clients of added instances. A new client has to restore every task in full. The new client's lag of a
-    task is the largest lag that any client has, which is the best estimate of the size of the changelog.
+    """Yields the clients of added instances. A new client has to restore each task completely. So its lag of a task is
+    the size of the changelog. The best estimate of this size is the largest lag of a client.
     """
     furthest = _furthest_lags(problem)
     racks = [client.rack for client in clients.values()]
@@ -85,8 +85,8 @@ def _furthest_lags(problem: PlacementProblem) -> Mapping[TaskId, int]:
 
 
 def _in_order(clients: Clients, recorded: Iterable[ProcessId]) -> Clients:
-    """Sorts all clients in the leader's Java hash order if the recorded clients are in this order. If the recorded
-    clients are not in hash order, puts the new clients last.
+    """Returns the clients in order. If the recorded clients are in the Java hash order of the leader, all clients are
+    sorted in this order. If the recorded clients have another order, new clients are last.
     """
     before = list(recorded)
     if clients.keys() == set(before) or hash_set_order(before, process_hash) != before:

@@ -1,9 +1,9 @@
-"""Names of processes in a user's changes, labels of processes in texts and pictures, and ids and racks of new
-processes.
+"""Finds the processes that a user's changes name. Also makes labels of processes for texts and pictures, and ids and
+racks of new processes.
 
-Kafka's assignors break ties by process id. So new ids that are all higher, or all lower, than the recorded ids would
-favour some placements. New ids are therefore hashes, which are distributed like random ids, but are equal for equal
-inputs.
+If several processes are equally good, Kafka's assignors choose by process id. If all new ids were higher or lower than
+the recorded ids, some placements would be more likely than in a real group. So new ids are hashes. The new ids are
+distributed like random ids, but are the same for the same input.
 """
 
 import hashlib
@@ -22,8 +22,8 @@ _CANDIDATES_SHOWN = 8
 
 
 def process_called(name: str, names: Mapping[ProcessId, Iterable[str]], where: str) -> ProcessId:
-    """Returns the process that `name` identifies. Raises InputError with the candidates if `name` matches no process or
-    several.
+    """Returns the process that a name identifies. If the name does not match exactly one process, raises InputError
+    with the candidates.
     """
     known = {process: (str(process), *called) for process, called in names.items()}
     begins = {process for process, called in known.items() if any(each.startswith(name) for each in called)}
@@ -49,10 +49,9 @@ def _listed(processes: Iterable[ProcessId], known: Mapping[ProcessId, tuple[str,
 def by_process(
     asked: Mapping[str, Value], names: Mapping[ProcessId, Iterable[str]], where: str
 ) -> dict[ProcessId, Value]:
-    """Returns the values that the user wants to set, by process. A value for one process overrides the value for all
-    processes.
-
-    Raises InputError for a name that matches no process or several, and for two names that match one process.
+    """Returns, for each process, the value that the user wants to set. A value for one process overrides the value for
+    all processes. Raises InputError if a name does not match exactly one process, or if two names match the same
+    process.
     """
     found: dict[ProcessId, Value] = {}
     if EVERY_PROCESS in asked:
@@ -69,8 +68,8 @@ def by_process(
 
 
 def removed_processes(names: Iterable[str], known: Mapping[ProcessId, Iterable[str]]) -> frozenset[ProcessId]:
-    """Returns the processes to remove. Raises InputError for a name that matches no process or several, and for a
-    removal of all processes.
+    """Returns the processes that are to be removed. Raises InputError if a name does not match exactly one process, or
+    if no process would be left.
     """
     removed = frozenset(process_called(name, known, "remove") for name in names)
     if len(removed) == len(known):
@@ -81,7 +80,9 @@ def removed_processes(names: Iterable[str], known: Mapping[ProcessId, Iterable[s
 def tags_by_process(
     asked: Mapping[str, Mapping[str, str]], names: Mapping[ProcessId, Iterable[str]]
 ) -> dict[ProcessId, Mapping[str, str]]:
-    """Returns the client tags to set, by process. Raises InputError for a name that matches no process or several."""
+    """Returns, for each process, the client tags to set. Raises InputError if a name does not match exactly one
+    process.
+    """
     everybody = asked.get(EVERY_PROCESS, {})
     return by_process({name: {**everybody, **tags} for name, tags in asked.items()}, names, "tags")
 
@@ -97,7 +98,7 @@ def new_instances(
 
 
 def process_labels(rebalances: Iterable[Rerun]) -> dict[ProcessId, str]:
-    """Returns a label for every process of the rebalances, as `InstanceNames` makes it."""
+    """Returns a label for every process of the rebalances. `InstanceNames` makes the labels."""
     names: dict[ProcessId, str | None] = {}
     for ran in rebalances:
         both = ran.placed
@@ -114,7 +115,7 @@ def _name(ran: RerunRebalance, consumers: Iterable[str]) -> str | None:
 
 
 def _new_process_ids(seed: str, taken: Container[ProcessId]) -> Iterator[ProcessId]:
-    """Yields an endless sequence of new process ids that are not in `taken`."""
+    """Yields new process ids without end. `taken`: ids that must not be used."""
     number = 0
     while True:
         number += 1
@@ -124,8 +125,8 @@ def _new_process_ids(seed: str, taken: Container[ProcessId]) -> Iterator[Process
 
 
 def new_members(process: ProcessId, count: int, client_prefix: str, taken: Container[str]) -> Iterator[tuple[str, str]]:
-    """Yields the client id and member id of `count` new threads, with names like those of Kafka Streams. The new ids
-    are not in `taken`.
+    """Yields a client id and a member id for each new thread. The ids look like ids of Kafka Streams. `count`: the
+    number of threads. `taken`: ids that must not be used.
     """
     thread = 0
     while count:
@@ -138,7 +139,7 @@ def new_members(process: ProcessId, count: int, client_prefix: str, taken: Conta
 
 
 def _uuid(text: str) -> ProcessId:
-    """Returns a UUID made from a hash (RFC 9562, version 8)."""
+    """Returns a UUID that is made from a hash of the text (RFC 9562, version 8)."""
     raw = bytearray(hashlib.sha256(text.encode()).digest()[:16])
     raw[6] = raw[6] & 0x0F | 0x80
     raw[8] = raw[8] & 0x3F | 0x80
@@ -146,12 +147,12 @@ def _uuid(text: str) -> ProcessId:
 
 
 def _new_racks(racks: Iterable[str | None]) -> Iterator[str | None]:
-    """Yields an endless sequence of racks for new instances, because a rack-aware strategy needs the rack of each
-    instance. `racks`: the racks of the existing instances.
+    """Yields racks for new instances without end. A rack-aware strategy needs the rack of each instance. `racks`: the
+    racks of the existing instances.
 
-    Each new instance is placed on the rack with the fewest instances, including the new instances that are already
-    placed. If several racks have the fewest instances, the first of these racks by name is used. So the instances are
-    spread over racks as evenly as possible. If no existing instance has a rack, a new instance has no rack.
+    Each new instance is placed on the rack that has the fewest instances at this point. If several racks have equally
+    few, the first of them by name is used. So the instances are spread over the racks as evenly as possible. If no
+    existing instance has a rack, a new instance has none either.
     """
     instances = Counter(rack for rack in racks if rack is not None)
     while True:

@@ -1,9 +1,9 @@
 """Applies changed partition counts and a changed topology to a snapshot.
 
-Kafka Streams does not allow the partition count of an input topic to change if the application has state. The internal
+If an application has state, Kafka Streams does not allow a changed partition count of an input topic. The internal
 topics would have the wrong partition count, and each rebalance would fail until the application is reset. A what-if
-assumes that the application was reset, but that the remaining tasks kept their state. Internal topics have the
-partition counts that they need, and new partitions are empty.
+assumes that the application was reset, and that tasks which still exist kept their state. A what-if also assumes that
+internal topics have the partition counts that they need, and that new partitions are empty.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,11 +20,11 @@ from rebalance_analysis.what_if.group_changes import OpenGroup
 
 
 def with_topics(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSnapshot:
-    """Returns `snapshot` with the topology and the partition counts of `changes`. Raises InputError for a topic that
-    the topology does not read.
+    """Returns a copy of the snapshot with the changed topology and partition counts. Raises InputError if a changed
+    topic is not read by the topology.
 
-    If the leader cannot make tasks from the changed topics, the internal topics stay unchanged, and the rebalance
-    itself reports the error.
+    If the leader cannot make tasks from the changed topics, the internal topics stay unchanged. The rebalance then
+    reports the error.
     """
     if changes.topology is not None:
         snapshot = replace(snapshot, topology=changes.topology)
@@ -33,7 +33,7 @@ def with_topics(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSnaps
     try:
         repartition = _needed_tasks(snapshot)
         snapshot = _with_internal_topics(snapshot, repartition.internal_topics)
-        # if internal topics had too many partitions, the new partition count can be lower than the recorded count
+        # second pass, because internal topics that had too many partitions may now need fewer
         tasks = _needed_tasks(snapshot)
     except KafkaError:
         return snapshot
@@ -42,8 +42,8 @@ def with_topics(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSnaps
 
 
 def _needed_tasks(snapshot: RebalanceSnapshot) -> GroupTasks:
-    """Returns the tasks that the leader would create if no internal topic existed. So the partition counts of internal
-    topics are the counts that the user's changes need.
+    """Returns the tasks that the leader would create if no internal topic existed. The internal topics then have the
+    partition counts that the user's changes need.
     """
     without_internal_topics = replace(snapshot, existing_internal_topics={}, failures=frozenset[str]())
     return make_tasks(without_internal_topics, gather_members(snapshot).versions, created={})
@@ -79,7 +79,9 @@ def _no_input(topic: str, inputs: Iterable[str], topology: GroupTopology) -> str
 
 
 def _with_fixed_counts(topology: GroupTopology, fixed: Mapping[str, int]) -> GroupTopology:
-    """Sets the partition counts of repartition topics, as `Repartitioned.numberOfPartitions` does."""
+    """Sets fixed partition counts of repartition topics. In Kafka Streams, `Repartitioned.numberOfPartitions` does
+    this.
+    """
 
     def with_fixed(subtopology: Subtopology) -> Subtopology:
         topics = tuple(
@@ -92,7 +94,9 @@ def _with_fixed_counts(topology: GroupTopology, fixed: Mapping[str, int]) -> Gro
 
 
 def _with_internal_topics(snapshot: RebalanceSnapshot, needed: Mapping[str, int]) -> RebalanceSnapshot:
-    """Sets the partition counts of existing internal topics. The rebalance creates the missing internal topics."""
+    """Sets the partition counts of existing internal topics. The rebalance itself creates internal topics that do not
+    exist.
+    """
     ends = snapshot.changelog_end_offsets
     if ends is not None:
         ends = {topic: _resized_ends(snapshot, topic, offsets, needed) for topic, offsets in ends.items()}
@@ -110,8 +114,8 @@ def _with_internal_topics(snapshot: RebalanceSnapshot, needed: Mapping[str, int]
 def _resized_ends(
     snapshot: RebalanceSnapshot, topic: str, offsets: tuple[int, ...], needed: Mapping[str, int]
 ) -> tuple[int, ...]:
-    """Returns the end offsets of a topic with its new partition count. The end offsets are unchanged if the recorded
-    response has too few partitions.
+    """Returns the end offsets of a topic with its new partition count. If the recorded answer has too few partitions,
+    returns the offsets unchanged.
     """
     existing = snapshot.existing_internal_topics.get(topic)
     if topic not in needed or existing is None or len(offsets) < existing.partitions:
@@ -124,8 +128,8 @@ def _resized_topics(topics: Mapping[str, TopicMetadata], needed: Mapping[str, in
 
 
 def _resized_or_new(known: TopicMetadata | None, partitions: int) -> TopicMetadata:
-    """Returns the metadata of a topic with a new partition count. New partitions get the brokers of the old partitions
-    in round-robin order.
+    """Returns the metadata of a topic with a new partition count. The new partitions get the brokers of the old
+    partitions, in round-robin order.
     """
     if known is None or known.partitions == partitions:
         return known or TopicMetadata(partitions)
@@ -145,7 +149,9 @@ def _resized(values: tuple[Value, ...], count: int, new: Value) -> tuple[Value, 
 
 
 def _without_vanished_tasks(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> RebalanceSnapshot:
-    """Removes tasks that no longer exist from the owned partitions and the offset sums of all members."""
+    """Removes tasks that no longer exist: their partitions from the owned partitions, and their offset sums from the
+    reports of all members.
+    """
     group = OpenGroup(snapshot)
     sources = tasks.task_by_partition.keys()
     for members in group.processes().values():

@@ -1,13 +1,14 @@
 """Runs work in chunks, in processes of this machine or on Spark executors. Local processes and Spark executors give the
 same result.
 
-The result of each chunk is a Parquet file in the output directory: the part of the chunk. The process that runs a chunk
-writes the chunk's part under a temporary name, and renames the complete part. So the progress of a run is the number of
-rows in existing parts. A stopped run continues with the chunks that have no part. A chunk that runs twice, because its
-executor died, leaves one part. At the end of a run, the parts are merged in the order of the chunks, so the result does
-not depend on the engine.
+A chunk is a small portion of the work, such as 256 input lines. The process that runs a chunk writes the result to a
+Parquet file in the output directory. The file with the result of a chunk is called the part of the chunk. The process
+writes the part under a temporary name, and renames the complete part. So the progress of a run is the number of rows in
+existing parts. A stopped run continues with the chunks that have no part. If an executor dies and its chunk runs again,
+only one part exists. At the end of a run, the parts are merged in the order of the chunks. So both engines give the
+same result.
 
-`work`: the interfaces and values of a run, its results and errors. `running`: runs a plan from start to end.
+`work`: the classes that describe a run, its results and its errors. `running`: runs a plan from start to end.
 `local_engine`, `spark_engine`, `worker`: run spans of chunks. `output_directory`, `parts`: the files of a run.
 `terminal`: the printed progress and tables. `command_line`: the command-line options of the engine. This module imports
 neither Arrow nor Spark, so that commands start quickly.
@@ -17,8 +18,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 RESULT_MARK, RESULT_FORMAT = "plan.json", "batch/1"
-"""The name of the file that marks a directory, and the value of the key `format` in this file. A marked directory has
-results of `replay` or `sweep`, not recordings.
+"""The name of the file that marks a directory with results of `replay` or `sweep`, and the format that this file names.
+`replay` and `sweep` read no recordings from a marked directory.
 """
 
 
@@ -31,9 +32,9 @@ class Engine(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """The engine of a run and its options. `master`: Spark's master. `cores`: the number of processes of the local
-    engine; None for one process for each core of the machine. `restart`: True to discard the files of an earlier run in
-    the output directory.
+    """The engine of a run and its options. `master`: the address of Spark's master. `cores`: the number of processes of
+    the local engine; None for one process for each core of the machine. `restart`: True to discard the files of an
+    earlier run in the output directory.
     """
 
     engine: Engine = Engine.SPARK

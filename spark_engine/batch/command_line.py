@@ -1,4 +1,6 @@
-"""The options of `replay` and `sweep` for the engine, and the exit code of a run that ends early."""
+"""The command-line options of `replay` and `sweep` that choose the engine, and the exit code of a run that ends
+early.
+"""
 
 import contextlib
 import importlib.util
@@ -30,7 +32,9 @@ def engine_from_options(
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Discard the files of an earlier run in DIR.")] = False,
 ) -> EngineChoice:
-    """Makes an EngineChoice from the options. Raises InputError if the engine is Spark and PySpark is not installed."""
+    """Makes an EngineChoice from the command-line options. Raises InputError if the engine is Spark and PySpark is not
+    installed.
+    """
     if engine is Engine.SPARK and importlib.util.find_spec("pyspark") is None:
         raise InputError("spark is not installed: pip install 'assignor[spark]', or say --engine local", "--engine")
     return EngineChoice(engine, master, cores, restart)
@@ -38,10 +42,10 @@ def engine_from_options(
 
 @contextlib.contextmanager
 def batch_run() -> Iterator[None]:
-    """A context manager: in its block, Ctrl-C and SIGTERM end the worker processes, and the command exits with the code
-    of the signal. The results of finished chunks are kept.
-
-    If the engine fails, the exit code of the command is 2, because exit code 1 is a result of `replay` and `sweep`.
+    """A context manager: in its block, Ctrl-C and SIGTERM end the worker processes. The command then exits with the
+    exit code for the signal. The results of finished chunks are kept. If the engine fails, the exit code of the command
+    is 2. Exit code 1 has another meaning: it shows a result of `replay` or `sweep`, such as a difference from a
+    recording.
     """
     try:
         with interruptible():

@@ -1,9 +1,9 @@
 """Runs spans of chunks in processes of this machine. A worker process that dies is replaced.
 
-Each worker process has its own pipe to the driver, so a killed process affects only its current span. Another process
-then runs the span of the killed process. A thread of each worker process waits for the end of the driver, and then ends
-the worker process. Worker processes ignore Ctrl-C, because the driver handles it. Worker processes are spawned, not
-forked, because Arrow has threads.
+Each worker process has its own pipe to the driver, so a killed process affects only its current span. If a process is
+killed, another process runs its span. Each worker process has a thread that ends the process when the driver has ended.
+Worker processes ignore Ctrl-C, because the driver handles it. Worker processes are spawned, because a fork of the
+driver would be unsafe: Arrow starts threads in the driver.
 """
 
 import contextlib
@@ -24,8 +24,8 @@ from spark_engine.batch.work import Chunk, ChunkT, EngineFailed, Wait
 from spark_engine.batch.worker import Job, run_span
 
 MAX_ATTEMPTS = 16
-"""The largest number of attempts to run a span. Spark has a similar limit for the attempts of a task. The limit of
-attempts is higher than the number of deaths after which `worker` abandons a span whose chunks kill their processes.
+"""The largest number of attempts to run a span, similar to Spark's limit for a task. `worker` abandons a span whose
+chunks kill their processes. The limit is high enough that this happens first.
 """
 _READY, _FAILED = "ready", "failed"
 
@@ -62,14 +62,16 @@ class LocalProcesses:
 
     def __exit__(self, *_: object) -> None:
         for each in self._processes:
-            # a killed process leaves no incomplete part, because only a complete part gets its final name
+            # killing the process leaves no incomplete part, because only a complete part gets its final name
             each.process.kill()
         for each in self._processes:
             each.process.join()
             each.pipe.close()
 
     def _wait(self, timeout_s: float) -> bool:
-        """Sends spans to the worker processes for `timeout_s` seconds. Returns True if worker processes still run."""
+        """Sends spans to the worker processes, for at most `timeout_s` seconds. Returns True if worker processes still
+        run.
+        """
         deadline_s = time.monotonic() + timeout_s
         while self._processes and (left_s := deadline_s - time.monotonic()) > 0:
             ready = wait([each.pipe for each in self._processes], left_s)
@@ -126,10 +128,10 @@ def _exit_code(each: _Process) -> int | None:
 
 @contextlib.contextmanager
 def _held_interrupts() -> Iterator[None]:
-    """Blocks SIGINT while a child process is started. The child inherits the signal mask. The child first ignores
-    SIGINT, and then unblocks it.
+    """Blocks SIGINT while a child process is started. The child inherits the signal mask, so SIGINT is blocked in the
+    child too. The child sets SIGINT to be ignored, and then unblocks it.
     """
-    # start the resource tracker before SIGINT is blocked, because the start unblocks SIGINT in this process
+    # start multiprocessing's resource tracker now: starting it unblocks SIGINT in this process
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -139,7 +141,9 @@ def _held_interrupts() -> Iterator[None]:
 
 
 def _work(pipe: Connection, job_content: bytes) -> None:
-    """The main function of a worker process: receives spans, runs each span, and reports the end of each span."""
+    """The main function of a worker process: receives spans, runs each span, and reports each finished span to the
+    driver.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_the_driver, daemon=True).start()

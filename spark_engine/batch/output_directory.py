@@ -1,11 +1,12 @@
-"""The output directory of a run has the results of the run, and the state from which a later run continues.
+"""Manages the output directory of a run. The output directory contains the results of the run. If the run is stopped,
+it contains the finished parts, from which the next run continues.
 
 `plan.json` identifies the run. When all parts are merged, `plan.json` also marks the run as finished. Before the merge,
 `parts/<digest>/` has the parts. The result of a run is `<rows_name>.parquet`, `rejects.jsonl` and `timings.parquet`.
-The driver holds a lock on the file `.lock` during the run. A file of another program is never changed. The output
-directory of another run is refused. The directory of the parts is named by a digest of the plan, so leftover processes
-of another run write to another directory. A command spools inputs below the output directory (`spool_directory`), and
-finally adds a summary as JSON (`write_document`).
+The driver holds a lock on the file `.lock` during the run. Files of other programs are never changed. A directory with
+the output of a different run is refused. The name of the parts directory is a digest of the plan, so a leftover process
+of a different run writes to a different directory. A command copies inputs to a spool directory below the output
+directory (`spool_directory`). At the end, the command adds a summary as JSON (`write_document`).
 """
 
 import contextlib
@@ -29,7 +30,7 @@ COMPUTE_MS = "compute_ms"
 REJECTS_NAME = "rejects.jsonl"
 TIMINGS_NAME = "timings.parquet"
 TEMPORARY = ".tmp"
-"""The suffix of incomplete files. During a run, the directory `.tmp` has the spooled inputs."""
+"""The suffix of incomplete files. During a run, the directory `.tmp` contains the spooled inputs."""
 _LOCK, _PARTS, _SPOOL = ".lock", "parts", "spool-"
 _SHOWN = 60
 _URL = re.compile(r"[A-Za-z][\w+.-]+:")
@@ -79,7 +80,7 @@ class OutputDirectory:
         return Finished(counts["rows"], counts["rejects"])
 
     def finish(self, counts: Finished) -> None:
-        """Marks the run as finished and removes its parts."""
+        """Marks the run as finished, and removes its parts."""
         self._write_plan(counts)
         self.remove_parts()
 
@@ -96,7 +97,7 @@ class OutputDirectory:
         self.parts.mkdir(parents=True, exist_ok=True)
 
     def check_same_run(self) -> None:
-        """Raises InputError if this is the output directory of another run."""
+        """Raises InputError if this directory has the output of a different run."""
         found = _read_plan(self.path)
         if found is None:
             return
@@ -108,7 +109,9 @@ class OutputDirectory:
             )
 
     def clear(self) -> None:
-        """Removes only the files that a run wrote to this directory. Raises OSError if a file cannot be removed."""
+        """Removes the files that a run wrote to this directory, and no other files. Raises OSError if a file cannot be
+        removed.
+        """
         found = _read_plan(self.path)
         if found is None:
             return
@@ -128,16 +131,16 @@ class OutputDirectory:
 
 @contextlib.contextmanager
 def open_directory(path: Path, plan: Plan[ChunkT], *, restart: bool) -> Iterator[OutputDirectory]:
-    """Opens the output directory for `plan`, creates the directory if it is missing, and locks it until the end of the
-    block. `restart`: True to remove the files of an earlier run of any plan. Raises InputError if the directory cannot
-    be used.
+    """Opens the output directory for the run of `plan`. Creates the directory if it is missing. Locks the directory
+    until the end of the block. `restart`: True to remove the files of an earlier run, even of a different plan. Raises
+    InputError if the directory cannot be used.
     """
     check_no_url(path)
     path = path.absolute()
     with _usable(path):
         path.mkdir(parents=True, exist_ok=True)
         if _read_plan(path) is None:
-            _check_nothing_foreign(path)  # make this check before a lock file is written to the directory
+            _check_nothing_foreign(path)  # check before a lock file is written to the directory
         lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         _lock(lock, path)
@@ -184,8 +187,8 @@ def _lock(lock: int, path: Path) -> None:
 
 
 def _plan_document(plan: Plan[ChunkT]) -> dict[str, object]:
-    """Returns the document that identifies a run. The values of the document have the types of parsed JSON, so that the
-    document can be compared with the plan file of an earlier run.
+    """Returns the document that identifies a run. The values of the document have the types that a JSON parser returns,
+    so it can be compared with the plan file of an earlier run.
     """
     document: dict[str, object] = json.loads(
         json.dumps(
@@ -226,8 +229,8 @@ def _check_nothing_foreign(path: Path) -> None:
 
 
 def _differences(found: Mapping[str, object], wanted: Mapping[str, object]) -> str:
-    """Returns the keys whose values differ, and the two values of a key if the values are short. Keys of `identity` are
-    shown without the prefix `identity`.
+    """Returns a text with the keys whose values differ. If the two values of a key are short, the text also has the
+    values. Keys within `identity` are shown without the prefix `identity`.
     """
     flat_found, flat_wanted = _flat(found), _flat(wanted)
     texts = []
@@ -250,10 +253,10 @@ def _both(before: str, now: str) -> str:
 
 @contextlib.contextmanager
 def spool_directory(output: Path) -> Iterator[Path]:
-    """Creates a spool directory of this process below `output`. Executors can read `output`. The end of the block
-    removes the spool directory. If the block created `output` and no run left files there, the end of the block also
-    removes `output`. The start of the block removes spool directories of killed processes. Raises InputError if the
-    spool directory cannot be created.
+    """Creates a spool directory for this process below `output`, because executors can read `output`. First removes the
+    spool directories of killed processes. At the end of the block, removes the spool directory of this process. Then
+    also removes `output`, if this function created it and no run left files there. Raises InputError if the spool
+    directory cannot be created.
     """
     check_no_url(output)
     parent = output.absolute() / TEMPORARY
@@ -265,8 +268,8 @@ def spool_directory(output: Path) -> Iterator[Path]:
         spool.mkdir(parents=True)
         held = os.open(spool, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        # on a file system that cannot lock directories, flock raises OSError here and in `_remove_abandoned`, which
-        # then removes no directory
+        # If the file system cannot lock directories, flock raises OSError here and in `_remove_abandoned`. Then
+        # `_remove_abandoned` removes nothing.
         with contextlib.suppress(OSError):
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield spool
@@ -277,11 +280,11 @@ def spool_directory(output: Path) -> Iterator[Path]:
             parent.rmdir()  # raises OSError while another run has spool files in this directory
         if made:
             with contextlib.suppress(OSError):
-                parent.parent.rmdir()  # raises OSError if a run left files in this directory
+                parent.parent.rmdir()  # raises OSError if files of a run are in this directory
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Removes the spool directories that no process has locked, because their processes were killed."""
+    """Removes spool directories of killed processes: the directories that no process has locked."""
     for spool in parent.glob(f"{_SPOOL}*"):
         with contextlib.suppress(OSError):
             held = os.open(spool, os.O_RDONLY | os.O_CLOEXEC)
@@ -293,15 +296,17 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 def write_document(file: Path, document: object) -> None:
-    """Writes a JSON file, which appears only once it is complete. Raises InputError if the file cannot be written."""
+    """Writes a JSON file. The file appears under its name only when it is complete. Raises InputError if the file
+    cannot be written.
+    """
     with input_errors("cannot be written", file):
         _write_json(file, document)
 
 
 @contextlib.contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """Yields a temporary path to write to. At the end of the block, the file at the temporary path replaces `file`
-    atomically.
+    """Yields a temporary path, to which the block writes. At the end of the block, the file at the temporary path
+    replaces `file` atomically.
     """
     temporary = file.with_name(f".{file.name}{TEMPORARY}")
     try:

@@ -1,20 +1,21 @@
-"""The files of worker processes in the parts directory. The driver computes the progress from the names of these files
-alone:
+"""Reads and writes the parts directory, in which worker processes write the results of chunks. The driver computes the
+progress from the names of these files, and does not open them:
 
-- `00000012-256-0.parquet`: the part of chunk 12, with 256 rows and 0 rejects. A part appears once it is complete.
-- `00000012.rejects.jsonl`: the rejects of chunk 12, if any. The rejects of a chunk are written before its part.
+- `00000012-256-0.parquet`: the part of chunk 12, with 256 rows and 0 rejects. A part appears only when it is complete.
+- `00000012.rejects.jsonl`: the rejects of chunk 12, if the chunk has rejects. The rejects of a chunk are written before
+  its part.
 - `00000012.failed`: the error of the failed chunk 12, as JSON. `00000012.died-1`: a process died while it ran chunk 12,
   and chunk 12 was started again.
-- `started`: an empty file, which means that the first chunk of this run has begun.
+- `started`: an empty file; it exists if the first chunk of this run has begun.
 - `.00000012-….tmp`: an incomplete file that a killed process left behind.
 
-Files of a parts directory are not synced to disk. A part that a power cut damaged is detected and removed when the part
-is read. The next run writes the part again.
+Files of a parts directory are not synced to disk. So a power cut may damage a part. A damaged part is detected and
+removed when it is read. The next run writes the part again.
 
-At the end of a run, `merge` makes the result files from the parts, in the order of the chunks. The bytes of the result
-files depend only on the rows. Row groups and compression do not depend on the chunks, and the files contain neither
-times nor names of writers. Compute times are in a separate file, because they differ from run to run. A merge has one
-row group and one part in memory at a time.
+At the end of a run, `merge` makes the result files from the parts, in the order of the chunks. Runs with the same rows
+write the same bytes, because row groups and compression do not depend on the chunks. The files contain no times and no
+names of writers. Compute times are in a separate file, because they differ from run to run. During a merge, only one
+row group and one part are in memory at a time.
 """
 
 import json
@@ -54,8 +55,8 @@ class Part:
 
 
 class PartsSeen:
-    """The content of a parts directory, which callers refresh repeatedly. For each file that is already known, a
-    refresh only looks up the name in a set.
+    """The content of a parts directory. Callers refresh it repeatedly. A refresh is fast, because it ignores the names
+    of known files.
     """
 
     def __init__(self, directory: Path, chunks: Sequence[Chunk]) -> None:
@@ -66,8 +67,8 @@ class PartsSeen:
         self.rows = 0
         self.rejects = 0
         self.planned = sum(chunk.lines for chunk in chunks)
-        """The largest possible number of rows and rejects of all chunks. The number decreases when a chunk ends with
-        fewer rows and rejects than planned.
+        """The largest number of rows and rejects that all chunks together can have. The number becomes smaller when a
+        chunk ends with fewer rows and rejects than planned.
         """
         self._lines = {chunk.number: chunk.lines for chunk in chunks}
         self._known: set[str] = set()
@@ -94,7 +95,7 @@ class PartsSeen:
 
 
 def forget_last_run(directory: Path) -> None:
-    """Removes all files of the last run except the parts, so that failed chunks are retried."""
+    """Removes the files of the last run except its parts and rejects. So failed chunks are tried again."""
     for name in os.listdir(directory):
         if _FAILED.fullmatch(name) or _DIED.fullmatch(name) or name == STARTED or name.endswith(".tmp"):
             (directory / name).unlink(missing_ok=True)
@@ -105,14 +106,18 @@ def mark_started(directory: Path) -> None:
 
 
 def deaths(directory: Path, number: int) -> int:
-    """Counts one more death of a process that ran this chunk, and returns the number of deaths so far."""
+    """Records that a process died while it ran this chunk. Returns the number of processes that have died in this
+    way.
+    """
     before = len([found for found in map(_DIED.fullmatch, os.listdir(directory)) if found and int(found[1]) == number])
     (directory / f"{number:08d}.died-{before + 1}").touch()
     return before + 1
 
 
 def write_part(directory: Path, number: int, output: ChunkOutput) -> None:
-    """Writes a chunk's part, which appears once it is complete. Raises OSError if the part cannot be written."""
+    """Writes the part of a chunk. The part appears only when it is complete. Raises OSError if the part cannot be
+    written.
+    """
     part = Part(number, output.rows.num_rows, len(output.rejects))
     if output.rejects:
         lines = "".join(_reject_line(reject) for reject in output.rejects)
@@ -123,8 +128,9 @@ def write_part(directory: Path, number: int, output: ChunkOutput) -> None:
 
 
 def write_failure(directory: Path, number: int, reason: str, fault: BaseException | None = None) -> None:
-    """Writes the failure of a chunk. `fault`: the exception that the work raised. The stack trace of an AssignorFault
-    is left out, because its message is enough for the user.
+    """Writes a file that marks a chunk as failed. `fault`: the exception that the work raised. The file has the stack
+    trace of the exception. For an AssignorFault, the file has no stack trace, because the message is enough for the
+    user.
     """
     is_plain = fault is None or isinstance(fault, AssignorFault)
     trace = "" if is_plain else "".join(traceback.format_exception(fault))
@@ -170,7 +176,7 @@ def _reject_line(reject: Reject) -> str:
     line = json.dumps(document, ensure_ascii=False)
     try:
         line.encode()
-    except UnicodeEncodeError:  # the text has half of a surrogate pair; JSON allows this, but UTF-8 does not
+    except UnicodeEncodeError:  # the text has half of a surrogate pair: UTF-8 cannot encode it, but JSON can escape it
         line = json.dumps(document)
     return f"{line}\n"
 
@@ -214,8 +220,8 @@ def _write_rows(file: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> No
 
 
 def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Regroups the rows of all tables, and yields tables of `ROWS_A_GROUP` rows with contiguous memory. The last table
-    may have fewer rows.
+    """Divides the rows of all tables anew. Yields tables of `ROWS_A_GROUP` rows, each in contiguous memory. The last
+    table may have fewer rows.
     """
     held: list[pa.Table] = []
     rows = 0

@@ -1,8 +1,8 @@
 """Runs a plan to its end in an output directory, with the local engine or with Spark.
 
 A run has four steps. (1) Lock the output directory. (2) Find the finished chunks. (3) Run the other chunks in an
-engine, while the driver counts new parts. (4) Merge the parts. A stopped run continues from the step in which it was
-stopped.
+engine, while the driver counts new parts. (4) Merge the parts. If a stopped run is started again, it begins with step
+1. Step 2 then finds the chunks that are finished.
 """
 
 import functools
@@ -23,7 +23,7 @@ from spark_engine.batch.work import ChunksFailed, ChunkT, PartsNotSeen, Plan, Ru
 from spark_engine.batch.worker import Job, spans
 
 MAX_FAILURES = 10
-"""The number of failed chunks after which the driver stops the engine."""
+"""The driver stops the engine after this number of failed chunks."""
 POLL_S = 0.25
 _START_POLL_S = 0.05
 _POLL_SHARE = 0.05
@@ -32,15 +32,16 @@ _CHUNK_SHOWN = 200
 
 
 def run_plan(plan: Plan[ChunkT], directory: Path, run_by: EngineChoice, *, console: Console, title: str) -> RunOutcome:
-    """Runs the chunks that have no part in `directory` yet, and merges all parts into the files of `RunOutcome`.
+    """Runs the chunks that have no part in `directory` yet. Then merges all parts into the result files of
+    `RunOutcome`.
 
-    `run_by.cores`: the number of processes of the local engine. With Spark, `run_by.cores` is the number of cores for
-    which chunks are divided into spans, or None to derive this number from the master. `console`: the console that
-    shows the progress. On Ctrl-C, ends the workers, keeps the parts, prints a line and raises KeyboardInterrupt.
+    `run_by.cores`: the number of processes of the local engine. With Spark, `run_by.cores` is the number of cores among
+    which the chunks are divided; None to use the number of cores of the master. `console`: the console that shows the
+    progress. On Ctrl-C, ends the workers, keeps the parts, prints a line and raises KeyboardInterrupt.
 
     Raises InputError if the output directory has files of another run or of another program, is in use, or is not
-    writable. Raises ChunksFailed, EngineFailed, PartsNotSeen and PartDamaged, and with Spark also SparkNotStarted and
-    JavaNotFound. After any error of `run_plan`, a call with the same arguments continues with the missing chunks.
+    writable. Raises ChunksFailed, EngineFailed, PartsNotSeen and PartDamaged. With Spark, also raises SparkNotStarted
+    and JavaNotFound. After any error of `run_plan`, a call with the same arguments continues with the missing chunks.
     """
     with open_directory(directory, plan, restart=run_by.restart) as output, RowsProgress(console, title) as progress:
         outcome = functools.partial(RunOutcome, output.rows_file, output.rejects_file, output.timings_file)
@@ -101,8 +102,9 @@ def _engine(
 
 
 def _run(engine: AbstractContextManager[Wait], seen: PartsSeen, progress: RowsProgress) -> tuple[float, float]:
-    """Runs the engine until all chunks were tried, or until too many chunks failed. Returns two durations in seconds:
-    the time from the start of the first chunk to the end of the run, and the time before the first chunk.
+    """Runs the engine until all chunks were tried, or until too many chunks failed. Returns two durations in seconds.
+    The first duration is the time from the start of the first chunk to the end of the run. The second duration is the
+    time before the first chunk.
     """
     entered_s = time.monotonic()
     started_s: float | None = None
@@ -115,7 +117,8 @@ def _run(engine: AbstractContextManager[Wait], seen: PartsSeen, progress: RowsPr
                 started_s = began_s
             if started_s is not None:
                 progress.show(seen.rows + seen.rejects, seen.planned, seen.rejects)
-                # even on a slow file system, at most the share `_POLL_SHARE` of the time is used to list the directory
+                # on a slow file system, poll less often: listing the directory may take at most the share `_POLL_SHARE`
+                # of the time
                 pause_s = max(POLL_S, (time.monotonic() - began_s) / _POLL_SHARE)
         ended_s = time.monotonic()
         seen.refresh()

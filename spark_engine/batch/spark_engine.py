@@ -1,10 +1,11 @@
-"""Runs spans of chunks on Spark executors: each span is one task.
+"""Runs spans of chunks on Spark executors. Each span is one Spark task.
 
-Parts are written to storage that is shared with the driver. So if an executor dies, only the chunk that it was running
-is lost. Spark gives the span of a dead executor to another executor, which continues with the chunks that have no part.
-An error of the work is written to a file beside the parts, and does not fail the Spark task. A Spark task fails if its
-executor is lost or if a chunk kills the process. `worker` limits the number of times that a chunk may kill its process.
-Spark's own limit of task failures takes effect only for executors that cannot run Python at all.
+Executors write parts to storage that the driver shares. So if an executor dies, only the chunk that it was running is
+lost. Spark gives the span of the dead executor to another executor. The other executor runs the chunks of the span that
+have no part. If the work of a chunk raises an error, the error is written to a file beside the parts, and the Spark
+task continues. A Spark task fails if its executor is lost or if a chunk kills the process. `worker` limits the number
+of times that a chunk may kill its process. So Spark's own limit of task failures is only reached if executors cannot
+run Python at all.
 """
 
 import contextlib
@@ -30,8 +31,9 @@ CORES_OF_UNKNOWN_CLUSTER = 32
 def spark_chunks(
     job: Job[ChunkT], chunks: Sequence[ChunkT], *, master: str, cores: int | None, title: str
 ) -> Iterator[Wait]:
-    """Starts a session on `master` that runs `chunks` during the block. The end of the block stops the job and the
-    session. Yields a function that waits for the job. The function raises EngineFailed if the job failed.
+    """Starts a Spark session on `master`, and a job that runs `chunks` during the block. The job and the session are
+    stopped at the end of the block. Yields a function that waits for the job. The function raises EngineFailed if the
+    job failed.
     """
     settings = {"spark.task.maxFailures": str(MAX_TASK_FAILURES)}
     with spark_session(_retrying(master), title, conf=settings) as session:
@@ -68,22 +70,22 @@ def cores_of_master(master: str) -> int | None:
 
 
 def _retrying(master: str) -> str:
-    """Adds the limit of task failures to the name of a local master, because Spark reads this limit only from the name.
-    Without the limit, the first failure of a task ends the job.
+    """Adds the limit of task failures to the name of a local master, such as `local[4,16]`. For a local master, Spark
+    reads the limit only from the name. Without the limit, the first failed task ends the job.
     """
     found = re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*\])?", master)
     return f"local[{found[1] or 1},{MAX_TASK_FAILURES}]" if found else master
 
 
 def _run_spans(context: SparkContext, job: Job[ChunkT], cut: Sequence[Sequence[ChunkT]]) -> None:
-    """Broadcasts all pickled spans once to each executor. A task unpickles only its own span. Raises EngineFailed if a
-    span could not be run.
+    """Runs the spans as a Spark job. Sends all pickled spans to each executor once, as a broadcast variable. Each task
+    unpickles only its own span. Raises EngineFailed if a span could not be run.
     """
     sent = context.broadcast((_pickled(job), [_pickled(span) for span in cut]))
 
     def problem_of(number: int) -> str | None:
-        """Runs a span. If an error prevents the span, returns the error as text. Raising the error would make Spark
-        retry the task.
+        """Runs a span. If the span cannot be run, returns the error as text. If this function raised the error, Spark
+        would retry the task.
         """
         job_content, contents = sent.value
         task = TaskContext.get()

@@ -1,8 +1,8 @@
-"""The output of a run: tables, and the progress in rows. On a terminal, the progress is shown as a bar; otherwise a
-line is printed every 5 s.
+"""Prints the output of a run: tables, and the progress in rows. On a terminal, the progress is a bar. Without a
+terminal, a line is printed every 5 s.
 
-The progress counts the rows of complete parts, including parts of earlier runs. The shown rate is the rate over the
-last 30 s, without the rows of earlier runs.
+The progress counts the rows of complete parts, including parts of earlier runs. The rate is measured over the last 30
+s, and leaves out the rows of earlier runs.
 """
 
 import time
@@ -51,8 +51,8 @@ class RowsProgress:
             self._bar.stop()
 
     def show(self, done: int, planned: int, rejects: int) -> None:
-        """Shows the progress. `done`, `planned`: the numbers of finished and of planned rows and rejects, including
-        rows and rejects of earlier runs.
+        """Shows the progress. `done`: the number of finished rows and rejects. `planned`: the number of planned rows
+        and rejects. The rows and rejects of earlier runs count in `done` and in `planned`.
         """
         task = self._bar.tasks[0]
         # `total` is assigned directly, because `update` would reset the rate when the total changes
@@ -80,8 +80,9 @@ def _duration(seconds: float) -> str:
 
 
 def plain_table(*, show_header: bool = True) -> Table:
-    """Returns a table without ruled lines, so that the table fits 80 columns. The caller adds columns with
-    `overflow="fold"`, in which a wide text continues in the next line. In other columns, rich truncates a wide text.
+    """Returns a table without ruled lines, so that the table fits 80 columns. The caller should add columns with
+    `overflow="fold"`. In a column with this option, a wide text continues in the next line. In other columns, rich
+    truncates a wide text.
     """
     return Table(show_header=show_header, box=None, pad_edge=False, padding=(0, GAP, 0, 0))
 

@@ -1,4 +1,4 @@
-"""The values of a run: the work, the chunks and the output of a chunk, and the outcome and the errors of the run."""
+"""The classes that describe a run: its work, its chunks, the output of a chunk, the outcome, and the errors."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 from assignor.errors import AssignorFault
 
 LINES_A_CHUNK = 256
-"""The number of lines in a chunk. A rebalance takes 1 to 3 ms, so a chunk takes about half a second. With chunks of
-half a second, a progress bar moves smoothly, and little work is lost if an executor dies. A chunk needs some hundred
-kilobytes of memory. Scheduling a chunk and writing its Parquet part take a few milliseconds, under 1 % of the chunk's
-time.
+"""The number of lines in a chunk. A rebalance takes 1 to 3 ms, so a chunk takes about half a second. A progress bar
+then moves smoothly, and an executor that dies loses little work. A chunk needs some hundred kilobytes of memory.
+Scheduling a chunk and writing its Parquet part take a few milliseconds, which is less than 1 % of the time of the
+chunk.
 """
 BYTES_A_CHUNK = 8 * 1024 * 1024
-"""The largest size of a chunk, because a whole chunk is in memory at once. A chunk of long lines has fewer lines than
-other chunks. The line of a rebalance with 1,000 members has about a megabyte.
+"""The largest size of a chunk in bytes. The size is limited because a whole chunk is in memory at once. If the lines
+are long, a chunk has fewer lines: the line of a rebalance with 1,000 members has about a megabyte.
 """
 
 
@@ -29,8 +29,8 @@ UNUSABLE = "unusable"
 @dataclass(frozen=True, slots=True)
 class Reject:
     """An input line without a result row. `where`: the position of the line in the form input:line. `kind`: UNUSABLE
-    (invalid) or REFUSED (needs a later release). `line`: the text of the line, which a user can correct and run again;
-    None if the line could not be read.
+    for an invalid line, or REFUSED for a line that needs a later release of this project. `line`: the text of the line,
+    which a user can correct and run again; None if the line could not be read.
     """
 
     where: str
@@ -48,8 +48,8 @@ class ChunkOutput:
 
 
 class Chunk(Protocol):
-    """A chunk of work. `number`: the number of the chunk in the run, from 0. The rows of the result are in the order of
-    chunk numbers. `lines`: the largest number of rows and rejects that the chunk can have.
+    """A chunk of work. `number`: the number of the chunk in the run; the first chunk has number 0. The result has the
+    rows in the order of the chunk numbers. `lines`: the largest number of rows and rejects that the chunk can have.
     """
 
     @property
@@ -79,11 +79,11 @@ class Work(Protocol[ChunkT_contra]):
 class Plan(Generic[ChunkT]):
     """A plan of a run. `identity`: a JSON object that identifies the run (inputs with size and time, options, version).
     A run does not continue in the output directory of a run with another identity. `chunks`: the chunks of the run,
-    with the numbers 0, 1, 2, ... `rows_name`: the merged file is `<rows_name>.parquet`. `timing_columns`: columns of
-    timings.parquet that identify the row of each compute time (the column `compute_ms`). `beside`: files that the
-    command itself adds at the end of a run. When a run is discarded, the files `beside` are removed with the rows.
-    `check`: a function that the driver calls before the merge of the parts. `check` raises InputError if the inputs
-    have changed since the plan was made.
+    with the numbers 0, 1, 2, ... `rows_name`: the merged file is `<rows_name>.parquet`. `timing_columns`: the columns
+    of timings.parquet that identify the row to which a compute time (the column `compute_ms`) belongs. `beside`: the
+    names of files that the command itself adds at the end of a run. If the run is discarded, these files are removed
+    too. `check`: a function that the driver calls before the merge of the parts. `check` raises InputError if the
+    inputs have changed since the plan was made.
     """
 
     work: Work[ChunkT]
@@ -96,8 +96,8 @@ class Plan(Generic[ChunkT]):
 
 
 Wait = Callable[[float], bool]
-"""A function that waits for a running engine, for at most the given seconds. The function returns True if the engine
-still runs, and raises EngineFailed if the engine failed.
+"""A function that waits until the engine has ended, for at most the given number of seconds. The function returns True
+if the engine still runs, and raises EngineFailed if the engine failed.
 """
 
 
@@ -109,14 +109,14 @@ class ChunksFailed(AssignorFault):
 
 
 class PartsNotSeen(AssignorFault):
-    """Raised if all chunks ran, but the driver does not find the parts of some chunks, because the executors do not
-    share the output directory.
+    """Raised if all chunks ran, but the driver does not find the parts of some chunks. The cause is an output directory
+    that the driver and the executors do not share.
     """
 
 
 class EngineFailed(AssignorFault):
-    """Raised if the engine failed for a reason outside the work: Spark's job ended, the disk is full, or a worker
-    process cannot start. The parts of finished chunks are kept.
+    """Raised if the engine failed although the work itself raised no error. For example, Spark's job ended, the disk is
+    full, or a worker process cannot start. The parts of finished chunks are kept.
     """
 
 
@@ -131,8 +131,8 @@ class RunOutcome:
     """The outcome of a run. `rows_file`: the file of all rows in input order, without compute times. `rejects_file`:
     the JSON Lines file of rejects. `timings_file`: the file of compute times; None if the work measures no compute
     times. `seconds`: the time from the start of the first chunk to the last part. `start_up_seconds`: the time before
-    the first chunk, in which processes or Spark start. `merge_seconds`: the time to merge the parts. `seconds`,
-    `start_up_seconds` and `merge_seconds` are 0.0 if an earlier run had finished the directory (`finished_before`).
+    the first chunk, in which processes or Spark start. `merge_seconds`: the time to merge the parts. `finished_before`:
+    True if an earlier run had already finished. If an earlier run had already finished, all three durations are 0.0.
     `rows_found_done`, `chunks_found_done`: the numbers of rows and chunks that earlier runs had finished.
     """
 

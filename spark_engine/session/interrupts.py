@@ -1,11 +1,11 @@
 """Makes SIGINT and SIGTERM interrupt a command, so that the command ends its workers and keeps their finished work.
-SIGINT and SIGTERM raise a KeyboardInterrupt with the number of the signal. `assignor_cli.console` computes the exit
-code from this number.
+SIGINT and SIGTERM raise a KeyboardInterrupt that contains the number of the signal. `assignor_cli.console` computes the
+exit code from this number.
 """
 
 from __future__ import annotations
 
-# `_thread` starts a thread without a lock; `threading` would need locks that are possibly held while `_hook` runs
+# `_hook` starts a thread by `_thread`, which needs no lock. `threading` needs locks that may be held when `_hook` runs.
 import _thread
 import contextlib
 import signal
@@ -22,10 +22,10 @@ _AGAIN_AFTER_S = 0.05
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
     """A context manager: in its block, SIGINT and SIGTERM raise KeyboardInterrupt with the signal's number as the
-    argument. SIGINT raises KeyboardInterrupt even if SIGINT was ignored at the start of this process, as in a
-    background job of a shell.
-    A signal that arrives while a finalizer runs is sent again, because Python ignores exceptions in finalizers. py4j
-    has a finalizer for each Java object. Only the main thread of a process receives signals. In any other thread,
+    argument. SIGINT raises KeyboardInterrupt even in a background job of a shell, although the shell starts such a job
+    with SIGINT ignored.
+    Python ignores exceptions in finalizers, and py4j has a finalizer for each Java object. So a signal that arrives
+    while a finalizer runs is sent again. Only the main thread of a process receives signals. In any other thread,
     `interruptible` does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -43,8 +43,8 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Delays the handling of SIGINT and SIGTERM until the end of the block, because the steps in the block belong
-    together. A signal without a Python handler is not delayed.
+    """Delays the handling of SIGINT and SIGTERM until the end of the block. Use it around steps that a signal must not
+    separate. A signal without a Python handler is not delayed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -67,7 +67,9 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 
 class _SwallowedInterrupts:
-    """Until `close` is called, sends a signal to the main thread again if Python ignored its KeyboardInterrupt."""
+    """Sends a signal to the main thread again if Python ignored the KeyboardInterrupt that the signal raised. `close`
+    ends this.
+    """
 
     def __init__(self) -> None:
         self._main = threading.get_ident()

@@ -3,8 +3,8 @@
 Executors have this project's dependencies installed, but not the project itself. The user's own modules are the modules
 that this process has imported from Python files outside of the installed packages. The user's modules keep their names
 on executors, so an executor can unpickle the functions and classes of an application. Modules that the application
-imports later, and files other than Python files, have to be installed on the executors. `__main__` needs no file:
-cloudpickle pickles its content.
+imports after this step are not sent. Files other than Python files are not sent either. Such modules and files have to
+be installed on the executors. The module `__main__` is not sent as a file, because cloudpickle pickles its content.
 """
 
 import site
@@ -29,7 +29,7 @@ PACKAGES = (
     "spark_jobs",
     "streams_runtime",
 )
-"""This project's packages that run on executors, and the packages that they import."""
+"""The packages of this project that executors need."""
 _NOT_SENT = frozenset(
     {*PACKAGES, "__main__", "pyspark", "py4j"}
 )  # leave out pyspark and py4j, which are imported from SPARK_HOME, outside of site-packages
@@ -37,8 +37,8 @@ _ARCHIVE = "assignor_code.zip"
 
 
 def send_packages(context: SparkContext) -> None:
-    """Makes this project's packages importable on all executors of the session. The sent packages take precedence over
-    an installed version.
+    """Makes this project's packages importable on all executors of the session. An executor uses these packages even if
+    another version of them is installed there.
     """
     if not any(file.endswith(f"/{_ARCHIVE}") for file in context.listFiles):
         context.addPyFile(str(write_code_archive(_new_directory("packages"))))
@@ -95,7 +95,7 @@ def write_modules(modules: Mapping[str, Path], archive: Path) -> Path:
 
 
 def _new_directory(name: str) -> Path:
-    """Creates a directory, which Spark deletes at the end of the session."""
+    """Creates a temporary directory. Spark deletes this directory at the end of the session."""
     directory = Path(SparkFiles.getRootDirectory()) / f"{name}-{uuid.uuid4().hex}"
     directory.mkdir(parents=True)
     return directory

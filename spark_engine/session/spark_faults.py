@@ -11,7 +11,7 @@ _JAVA_EXCEPTION = re.compile(
     r'^(?:Exception in thread "[^"]*" |Caused by: )?(?:[a-z]\w*\.)+[A-Z][\w$]*: (?P<text>\S.*)$'
 )
 _JAVA_FRAME = re.compile(r"^\s*(?:at |\.\.\. \d+ more|Caused by: )")
-# in a traceback, stack frames are indented, but the line of the error is not
+# in a traceback, only the line of the error is not indented
 _PYTHON_EXCEPTION = re.compile(r"^(?P<text>[A-Za-z_][\w.]*(?:: .*)?)$")
 _DRIVER_STACK = re.compile(r"\s*Driver stacktrace:.*", re.DOTALL)
 _ABORTED = re.compile(r"Job aborted due to stage failure: .*?Lost task \S+ in stage \S+ \(TID \d+\) ", re.DOTALL)
@@ -38,8 +38,8 @@ def reason_of(fault: BaseException) -> str:
 
 
 def reason_in(text: str) -> str:
-    """Returns the line of Spark's error text that has the reason. If Python code and Java code have errors, the line
-    with the Python error is returned.
+    """Returns the line of Spark's error text that has the reason. If the text contains a Python error and a Java error,
+    the line of the Python error is returned.
     """
     if _PYTHON_TRACEBACK in text and (reason := _python_reason(text)):
         return _short(reason)
@@ -52,8 +52,8 @@ def reason_in(text: str) -> str:
 
 
 def reason_in_log(output: str) -> str:
-    """Finds in a JVM's output the reason why the JVM ended: the first exception, else the first error, else the last
-    line.
+    """Returns the line of a JVM's output that has the reason why the JVM ended. The reason is in the line of the first
+    exception. Without an exception, it is in the line of the first error; without an error, it is in the last line.
     """
     lines = [line.strip() for line in output.splitlines() if line.strip() and not _JAVA_FRAME.match(line)]
     for line in lines:
@@ -64,9 +64,7 @@ def reason_in_log(output: str) -> str:
 
 
 def _python_reason(text: str) -> str:
-    """Returns the line with the error of the last Python traceback. Java stack frames may follow the line with the
-    error.
-    """
+    """Returns the line of the error in the last Python traceback. Java stack frames may follow this line."""
     of_python = text.rpartition(_PYTHON_TRACEBACK)[2]
     found = [named["text"] for line in of_python.splitlines() if (named := _PYTHON_EXCEPTION.match(line)) is not None]
     return found[0] if found else ""

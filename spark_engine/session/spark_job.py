@@ -20,15 +20,15 @@ class SparkJob(Generic[Result]):
     """
 
     def __init__(self, context: SparkContext, title: str, body: Callable[[], Result]) -> None:
-        # the name has a UUID, because an earlier job of this session may also have this title
+        # the name has a UUID, because an earlier job of this session may have had the same title
         self.group = f"{title} {uuid.uuid4().hex}"
         self.result: Result | None = None
         self.failure: BaseException | None = None
         self._context = context
         self._title = title
         self._body = body
-        # wait for an event instead of Thread.join, because after an interrupted join Python treats the thread as ended
-        # (bpo-45274)
+        # The main thread waits for this event. It does not call Thread.join, because Python treats a thread as ended
+        # after an interrupted join (bpo-45274).
         self._ended = threading.Event()
 
     def start(self) -> None:
@@ -42,7 +42,7 @@ class SparkJob(Generic[Result]):
         """Cancels the job. Spark kills the Python workers of its tasks with SIGKILL."""
         deadline_s = time.monotonic() + STOP_TIMEOUT_S
         while not self._ended.is_set() and time.monotonic() < deadline_s:
-            # repeat the call, because the call has no effect until Spark has submitted the job
+            # repeat the call: it has no effect before Spark has submitted the job
             self._context.cancelJobGroup(self.group)
             self._ended.wait(_CANCEL_INTERVAL_S)
 

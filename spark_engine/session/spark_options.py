@@ -1,9 +1,10 @@
-"""Options for the start of Spark, under the names of spark-submit and in its order of precedence.
+"""The options with which Spark is started. The options have the names and the order of precedence of spark-submit.
 
 The order of precedence, from highest to lowest: `--master`; `--conf`; PYSPARK_SUBMIT_ARGS; `--properties-file`, or else
 spark-defaults.conf in SPARK_CONF_DIR or SPARK_HOME/conf; the defaults of this project. spark-submit itself reads all of
-these settings except the defaults of this project. A default of this project is set only for a key without a value.
-This module reads only the master from properties files, because the master has to be known before the JVM starts.
+these settings except the defaults of this project. A default of this project applies only to a key without a value.
+This module itself reads one setting from the properties files: the master, because it has to be known before the JVM
+starts.
 """
 
 import os
@@ -27,7 +28,7 @@ _STANDALONE = "spark://"
 @dataclass(frozen=True, slots=True)
 class SparkOptions:
     """The options for the start of Spark. `master`, `properties_file`: the values of `--master` and
-    `--properties-file`; None to use Spark's own configuration. `confs`: the settings of `--conf`.
+    `--properties-file`; None if Spark's own configuration decides. `confs`: the settings that `--conf` sets.
 
     `log_level`: the log level of the driver and of executors, one of LOG_LEVELS. `log_file`: the file to which the
     output of the driver's JVM is appended; None for a temporary file. The constructor raises InputError for an invalid
@@ -49,8 +50,9 @@ class SparkOptions:
             raise InputError("the driver runs in this process: the deploy mode is client", "spark.submit.deployMode")
 
     def submit_arguments(self) -> list[str]:
-        """Returns the arguments of spark-submit, lowest precedence first, because a later argument of spark-submit
-        overrides an earlier argument. Raises InputError for an open quote in PYSPARK_SUBMIT_ARGS.
+        """Returns the arguments of spark-submit. The argument with the lowest precedence is first, because in
+        spark-submit a later argument overrides an earlier argument. Raises InputError if a quote in PYSPARK_SUBMIT_ARGS
+        is not closed.
         """
         try:
             of_environment = shlex.split(os.environ.get(_SUBMIT_ARGUMENTS, ""))
@@ -62,7 +64,7 @@ class SparkOptions:
             *of_environment,
             "--conf",
             "spark.ui.showConsoleProgress=false",
-        ]  # no progress bar of Spark, because this program prints its own progress
+        ]  # switch off Spark's progress bar, because this program prints its own progress
         if self.properties_file is not None:
             arguments += ["--properties-file", str(self.properties_file)]
         if self.log_level is not None:
@@ -105,8 +107,8 @@ def is_on_loopback(master: str) -> bool:
 
 
 def standalone_addresses(master: str) -> list[tuple[str, int]]:
-    """Returns the host and port of each standalone master; empty for any other kind of master. Raises InputError for an
-    invalid `spark://` address.
+    """Returns the host and port of each standalone master (`spark://`); empty for any other kind of master. Raises
+    InputError for an invalid `spark://` address.
     """
     if not master.startswith(_STANDALONE):
         return []

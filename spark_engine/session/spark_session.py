@@ -1,17 +1,16 @@
-"""Builds the SparkSession of a program, and stops it together with all processes that it started.
+"""Starts a Spark session, and stops it together with all processes that it started.
 
-The user can give Spark's settings in every way that spark-submit has. This project never changes the user's settings,
-and only sets keys that have no value. Local masters listen on loopback only. If an executor dies, Spark starts the
-executor's tasks again, and the job continues (`spark.task.maxFailures`). Spark writes its files to a temporary
-directory that is removed at the end. PySpark keeps its JVM in class attributes until the process ends. This module ends
-Spark's JVM with the session, so that the next session may use another Java and directory.
+The user can set Spark's settings in every way that spark-submit offers. This project never changes the user's settings.
+This project only sets keys that have no value. Local masters listen on loopback only. If an executor dies, Spark starts
+the executor's tasks again, and the job continues (`spark.task.maxFailures`). Spark writes its files to a temporary
+directory that is removed at the end. PySpark itself uses one JVM until the Python process ends. This module ends the
+JVM with the session, so the next session may use a different Java and a different directory.
 
-This program starts the driver's JVM by `spark-submit`, and ends the JVM together with all processes that the JVM
-started. PySpark could start the JVM, too, but returns a process handle only when the JVM is ready. So after an
-interrupted start by PySpark, the JVM could not be ended. This module starts the JVM as a child process of this program.
-PySpark then connects to the JVM as if `spark-submit` had started this program. The JVM has its own process group, so
-that Ctrl-C in a terminal reaches only this program, which first drains the instances. The JVM ends when its stdin is
-closed, so the JVM never outlives this program.
+This module starts the driver's JVM as a child process, by `spark-submit`. PySpark then connects to the JVM as if
+`spark-submit` had started this program. PySpark could start the JVM, too. But if its start of the JVM is interrupted,
+PySpark returns no process handle, and this program could not end the JVM. The JVM has its own process group, so that
+Ctrl-C in a terminal reaches only this program, which first drains the instances. The JVM ends when its stdin is closed,
+so the JVM never outlives this program.
 """
 
 import contextlib
@@ -51,8 +50,8 @@ _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 _NAME_OF_A_SHELL = "pyspark-shell"
 
 ConfDefaults = Callable[[SparkConf], Mapping[str, str]]
-"""A function that receives the user's settings, and returns defaults for keys without a value. The function raises
-InputError for unusable settings.
+"""A function that receives the user's settings and returns default values. A default value is used only for a key
+without a value. The function raises InputError for unusable settings.
 """
 
 
@@ -65,16 +64,16 @@ def spark_session(
     options: SparkOptions | None = None,
     defaults: ConfDefaults = lambda _conf: {"spark.ui.enabled": "false"},
 ) -> Iterator[SparkSession]:
-    """Starts a Spark session, and stops it at the end of the block, also after an error. `master`, `conf`: settings of
-    the caller, which override the user's configuration. `options`: replaces `master` and `conf`. `defaults`: a function
-    that returns settings with lower precedence than the user's configuration. Raises InputError for unusable settings.
-    Raises SparkNotStarted and JavaNotFound.
+    """Starts a Spark session. Stops it at the end of the block, even if the block raises an error. `master`, `conf`:
+    settings of the caller; they override the user's configuration. `options`: options that are used in place of
+    `master` and `conf`. `defaults`: a function that returns settings; the user's configuration overrides them. Raises
+    InputError for unusable settings. Raises SparkNotStarted and JavaNotFound.
     """
     if _PORT in os.environ:
         raise SparkNotStarted(
             "spark-submit has started Spark already: use its session, SparkSession.builder.getOrCreate()"
         )
-    # PySpark allows one Spark session per process, and reports a second session only much later
+    # check now: PySpark allows one Spark session per process, but would report a second session only much later
     if SparkContext._active_spark_context is not None:
         raise SparkNotStarted("this process already has a Spark session; stop it first")
     options = options or SparkOptions(master, conf or {})
@@ -92,13 +91,13 @@ def spark_session(
             settings = _settings(gateway, directory, app_name, defaults)
             with _own_interrupts():
                 context = SparkContext(conf=settings, gateway=gateway)
-            # if SparkSession() raises an error, no session exists that could be stopped
+            # stop the context separately: if SparkSession() raises an error, there is no session to stop
             undo.callback(context.stop)
-            # SparkSession() raises an error if the master has ended the application because its executors do not start
+            # SparkSession() raises an error if executors do not start, because the master then ends the application
             session = SparkSession(context)
             undo.callback(session.stop)
             if options.log_level is not None:
-                context.setLogLevel(options.log_level.upper())  # setLogLevel overrides the user's own log4j2.properties
+                context.setLogLevel(options.log_level.upper())  # overrides the user's own log4j2.properties
             send_packages(context)
         except (Py4JError, PySparkException, ConnectionError, ValueError) as fault:
             if isinstance(fault, InputError):
@@ -115,12 +114,13 @@ def _environment_for(directory: Path, master: str, log_level: str | None) -> dic
 
 
 def _settings(gateway: Any, directory: Path, app_name: str, defaults: ConfDefaults) -> SparkConf:
-    """Returns the settings that spark-submit has read, with defaults added for keys without a value."""
+    """Returns the settings that spark-submit has read. Adds defaults for keys without a value."""
     conf = SparkConf(loadDefaults=True, _jvm=gateway.jvm)
     if conf.get("spark.app.name", _NAME_OF_A_SHELL) == _NAME_OF_A_SHELL:
         conf.set("spark.app.name", app_name)
     if python := conf.get("spark.pyspark.python", ""):
-        os.environ["PYSPARK_PYTHON"] = python  # Spark itself applies spark.pyspark.python only in its own shell
+        # Spark itself uses the setting spark.pyspark.python only in its own shell
+        os.environ["PYSPARK_PYTHON"] = python
     for key, value in {**defaults(conf), **_defaults(directory, str(conf.get("spark.master")))}.items():
         conf.setIfMissing(key, value)
     return conf
@@ -128,12 +128,13 @@ def _settings(gateway: Any, directory: Path, app_name: str, defaults: ConfDefaul
 
 def _defaults(directory: Path, master: str) -> dict[str, str]:
     settings = {
-        # without a limit, because executors may die many times during a long-running task
+        # these limits are never reached: executors may die many times during a long-running task
         "spark.task.maxFailures": "1000000",
         "spark.executor.maxNumFailures": "1000000",
-        # the master that local-cluster starts reads this setting; an external master has its own configuration
+        # only affects local-cluster, whose master reads this setting; an external master has its own configuration
         "spark.deploy.maxExecutorRetries": "-1",
-        # Spark tries this number of ports for its UI, and ends if all of these ports are in use
+        # If the port of Spark's UI is in use, Spark tries the next ports. Spark ends if this number of ports are in
+        # use.
         "spark.port.maxRetries": "100",
         "spark.local.dir": str(directory / "local"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
@@ -183,8 +184,8 @@ def _log(file: Path | None) -> Iterator[IO[bytes]]:
 
 def _silence_py4j(undo: contextlib.ExitStack) -> None:
     """Silences the log of Py4J until the end of the session. Py4J logs a traceback when its JVM ends or a call is
-    interrupted. The traceback is not needed, because the caller reports the error in one line. Py4J logs partly to its
-    own logger, partly to the root logger.
+    interrupted. The traceback is not needed, because the caller reports the error in one line. Py4J writes to its own
+    logger and to the root logger.
     """
     root, own = logging.getLogger(), logging.getLogger("py4j")
     undo.callback(own.setLevel, own.level)
@@ -199,8 +200,8 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 @contextlib.contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Keeps this program's handler of SIGINT. PySpark's handler of SIGINT would cancel the job before the instances are
-    drained.
+    """Restores this program's SIGINT handler at the end of the block. In the block, PySpark sets its own SIGINT
+    handler, which would cancel the job before the instances are drained.
     """
     if threading.current_thread() is not threading.main_thread():  # PySpark sets its handler only in the main thread
         yield
@@ -213,8 +214,8 @@ def _own_interrupts() -> Iterator[None]:
 
 
 def _restore_path(before: list[str]) -> None:
-    """Sets sys.path to its value before the session. PySpark adds the archives of a session to sys.path, and does not
-    remove these entries when it deletes the archives.
+    """Sets sys.path to its value before the session. PySpark adds the code archives of a session to sys.path. PySpark
+    deletes the archives at the end of the session, but leaves their entries in sys.path.
     """
     sys.path[:] = before
     importlib.invalidate_caches()
@@ -228,14 +229,15 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         for key in [key for key in os.environ if key not in before]:
-            if key in values or key.startswith("SPARK_"):  # PySpark has added variables that begin with SPARK_
+            if key in values or key.startswith("SPARK_"):  # PySpark adds variables that begin with SPARK_
                 del os.environ[key]
         os.environ.update({key: before[key] for key in values if key in before})
 
 
 @contextlib.contextmanager
 def driver_jvm(home: Path, arguments: Sequence[str], log: IO[bytes]) -> Iterator[Any]:
-    """Starts a JVM by `home`/bin/spark-submit with `arguments`, and yields PySpark's gateway to the JVM.
+    """Starts a JVM by spark-submit, and yields PySpark's gateway to the JVM. `home`: the directory of the Spark
+    installation. `arguments`: the arguments of spark-submit.
 
     `log`: the file that receives the output of the JVM. Raises SparkNotStarted with the reason found in the JVM's
     output.
@@ -244,7 +246,7 @@ def driver_jvm(home: Path, arguments: Sequence[str], log: IO[bytes]) -> Iterator
     with contextlib.ExitStack() as undo:
         with tempfile.TemporaryDirectory(prefix="spark-connection-") as directory:
             connection = Path(directory) / "connection"
-            with undisturbed():  # if Popen is interrupted, a process may run without a handle to end it
+            with undisturbed():  # if Popen were interrupted, this program could not end the started process
                 process = subprocess.Popen(  # noqa: S603
                     [str(home / "bin" / "spark-submit"), *arguments, "pyspark-shell"],
                     stdin=subprocess.PIPE,

@@ -1,7 +1,7 @@
 """Runs recorded rebalances of real Kafka Streams groups through this project's pipeline, and compares the results.
 
-Only rebalances that Kafka Streams 4.3.1 led are compared. If a recorded rebalance has the field `led_by`, another
-leader made its output.
+Only rebalances that Kafka Streams 4.3.1 led are compared. A recorded rebalance with the field `led_by` is left out,
+because another leader computed its output.
 """
 
 import gzip

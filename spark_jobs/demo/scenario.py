@@ -1,8 +1,7 @@
-"""`assignor demo`: a real job on one machine, with a real fault and a check of every count. The demo runs a word count
-over the sources of Python's standard library on Spark executors. The word count has a stream-table join and a
-repartition step, and is processed exactly once. One executor is killed while the job runs. At the end of the word
-count, all counts are compared with the counts of a plain loop over the text. After this check, all processes of the
-demo are stopped. Finally, the demo recomputes recorded rebalances of real Kafka groups, with the same code that led the
+"""`assignor demo`: a word count on Spark executors of one machine. One executor is killed, and every count is checked.
+The text is the source code of Python's standard library. The word count has a stream-table join and a repartition step,
+and is processed exactly once. At the end of the word count, all counts are compared with the counts of a plain loop
+over the text. Finally, the demo runs recorded rebalances of real Kafka groups again, with the same code that led the
 group of the word count.
 """
 
@@ -85,11 +84,11 @@ class Kill:
 
 
 class Demo:
-    """One run of the demo. `console`: the console that receives the output, line by line. The console may also be a
-    file or a pipe.
+    """One run of the demo. `console`: the console to which the demo prints its lines; it may also print to a file or a
+    pipe.
 
-    `keep`: True to let the group run on after the checks, and count further lines of the text, until the demo is
-    interrupted or the group is drained.
+    `keep`: True to let the group continue after the checks. The group then counts further lines of the text until the
+    demo is interrupted or the group is drained.
     """
 
     def __init__(self, console: Console, text_lines: int = TEXT_LINES, *, keep: bool = False) -> None:
@@ -99,8 +98,8 @@ class Demo:
         self._started_s = time.monotonic()
 
     def run(self) -> None:
-        """Runs the demo. Raises DemoFailed if a check failed, and any error that the start of the coordinator or of
-        Spark raises.
+        """Runs the demo. Raises DemoFailed if a check failed. Also raises any error of the start of the coordinator or
+        of Spark.
         """
         with tempfile.TemporaryDirectory(prefix="assignor-demo-", ignore_cleanup_errors=True) as directory:
             self._word_count_on_executors(Path(directory))
@@ -112,7 +111,7 @@ class Demo:
         address = application.configs.bootstrap_servers
         self._report("starting a coordinator (uvicorn on loopback, SQLite)")
         coordinator = CoordinatorProcess(directory, {"cluster.bootstrap.servers": address})
-        # `launch` returns at once, so that the coordinator and Spark start at the same time
+        # `launch` returns before the coordinator is ready, so Spark starts at the same time
         coordinator.launch()
         try:
             log = open_log(address)
@@ -272,10 +271,10 @@ def _configs(directory: Path) -> dict[str, object]:
         "processing.guarantee": "exactly_once_v2",
         "num.stream.threads": THREADS,
         "num.standby.replicas": 1,
-        # with Kafka's default of 10,000 records, every copy would count as caught up, because the changelogs of the
-        # table are shorter
+        # Kafka's default is 10,000 records. The changelogs of the demo are shorter, so every task copy would count as
+        # caught up.
         "acceptable.recovery.lag": 20,
-        # because of this tag, the assignor places a task's standby and its active copy on different executors
+        # with this tag, the assignor places the standby and the active copy of a task on different executors
         "rack.aware.assignment.tags": EXECUTOR_TAG,
     }
 
@@ -297,7 +296,7 @@ def _is_owned_once(view: GroupView) -> bool:
 
 
 def _summed_up(lost: list[Takeover]) -> str:
-    """Returns a summary about the tasks that lost their owner, in one sentence."""
+    """Returns one sentence about the tasks that lost their owner."""
     without = [one.assigned_ms for one in lost if one.assigned_ms is not None]
     from_standby = [one for one in lost if one.had_standby and one.origin != "beginning"]
     if not without:

@@ -10,8 +10,8 @@ from spark_jobs.ownership.group_view import GroupView, ListedRebalance
 
 
 def assignment_table(title: str, view: GroupView, executors: Mapping[str, str]) -> Table:
-    """Returns the table of the tasks of each thread, sorted by executor. `executors`: maps each member id to its
-    executor id.
+    """Returns a table with a row for each thread, sorted by executor. A row shows the tasks of the thread. `executors`:
+    the executor id of each member, by member id.
     """
     table = _table(title, dict.fromkeys(("executor", "thread", "active", "standby", "warm-up"), str))
     for member in sorted(view.members, key=lambda member: (executors[member.member_id], member.client_id)):
@@ -21,8 +21,8 @@ def assignment_table(title: str, view: GroupView, executors: Mapping[str, str]) 
 
 
 def rebalances_table(title: str, summaries: Iterable[ListedRebalance], seen: Mapping[int, WitnessedRebalance]) -> Table:
-    """Returns a table with a row for each rebalance, from the coordinator's history and from the members' ownership
-    logs.
+    """Returns a table with a row for each rebalance. The values come from the coordinator's history and from the
+    members' ownership logs.
     """
     columns = {"generation": int, "why": str, "members": int, "tasks moved": int, "then": str, "took": int}
     table = _table(title, columns)
@@ -81,8 +81,8 @@ def _table(title: str, columns: Mapping[str, type]) -> Table:
 def _origin(takeover: Takeover) -> str:
     if takeover.origin is None:
         return "-"
-    # the origin of a former standby can be a checkpoint: another thread of the process has closed the standby, and the
-    # new owner has opened its state
+    # A former standby can have the origin "checkpoint": another thread of the process closed the standby, and the new
+    # owner then opened its state.
     if takeover.had_standby:
         return "standby" if takeover.origin == "standby" else f"its {takeover.origin}"
     return takeover.origin

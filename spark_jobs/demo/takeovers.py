@@ -1,4 +1,6 @@
-"""Finds the effects of an executor's death in the members' ownership logs: new owners of tasks, and rebalances."""
+"""Reads the effects of an executor's death from the members' ownership logs: the new owners of the tasks, and the
+rebalances.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,10 +15,10 @@ class Takeover:
     time is None if the event has not happened yet.
 
     `assigned_ms`: the time until another thread owned the task. `processed_ms`: the time until the new owner had
-    processed a record of the task. `origin`: the kind of state from which the task started on the new owner. `records`:
-    the number of changelog records that the task read before it ran; None for a task without state. `had_standby`: True
-    if a thread of the new owner's instance had the task as a standby when the old owner died. In this case, the new
-    owner's instance already had the task's state, open or in a checkpoint.
+    processed a record of the task. `origin`: the kind of state from which the task started on the new owner, such as a
+    checkpoint. `records`: the number of changelog records that the task read before it ran; None for a task without
+    state. `had_standby`: True if a thread of the new owner's instance had the task as a standby when the old owner
+    died. Such a standby means that the instance of the new owner already had the task's state.
     """
 
     task: str
@@ -29,8 +31,8 @@ class Takeover:
 
 
 def takeovers(lines: Iterable[OwnershipLine], died_ms: float, deaths: Mapping[int, float]) -> list[Takeover]:
-    """Returns the takeover of each task of the processes that died at `died_ms`, sorted by task. `deaths`: maps each
-    process id to its time of death.
+    """Returns a Takeover for each active task of the processes that died at `died_ms`, sorted by task. `deaths`: the
+    time of death of each dead process, by process id.
     """
     ordered = sorted(lines, key=lambda line: line.at_ms)
     lost = [gap for gap in gaps(ownership_intervals(ordered, deaths), after_ms=died_ms) if gap.start_ms == died_ms]
@@ -58,7 +60,7 @@ def _takeover(gap: Gap, died_ms: float, ordered: list[OwnershipLine]) -> Takeove
 
 
 def _standbys(instance: str, at_ms: float, ordered: list[OwnershipLine]) -> set[str]:
-    """Returns the standby tasks that the instance's threads had before `at_ms`."""
+    """Returns the standby tasks that the threads of an instance had just before the time `at_ms`."""
     newest = {
         (line.thread, line.pid): line.standby for line in ordered if line.instance == instance and line.at_ms < at_ms
     }
@@ -86,7 +88,7 @@ class WitnessedRebalance:
 
 
 def witnessed_rebalances(lines: Iterable[OwnershipLine]) -> list[WitnessedRebalance]:
-    """Returns every generation in which at least one member received an assignment, in order."""
+    """Returns the generations in ascending order. Leaves out a generation in which no member received an assignment."""
     joining_ms: dict[tuple[str, int], float] = {}
     taken: dict[int, list[tuple[OwnershipLine, float]]] = {}
     for line in sorted(lines, key=lambda line: line.at_ms):

@@ -31,11 +31,11 @@ PARTITIONS = 6
 
 _WORD = re.compile(r"[A-Za-z]{4,}")
 _TABLE_TIME_MS = 1_000
-"""The timestamp of all records of the table, which is lower than the timestamp of every line. A task processes the
-record with the lowest timestamp first, so it reads the table before the lines.
+"""The timestamp of all records of the table. The timestamp is lower than the timestamp of every line, because a task
+processes the record with the lowest timestamp first. So the task reads the table before the lines.
 """
 
-# turn off retention by time, which would delete the records, because their timestamps are near the epoch
+# Turn off retention by time. Retention would delete these records, because their timestamps are near the epoch.
 _KEPT = {"retention.ms": "-1"}
 
 
@@ -50,8 +50,8 @@ class SourceLine(NamedTuple):
 
 
 def stdlib_lines(at_least: int, directory: Path | None = None) -> Iterator[SourceLine]:
-    """Yields all lines of one file after the other, in the order of the paths. Ends after the file with which at least
-    `at_least` lines were yielded, or after the last file.
+    """Yields the lines of the source files, in the order of the paths. Stops at the end of a file when it has yielded
+    `at_least` lines or more.
 
     `directory`: the root of the files; None for the standard library of this Python. Files that are not UTF-8 are
     skipped.
@@ -91,7 +91,7 @@ def word_count(configs: Mapping[str, object]) -> Application:
 
 
 def expected_counts(lines: Iterable[SourceLine]) -> dict[str, int]:
-    """Returns the count of each "package word", computed by a plain loop."""
+    """Returns the expected count of each "package word", computed by a plain loop."""
     return dict(Counter(f"{line.package} {word}" for line in lines for word in _WORD.findall(line.text)))
 
 
@@ -101,8 +101,8 @@ class TextFeed:
     """
 
     def __init__(self, log: Log, lines: Iterable[SourceLine]) -> None:
-        """`lines`: the source lines, of which the constructor uses only the modules. The constructor writes the table
-        of modules, so that the table is complete before `write` sends the first line.
+        """`lines`: the source lines; the constructor reads only their modules. The constructor writes the table of
+        modules, so the table is complete before `write` sends the first line.
         """
         log.create_topics(NewTopic(topic, PARTITIONS, _KEPT) for topic in (LINES, MODULES, COUNTS))
         self._producer = RecordProducer(log, STRING, STRING)

@@ -1,6 +1,6 @@
-"""Finds the Spark executor of this Python worker. Spark offers no interface by which a worker can get the id of its
-executor. A worker's parent is pyspark's daemon, and the daemon's parent is the executor's JVM, whose command line has
-the executor's id. In local mode the driver is the executor.
+"""Finds the Spark executor that started this Python process. Spark offers no interface by which a worker can get the id
+of its executor. The parent process of a worker is pyspark's daemon. The parent process of the daemon is the executor's
+JVM. The command line of this JVM has the executor's id. In local mode the driver is the executor.
 """
 
 import os
@@ -35,8 +35,8 @@ def executor_identity() -> ExecutorIdentity:
     pid = os.getpid()
     for _ in range(_GENERATIONS):
         try:
-            # cut at the last bracket: the second field of /proc/PID/stat is the program's name in brackets, which may
-            # contain brackets and blanks itself
+            # Split at the last bracket: the second field of /proc/PID/stat is the name of the program in brackets. The
+            # name may contain brackets and blanks, too.
             pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
             command = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
         except OSError:  # the process id is 0, or the system has no /proc

@@ -1,8 +1,8 @@
-"""Combines the coordinator's view of a group with the status that each instance serves.
+"""Combines the coordinator's description of a group with the status that each instance serves.
 
 The coordinator knows the tasks and roles of each member, including warm-ups. Only the instance of a task knows how many
-changelog records the task still has to read. If an instance does not respond, or serves no endpoint, the group status
-has only the coordinator's view of this instance.
+changelog records the task still has to read. If an instance does not respond or serves no endpoint, the group status
+has only the coordinator's description of this instance.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,8 +40,8 @@ class CopyStatus:
 
     @property
     def restore_percent(self) -> int | None:
-        """The percentage of an active task's state that is restored; None if the task is not restoring, or if its lag
-        is unknown.
+        """The percentage of the task's state that has been restored. None for a copy that is not a restoring active
+        task, or if its lag is unknown.
         """
         if self.role != ACTIVE or self.state != RESTORING or self.lag is None:
             return None
@@ -53,8 +53,8 @@ class ThreadRow:
     """A stream thread and its copies, active copies first. `instance`: the endpoint of the thread's instance, or the
     process id of an instance without an endpoint.
 
-    `processed`, `dropped`, `passed_over`: the number of input records with this outcome since the start of the thread;
-    0 if the instance does not report the number.
+    `processed`, `dropped`, `passed_over`: how many input records the thread has processed, dropped or passed over since
+    its start; 0 if the instance does not report this.
     """
 
     instance: str
@@ -139,7 +139,7 @@ def _as_assigned(member: MemberView, view: GroupView) -> Iterator[CopyStatus]:
     for role, tasks in ((ACTIVE, member.active), (STANDBY, member.standby), (WARM_UP, member.warm_up)):
         for task in tasks:
             lag = view.lags.get((task, member.member_id))
-            # a negative lag does not count records: it marks a running active task
+            # a negative lag is not a number of records: it marks a running active task
             state = RUNNING if lag is not None and lag < 0 else ""
             yield CopyStatus(task, role, state, None if lag is None else max(lag, 0))
 

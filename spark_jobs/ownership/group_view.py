@@ -1,4 +1,4 @@
-"""Parses the coordinator's JSON description of a group, and waits until a group is in a desired state."""
+"""Reads the coordinator's description of a group, and waits until a group is in a desired state."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -26,9 +26,9 @@ class MemberView:
     """A member of a group. `joined`: True if the member has sent its subscription for the next rebalance. `fetched`:
     True if the member has received the assignment of the last rebalance.
 
-    `last_heard_ms`: the time of the member's last request, in milliseconds since the epoch; None if the group has
-    another leader, which reports to the coordinator. `user_endpoint`: the host:port at which the member's instance
-    serves queries and its status; None if the instance serves no endpoint.
+    `last_heard_ms`: the time of the member's last request, in milliseconds since the epoch; None if the leader of the
+    group is outside the coordinator. `user_endpoint`: the host:port at which the member's instance serves queries and
+    its status; None if the instance serves no endpoint.
     """
 
     member_id: str
@@ -50,9 +50,7 @@ class MemberView:
 
 @dataclass(frozen=True, slots=True)
 class InstanceNotice:
-    """A notice of an instance for the operator. `count`: the number of records or log lines that the notice is
-    about.
-    """
+    """A notice of an instance for the operator. `count`: the number of records or log lines that caused the notice."""
 
     process_id: str
     code: str
@@ -80,15 +78,15 @@ class GroupView:
 
     @property
     def is_settled(self) -> bool:
-        """True if the group is Stable, every member has received its assignment, and no rebalance except a probing
-        rebalance is due.
+        """True if the group is Stable, every member has received its assignment, and no rebalance is due. A probing
+        rebalance may be due.
         """
         return (
             self.state == STABLE and self.outcome in SETTLED_OUTCOMES and all(member.fetched for member in self.members)
         )
 
     def owners(self) -> dict[str, list[str]]:
-        """Returns the client ids of all owners of each active task."""
+        """Returns, for each active task, the client ids of all its owners."""
         owners: dict[str, list[str]] = {}
         for member in self.members:
             for task in member.active:
@@ -98,8 +96,8 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class ListedRebalance:
-    """A rebalance in the coordinator's history. `reason`: the trigger of the rebalance. `outcome`: the result, which
-    also says which kind of rebalance is due next, such as `stable` or `probing`.
+    """A rebalance in the coordinator's history. `reason`: the trigger of the rebalance. `outcome`: the outcome; it also
+    shows which kind of rebalance is due next, such as `stable` or `probing`.
     """
 
     generation_id: int
@@ -132,8 +130,8 @@ def listed_rebalances(client: CoordinatorClient, group_id: str) -> list[ListedRe
 
 
 def explanation_text(client: CoordinatorClient, group_id: str, generation_id: int, task: str) -> str:
-    """Returns the reason for the placement of `task` in a rebalance, in one line; empty if the rebalance has no reason
-    for `task`. Raises CoordinatorError, CoordinatorUnavailable.
+    """Returns the reason why a rebalance placed the task as it did, in one line; empty if the rebalance gave no reason
+    for this task. Raises CoordinatorError, CoordinatorUnavailable.
     """
     explanations = client.explanations(group_id, generation_id)["explanations"]
     return next((each["text"] for each in explanations if each["task"] == task), "")
@@ -142,8 +140,8 @@ def explanation_text(client: CoordinatorClient, group_id: str, generation_id: in
 def wait_for_group(
     client: CoordinatorClient, group_id: str, wanted: Callable[[GroupView], bool], what: str, timeout_s: float
 ) -> GroupView:
-    """Polls the group until `wanted` returns True. Polling continues while the coordinator is unavailable. `what`: the
-    name of the desired state, for the error message. Raises NotInTime, CoordinatorError.
+    """Polls the group until the function `wanted` returns True. Continues while the coordinator is unavailable. `what`:
+    the name of the desired state, for the error message. Raises NotInTime, CoordinatorError.
     """
     deadline_s = time.monotonic() + timeout_s
     seen: GroupView | CoordinatorUnavailable | None = None
@@ -166,8 +164,8 @@ def wait_until_held(
     what: str,
     timeout_s: float,
 ) -> GroupView:
-    """Polls the group until `wanted` returns True, the group is settled, and every member's ownership log has the
-    member's assignment. Raises NotInTime, CoordinatorError.
+    """Polls the group until three conditions are true. The function `wanted` returns True. The group is settled. The
+    ownership log of every member has the member's assignment. Raises NotInTime, CoordinatorError.
     """
 
     def held(view: GroupView) -> bool:
@@ -185,8 +183,8 @@ Read = TypeVar("Read", MemberView, InstanceNotice, ListedRebalance)
 
 
 def _read(kind: type[Read], document: Mapping[str, Any]) -> Read:
-    """Makes a value of the type `kind` from the document's fields of the same names. Lists of the document become
-    tuples.
+    """Makes an object of the class `kind`. Each field of the object gets the value that has the same name in the
+    document. Lists of the document become tuples.
     """
     found: dict[str, Any] = {}
     for each in fields(kind):

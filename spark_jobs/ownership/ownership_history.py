@@ -1,9 +1,9 @@
-"""Computes the ownership history of a group from its ownership logs: when each task had one owner, two owners at once,
-or no owner.
+"""Computes the ownership history of a group from its ownership logs. The history shows when each task had one owner,
+two owners at once, or no owner.
 
 An interval of ownership begins with the first line in which a thread has the task as active. The interval ends with the
-thread's next line in which the task is not active. If the thread's process dies earlier, the interval ends with its
-death.
+thread's next line in which the task is not active. If the thread's process dies earlier, the interval ends at the time
+of the death.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,8 +15,8 @@ from spark_jobs.ownership.ownership_log import OwnershipLine
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """One thread's ownership of a task, in milliseconds since the epoch. `end_ms`: the end of the ownership; None if
-    the thread still owns the task.
+    """A period in which one thread owns a task. Times are in milliseconds since the epoch. `end_ms`: the end of the
+    ownership; None if the thread still owns the task.
     """
 
     task: str
@@ -36,7 +36,7 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A period without an owner of a task, after the first owner of the task. `end_ms`: the end of the period; None if
+    """A period in which a task has no owner, although it had an owner before. `end_ms`: the end of the period; None if
     the task still has no owner.
     """
 
@@ -52,8 +52,8 @@ class Gap:
 def ownership_intervals(
     lines: Iterable[OwnershipLine], deaths: Mapping[int, float] | None = None
 ) -> dict[str, list[Interval]]:
-    """Returns the intervals of ownership of each task, sorted by start. `deaths`: maps a process id to its time of
-    death, in milliseconds since the epoch.
+    """Returns, for each task, its intervals of ownership, sorted by start. `deaths`: the time of death of each dead
+    process, by process id, in milliseconds since the epoch.
     """
     deaths = deaths or {}
     running: dict[tuple[str, int], dict[str, float]] = {}
@@ -90,8 +90,8 @@ def overlaps(intervals: Mapping[str, list[Interval]]) -> list[Overlap]:
 
 
 def gaps(intervals: Mapping[str, list[Interval]], *, after_ms: float = 0.0) -> list[Gap]:
-    """Returns every period between two owners or after the last owner of a task, except periods that ended at or before
-    `after_ms`.
+    """Returns every period in which a task had no owner after its first owner. Leaves out periods that ended at or
+    before `after_ms`.
     """
     found = []
     for task, of_task in intervals.items():
@@ -111,8 +111,8 @@ def executors_of_members(lines: Iterable[OwnershipLine]) -> dict[str, str]:
 
 
 def members_behind(lines: Iterable[OwnershipLine], member_ids: Iterable[str], generation_id: int) -> set[str]:
-    """Returns those of `member_ids` whose last log line has another generation than `generation_id`, or that have no
-    line.
+    """Returns the members whose last log line does not have the generation `generation_id`. Also returns members
+    without a log line. `member_ids`: the members to check.
     """
     holds = {line.member_id: line.generation_id for line in sorted(lines, key=lambda line: line.at_ms)}
     return {member_id for member_id in member_ids if holds.get(member_id) != generation_id}

@@ -1,9 +1,9 @@
 """Writes and reads ownership logs. A stream thread writes the changes of its tasks to its ownership log, which is a
 JSON Lines file. Each start of a thread begins a new file.
 
-Each line of the log is one change of the thread's tasks, and is written before the thread acts on the change. So the
-log shows a new task before the thread processes the task. The log shows a revocation before the coordinator receives
-the revocation. Times are in milliseconds since the epoch, by the machine's clock.
+Each line of the log is one change of the thread's tasks. The line is written before the thread acts on the change. So a
+new task is in the log before the thread processes it. A revocation is in the log before the coordinator receives it.
+Times are in milliseconds since the epoch, read from the machine's clock.
 """
 
 import json
@@ -26,8 +26,9 @@ SUFFIX = ".jsonl"
 
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_NAME = 200
-"""The largest number of characters of a thread's name in a file name. The thread's name may contain any printable
-character, because it begins with the client id. So the characters that `_NO_FILE_NAME` matches are replaced.
+"""The largest number of characters that a file name takes from the thread's name. The thread's name begins with the
+client id, so it may contain characters that a file name must not have. The pattern `_NO_FILE_NAME` matches these
+characters, and they are replaced.
 """
 _NOTHING = HeldTasks("", 0)
 
@@ -35,10 +36,11 @@ _NOTHING = HeldTasks("", 0)
 class OwnershipEvent(StrEnum):
     """The kinds of events in an ownership log.
 
-    `started`, `lost`, `closed`: the thread owns no tasks after the event. `joining`: the thread is about to send a
-    subscription and keeps all its tasks. `revoked`: the thread has revoked some of its tasks and keeps its other tasks.
-    `assigned`: the thread has received the assignment of a generation. `restored`, `processed`: the active task `task`
-    has restored its state, or has processed its first record on this thread; the owned tasks do not change.
+    `started`, `lost`, `closed`: the thread started, lost all its tasks, or ended; it owns no tasks after the event.
+    `joining`: the thread is about to send a subscription and keeps all its tasks. `revoked`: the thread has revoked
+    some of its tasks and keeps its other tasks. `assigned`: the thread has received the assignment of a generation.
+    `restored`: an active task has restored its state. `processed`: an active task has processed its first record on
+    this thread. The owned tasks do not change at these two events.
     """
 
     STARTED = "started"
@@ -53,12 +55,11 @@ class OwnershipEvent(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OwnershipLine:
-    """One line of an ownership log. After the logged event, the thread owns exactly the tasks `active` and `standby`.
-
-    `thread`, `instance`, `executor`, `pid`: the stream thread that wrote the line, and its instance, executor and
-    process id. `jvm_pid`: the process id of the executor's JVM; None if unknown. `task`: the task of a `restored` or
-    `processed` event. `origin`: the kind of state from which the task started. `records`: the number of changelog
-    records that the task read to restore its state. `reason`: the reason of a `lost` or `closed` event.
+    """One line of an ownership log. `active`, `standby`: all tasks that the thread owns after the logged event.
+    `thread`: the stream thread that wrote the line. `instance`, `executor`, `pid`: the instance, executor and process
+    id of this thread. `jvm_pid`: the process id of the executor's JVM; None if unknown. `task`: the task of a
+    `restored` or `processed` event. `origin`: the kind of state from which the task started. `records`: the number of
+    changelog records that the task read to restore its state. `reason`: the reason of a `lost` or `closed` event.
     """
 
     at_ms: float
@@ -79,8 +80,8 @@ class OwnershipLine:
 
 
 class OwnershipListener(ThreadListener):
-    """Writes the log of one thread. Only this thread calls the methods. When a method returns, its line is in the file,
-    even if this process is killed then. Each method raises OSError if the log cannot be written.
+    """Writes the log of one thread. Only this thread calls the methods. When a method returns, its line is in the file.
+    The line is not lost if the process is then killed. Each method raises OSError if the log cannot be written.
     """
 
     def __init__(self, directory: Path, instance: str, thread: str, executor: ExecutorIdentity) -> None:
@@ -120,15 +121,15 @@ class OwnershipListener(ThreadListener):
         self._write(event, reason=reason)
 
     def _write(self, event: OwnershipEvent, **fields: Any) -> None:
-        """Writes a line for `event` with `fields`, and with the tasks that the thread now owns."""
+        """Writes the line of an event. The line has the given fields and the tasks that the thread now owns."""
         line = replace(self._last, at_ms=time.time() * 1000, event=event, **fields)
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(line)) + "\n")
 
 
 def read_ownership(directory: Path) -> list[OwnershipLine]:
-    """Returns every complete line of every ownership log in the directory, sorted by time. For an invalid line, raises
-    InputError with the file and the line number.
+    """Returns every complete line of every ownership log in the directory, sorted by time. Raises InputError, with the
+    file and the line number, if a line is invalid.
     """
     return sorted(_lines(directory), key=lambda line: line.at_ms)
 

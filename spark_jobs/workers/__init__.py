@@ -1,10 +1,10 @@
-"""Runs instances of an application, each in its own process: `assignor workers run` on the command line, or
-`spark_jobs.workers.run(spark, application, instances=3)` in a program.
+"""Runs instances of an application, each in its own process. On the command line, use `assignor workers run`. In a
+program, use `spark_jobs.workers.run(spark, application, instances=3)`.
 
-`running`: the Spark job on the driver. `local_instances`: plain processes of this machine, without Spark, each of which
-runs `local_instance`. Spark tasks and plain processes use `member_process`, which runs one instance. `leaving_signals`
-waits for signals that end the instance. `instance_starts`: messages about instances that do not start, and the limit of
-failed starts. `live_table`: shows the group on the terminal.
+`running` runs instances as Spark tasks. `local_instances` runs instances as plain processes, without Spark;
+`local_instance` is the program of such a process. A Spark task and a plain process use `member_process`, which runs one
+instance. `leaving_signals` waits for signals that end an instance. `instance_starts` makes messages about instances
+that do not start, and limits the number of failed starts. `live_table`: shows the group on the terminal.
 """
 
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spark_jobs.workers.running import run as run
     from spark_jobs.workers.spark_confs import with_defaults as with_defaults
 
-# import these names only when they are used: their modules import PySpark, which instances without Spark do not need
+# import these names only when they are used, because their modules import PySpark: local instances run without PySpark
 _LAZY = LazyNames(globals())
 __all__ = [*_LAZY.home_of]
 __getattr__ = _LAZY.load

@@ -1,9 +1,9 @@
-"""Before the instances start: declares the application's group, and checks that no earlier program still runs the
-instances.
+"""Declares the application's group before the instances start. Also checks that no earlier program still runs instances
+of the application.
 
 The number of an instance is part of its member ids (`<application>-p0-t0`). So after a restart, an instance gets its
-former tasks again, and finds its state. Two instances with one number would fence each other again and again. So the
-program waits until the instances of an earlier program have left the group. If the earlier program has died, its
+former tasks again, and finds its state. But two instances with the same number would fence each other again and again.
+So the program waits until the instances of an earlier program have left the group. If the earlier program has died, its
 instances soon leave the group. If an earlier instance still sends heartbeats after `ALIVE_MS`, the program ends with an
 error.
 """
@@ -20,8 +20,8 @@ from streams_runtime.membership.calls import CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience
 
 ALIVE_MS = 12_000
-"""If a member still sends heartbeats this number of milliseconds after the first poll that found the member, it is
-running, and not about to leave.
+"""A member of an earlier program counts as running if it still sends heartbeats this number of milliseconds after it
+was first found.
 """
 POLL_INTERVAL_S = 0.5
 
@@ -39,7 +39,7 @@ def declare(
 
     `wait_s`: the longest wait for a coordinator that does not respond. `replace`: True to replace the topology even if
     members run another topology. A replacement may end members that run another topology. Raises InputError if an
-    instance already runs, GroupRunsAnotherTopology, CoordinatorError, CoordinatorUnavailable.
+    earlier instance is running. Raises GroupRunsAnotherTopology, CoordinatorError and CoordinatorUnavailable.
     """
     app, url = settings.application, settings.coordinator_url
     body = group_body(app)

@@ -1,13 +1,13 @@
-"""Makes the driver's messages about instances that do not start or do not join the group, and limits the number of
-failed starts.
+"""Makes messages about instances that do not start or do not join the group. Also limits the number of failed starts.
 
 Without messages, a user would not see that Spark has no free slot or no executor, or that instances cannot reach the
-coordinator. So the driver prints a message about the likely reason once, and prints a message again when the reason
-changes.
+coordinator. So the driver prints a message about the likely reason. The driver prints another message only when the
+reason changes.
 
-An instance that failed without an `InstanceEnd` is started again, by Spark or by the process that started it. If its
-executor died or its process was killed, this happens any number of times. After four failed starts in a row, an
-instance is not started again: the cause is then probably an error at each start, such as a module that executors lack.
+An instance that ended without an `InstanceEnd` is started again, by Spark or by the process that started it. If the
+instance ended because its executor died or its process was killed, the number of new starts is not limited. If the
+instance itself fails at four starts in a row, it is not started again. A further start would probably fail with the
+same error, such as a missing module.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ GIVEN_UP = "it failed at each of the last starts and is given up"
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The environment of the instances, for messages. `ui`: the address of the Spark application's UI; None if the
+    """Data for the messages about instances. `ui`: the address of the UI of the Spark application; None if the
     application has no UI.
     """
 
@@ -82,7 +82,8 @@ class WorkersFailed(AssignorFault):
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:
     """A failed attempt to run an instance. `place`: the executor or process that ran the instance. `duration_ms`: the
-    duration of the attempt. `is_loss`: True if the executor or process died; False if the instance itself failed.
+    time from the start of the attempt to its failure. `is_loss`: True if the executor or process died; False if the
+    instance itself failed.
     """
 
     partition: int
@@ -97,13 +98,13 @@ class FailedAttempt:
 
 
 class StartFailures:
-    """Counts for each instance the consecutive failures that happened soon after a start."""
+    """Counts, for each instance, how many of its last starts failed in a row."""
 
     def __init__(self) -> None:
         self._in_a_row: Counter[int] = Counter()
 
     def is_last(self, failure: FailedAttempt) -> bool:
-        """Counts the failure. Returns True if the instance must not be started again."""
+        """Adds a failure to the count of its instance. Returns True if the instance must not be started again."""
         if failure.is_loss:
             return False
         if failure.duration_ms > AT_START_MS:

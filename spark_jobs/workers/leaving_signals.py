@@ -1,10 +1,10 @@
 """Waits for the signals that tell an instance to leave: SIGHUP and SIGTERM.
 
 The system may deliver a signal to any thread of the process, especially if the main thread has not yet handled an
-earlier signal. But Python's signal handler runs only in the main thread. While the main thread waits on a lock or a
-queue, a signal to another thread does not interrupt the wait, so the handler does not run. So the main thread reads
-from a socket instead of waiting on a lock. Python's C-level handler writes to this socket from any thread
-(`signal.set_wakeup_fd`).
+earlier signal. Python's signal handler runs only in the main thread. If the main thread waits on a lock or a queue, a
+signal to another thread does not end the wait. So the handler does not run before the wait ends. So the main thread
+waits by reading from a socket. When any thread gets a signal, Python writes to this socket (`signal.set_wakeup_fd`),
+which ends the wait.
 """
 
 import contextlib
@@ -21,11 +21,9 @@ _WOKEN = b"\0"  # no signal has this number
 
 
 class LeavingSignals:
-    """A context manager for the main thread. If another thread enters it, `wait` returns only after a call of `wake`,
-    and never for a signal.
-
-    `on_signal`: a function that is called in the main thread for each signal. The call can happen between any two
-    bytecode instructions.
+    """A context manager for the main thread. If another thread enters the context, signals have no effect, and only a
+    call of `wake` ends a call of `wait`. `on_signal`: a function that is called in the main thread for each signal,
+    between any two bytecode instructions.
     """
 
     def __init__(self, on_signal: Callable[[], None] = lambda: None) -> None:
@@ -50,8 +48,8 @@ class LeavingSignals:
         self._closing.close()
 
     def wait(self) -> bool:
-        """Blocks until a signal arrives or `wake` is called; returns at once if that has already happened. Returns True
-        for a signal, and False for a call of `wake`.
+        """Blocks until a signal arrives or `wake` is called. If this has already happened, returns at once. The
+        result is True for a signal, and False for a call of `wake`.
         """
         while (found := self._reader.recv(1)) != _WOKEN:
             if found[0] in LEAVING_SIGNALS:

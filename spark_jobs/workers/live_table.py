@@ -1,11 +1,11 @@
 """Shows the group during `workers run`. If the output is a terminal, a table is updated in place. If the output is not
 a terminal, a line is printed for each change.
 
-A task that runs or has caught up is shown as `0_3`. A task that still has to read changelog records is shown with the
-number of these records. Examples: `0_3 40% 1,200 left` for an active task that restores, `0_3 lag 17` for a standby.
-The lines below the table show advice about the group and the notices of its instances. A notice is about records that
-were passed over or dropped, or about logged warnings or errors. The number of processed records also counts records of
-instances that have ended.
+A task that runs or has caught up is shown as its task id, such as `0_3`. A task that still has to read changelog
+records is shown with the number of these records. Examples: `0_3 40% 1,200 left` for a restoring active task, and `0_3
+lag 17` for a standby. The lines below the table show advice about the group and the notices of its instances. A notice
+reports dropped records, passed-over records, logged warnings or logged errors. The number of processed records includes
+the records of instances that have ended.
 """
 
 import time
@@ -39,7 +39,7 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 POLL_INTERVAL_S = 0.5
 _ROLES = (ACTIVE, STANDBY, WARM_UP)
 _LOST = {"dropped": attrgetter("dropped"), "passed over": attrgetter("passed_over")}
-"""Columns that are shown only if at least one thread has a number above 0 in the column."""
+"""Columns that are only shown if at least one thread has a number above 0 in the column."""
 _PERCENT_STEP = 10
 _NO_THREAD = "\0"  # no thread name begins with NUL
 _GROUP, _PROBLEM, _ADVICE, _NOTICE = (f"{_NO_THREAD}{about}" for about in ("group", "problem", "advice", "notice "))
@@ -78,7 +78,7 @@ class LiveTable:
         self._console = console
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._printed: dict[str, object] = {}
-        self._processed: dict[tuple[str, str], int] = {}  # by instance and thread, including threads that have ended
+        self._processed: dict[tuple[str, str], int] = {}  # key: instance and thread; threads that have ended stay
         self._shown: list[RenderableType] = []
 
     def __enter__(self) -> Self:
@@ -92,7 +92,7 @@ class LiveTable:
 
     def show(self, status: GroupStatus) -> None:
         if self._live is not None:
-            # use `max`, because the row of an instance that does not respond has 0 processed records
+            # use the maximum, because the row of an instance that does not respond shows 0 processed records
             for row in status.threads:
                 about = row.instance, row.thread
                 self._processed[about] = max(row.processed, self._processed.get(about, 0))
@@ -106,7 +106,7 @@ class LiveTable:
             return
         self._print_change(_GROUP, headline(status), headline(status))
         self._print_change(_ADVICE, f"{_WHAT_TO_DO}{status.view.advice}", status.view.advice)
-        # the key of a notice is the bit length of its count, so a line is printed whenever the count has about doubled
+        # a line is printed when the bit length of the count changes, which is whenever the count has about doubled
         for notice in status.view.notices:
             about_notice = f"{_NOTICE}{notice.process_id} {notice.code}"
             self._print_change(about_notice, notice_text(notice, status), notice.count.bit_length())
@@ -182,12 +182,16 @@ def status_table(status: GroupStatus) -> Table:
 
 
 def _named(text: str) -> Text:
-    """Returns the text as rich's type Text, without control characters. In a Text, rich does not interpret markup."""
+    """Removes control characters from the text, and converts it to rich's class Text, so that rich does not interpret
+    markup in it.
+    """
     return Text(one_line(text))
 
 
 def remarks(status: GroupStatus) -> list[str]:
-    """Returns a line with the group's advice, and then a line for each notice of its instances, newest first."""
+    """Returns the lines below the table: first the advice about the group, then the notices of its instances, newest
+    first.
+    """
     advice, notices = status.view.advice, status.view.notices
     lines = [] if advice is None else [f"{_WHAT_TO_DO}{advice}"]
     lines += [notice_text(notice, status) for notice in notices[:_NOTICES_SHOWN]]
@@ -237,8 +241,8 @@ def _copies_text(row: ThreadRow, role: str) -> str:
 
 
 def _as_of_change(copy: CopyStatus) -> tuple[object, ...]:
-    """Returns the values of a copy whose change causes a new line. The restored share is in tens of percent, so that
-    not every restored record causes a line.
+    """Returns the values of a task copy that are compared with the last poll. A new line is printed if the values
+    differ. The restored share is rounded to tens of percent, so not every restored record causes a line.
     """
     percent = copy.restore_percent
     behind = copy.role != ACTIVE and bool(copy.lag)

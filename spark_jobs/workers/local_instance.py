@@ -1,14 +1,14 @@
-"""The program of a process that `assignor workers run --local` starts. The program runs one instance of the application
-at an import path.
+"""The program of a process that `assignor workers run --local` starts. The program runs one instance of an application,
+which it imports by its import path.
 
     python -m spark_jobs.workers.local_instance '{"app": "wordcount:app", "number": 0, ...}'
 
 - All output and log lines of the application go to stderr. When the instance has ended, the process writes one line of
   JSON to stdout.
-- SIGTERM drains the instance. The end of the parent process also drains the instance, because the kernel then closes
-  the parent's end of the stdin pipe. So after the end of its parent, an instance runs only until its drain is complete.
+- SIGTERM drains the instance. If the parent process ends, the kernel closes the stdin pipe, and the instance then
+  drains itself, too. So no instance continues to run without its parent.
 - Exit codes: 0 if the instance ended without error, 1 if it ended with an error, 143 if a signal made it leave the
-  group. An exit code other than 0, 1 and 143 means that the instance could not start.
+  group. Any other exit code means that the instance could not start.
 """
 
 import json
@@ -35,9 +35,9 @@ _OF_SETTINGS = ("host", "coordinator_url", "threads", "state_dir", "log_dir", "t
 
 @dataclass(frozen=True, slots=True)
 class LocalInstance:
-    """The argument of the process that runs an instance. `number`: the number of the instance on its host. `attempt`:
-    the number of earlier attempts to run the instance. `InstanceSettings` describes the other fields. If `token_file`
-    is None, the process reads the token from its environment.
+    """The argument of a process that runs an instance. `number`: the number of the instance on its host. `attempt`: the
+    number of earlier attempts to run this instance. `InstanceSettings` describes the other fields. If the field
+    `token_file` is None, the process reads the token from its environment.
     """
 
     app: str
@@ -52,7 +52,7 @@ class LocalInstance:
 
     @classmethod
     def of(cls, app: str, settings: InstanceSettings) -> Self:
-        """Makes the argument of the first instance of the application at the import path `app`."""
+        """Makes the argument for the first instance. `app`: the import path of the application."""
         return cls(app, number=0, attempt=0, **{name: getattr(settings, name) for name in _OF_SETTINGS})
 
     def arguments(self) -> list[str]:
@@ -99,7 +99,7 @@ def _leave_with_parent() -> None:
     while os.read(0, 1024):  # use os.read(0), because Python aborts at its exit if a thread reads sys.stdin
         pass
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    # otherwise a write to stdout or stderr would fail, because the parent no longer reads the pipes
+    # The parent no longer reads the pipes, so a write to stdout or stderr would fail without this step.
     for stream in (1, 2):
         os.dup2(nowhere, stream)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,16 +1,16 @@
 """Runs instances as plain processes of this machine: `assignor workers run module:app --local --instances 3`.
 
 Rules:
-- Each instance is a process of its own, with the Python interpreter of the command, and imports the application
-  (`local_instance`). Local instances need no pickling, and do not import PySpark.
-- If an instance is killed, or leaves the group because its process received a signal, it is started again, any number
-  of times. Spark also starts a lost instance again, on another executor. If one instance fails at four starts in a row,
-  all instances are stopped (`instance_starts`). A crash, such as SIGSEGV in an extension module, counts as a failure.
-  An instance that ended by itself is not started again, whether it had an error or not.
-- Each line that an instance writes to stderr is printed with the name of the instance in front, such as `instance-0`.
-  The instance's state directory below `state.dir` has the same name.
+- Each instance is a separate process with the same Python interpreter as the command. The process imports the
+  application (`local_instance`). Local instances need no pickling, and do not import PySpark.
+- If a signal from outside ends an instance, the instance is started again, without a limit. Spark also starts a lost
+  instance again. If one instance fails at four starts in a row, all instances are stopped (`instance_starts`). A crash,
+  such as SIGSEGV in an extension module, counts as a failure. An instance that ended by itself is not started again,
+  even if it ended with an error.
+- Each line that an instance writes to stderr is printed after the name of the instance, such as `instance-0`. The state
+  directory of the instance has this name, too.
 - SIGTERM makes an instance commit and leave the group. Each instance is in its own process group, so Ctrl-C in a
-  terminal reaches only the process of the command, which stops the instances. If the process of the command is killed,
+  terminal reaches only the process of the command. This process then stops the instances. If this process is killed,
   each instance leaves the group by itself and ends.
 """
 
@@ -37,8 +37,8 @@ STOP_TIMEOUT_S = DRAIN_TIMEOUT_S + 5.0
 _LAST_OUTPUT_TIMEOUT_S = 1.0
 _LONGEST_LINE = 64 * 1024  # bytes
 _LEFT = (EXIT_LEFT, 0)
-"""The exit codes of an instance that a signal has stopped. The exit code is 0 if the instance had no tasks and no locks
-yet (`end_process`).
+"""The exit codes of an instance that a signal has stopped. The exit code is 0 if the signal arrived before the instance
+had tasks and locks (`end_process`).
 """
 _CRASHES = frozenset(
     (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP)
@@ -49,8 +49,8 @@ process.
 
 
 class LocalInstances:
-    """A context manager that runs a number of instances. All instances have ended when the block ends. The user of this
-    class calls `wait` again and again until it returns a list.
+    """A context manager that runs a number of instances. After the block, all instances have ended. In the block, call
+    `wait` repeatedly until it returns a list.
 
     `first`: the first instance. The other instances differ from `first` only in their number. `report`: a function that
     receives messages for the user, one line each. Any thread may call `report`.
@@ -87,14 +87,14 @@ class LocalInstances:
 
     @property
     def running(self) -> int:
-        """The number of instances that have a process or have ended."""
+        """The number of instances that have been started, including instances that have ended."""
         return len(self._running) + len(self._ends)
 
     def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
         """Waits until all instances have ended, and starts lost instances again. Returns an InstanceEnd for each
         instance, or None if instances still run after `timeout_s`.
 
-        Raises WorkersFailed if an instance fails at each of its last starts, or if this machine cannot start a further
+        Raises WorkersFailed if the last four starts of an instance failed, or if this machine cannot start another
         process.
         """
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
@@ -146,8 +146,8 @@ class LocalInstances:
 
 
 class _Child:
-    """One process of an instance. The constructor of _Child starts the process. When the process has ended and all its
-    output was read, the _Child is put into the queue `ended`.
+    """A process that runs an instance. The constructor starts the process. When the process has ended and its output
+    has been read, the object puts itself into the queue `ended`.
     """
 
     def __init__(self, instance: LocalInstance, report: Callable[[str], None], ended: SimpleQueue[_Child]) -> None:
@@ -157,7 +157,7 @@ class _Child:
         self._report = b""
         self.popen = subprocess.Popen(  # noqa: S603
             [sys.executable, *instance.arguments()],
-            stdin=subprocess.PIPE,  # stdin is never written to, and closes when the process of the command ends
+            stdin=subprocess.PIPE,  # nothing is written to stdin: it only closes when the process of the command ends
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             process_group=0,
@@ -191,8 +191,8 @@ class _Child:
 
     def _show_lines(self, stderr: IO[bytes], name: str, report: Callable[[str], None]) -> None:
         with stderr:
-            # show a line that is longer than the limit in parts, because output without line ends, such as a progress
-            # bar, would otherwise fill the memory
+            # A line that is longer than the limit is shown in parts. Without the limit, output without line ends, such
+            # as a progress bar, would fill the memory.
             while line := stderr.readline(_LONGEST_LINE):
                 self._last_line = line.decode("utf-8", "replace").rstrip()
                 report(f"{name}: {self._last_line}")
@@ -232,14 +232,14 @@ def _end_of(report: bytes) -> InstanceEnd | None:
             tuple(document["errors"]),
             tuple(document["notices"]),
         )
-    # if there is no report, the last line of stdout may come from a start-up hook of Python
+    # without a report, the last line of stdout may be the output of a start-up hook of Python
     except (IndexError, KeyError, TypeError, ValueError):
         return None
 
 
 def _end_without_report(ended: _Child) -> InstanceEnd:
-    """Returns an InstanceEnd for an instance that was stopped with all instances and wrote no report. An instance that
-    has not joined the group yet ends at once, without a report, when it is stopped.
+    """Returns an InstanceEnd for an instance that was stopped and wrote no report. If an instance is stopped before it
+    has joined the group, it ends at once and writes no report.
     """
     if ended.exit_code in (0, -signal.SIGTERM):
         return InstanceEnd(ended.instance.number, InstanceState.NOT_RUNNING)

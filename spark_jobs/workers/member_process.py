@@ -1,21 +1,22 @@
-"""Runs one instance of an application in a process of its own: an executor's Python worker, or a plain process.
+"""Runs one instance of an application in the present process. This process is the Python worker of an executor, or a
+plain process.
 
 Rules:
 - Stream threads are static members `<application>-p<partition>-t<thread>`, so their ids stay the same after a restart.
-  The incarnation of a member is the number of the instance's attempt. On Spark, it is the task attempt id. So a newer
-  attempt fences an older attempt. Host and executor are client tags of the members. Without Spark, each host numbers
-  its own instances, so the host's name is part of the member ids.
-- State is kept in `<state.dir>/instance-<partition>`, where a restart on the same host finds it. An instance waits
-  until no earlier process holds its state directory. A relative `state.dir` is below the machine's directory for
-  temporary files, as in Kafka's default. The instance would not find a directory below the working directory again,
-  because each executor has a different working directory.
+  The incarnation of a member is the number of the attempt to run its instance; on Spark, the id of the task attempt. So
+  a new attempt fences an older attempt. Host and executor are client tags of the members. Without Spark, each host
+  numbers its own instances from 0, so the host's name is part of the member ids.
+- State is kept in `<state.dir>/instance-<partition>`, where a restart on the same host finds it. If an earlier process
+  holds this directory, the instance waits. A relative `state.dir` is below the machine's directory for temporary files,
+  as in Kafka's default. State is not below the working directory, because each executor has a different working
+  directory and would not find the state again.
 - When the executor's JVM dies, pyspark's daemon sends SIGHUP to the instance. After SIGHUP, the instance commits,
   writes checkpoints, leaves the group and ends its process. So the instance's tasks move to the standbys long before
-  the session expires. An instance that still waits until an earlier process releases the state directory has no tasks.
-  After a signal, such an instance ends its process immediately.
+  the session expires. An instance that is still waiting for its state directory has no tasks, and ends its process
+  immediately after a signal.
 - `leaving_signals` receives each signal, even if the system delivers the signal to another thread.
-- An instance that ends with an error is not started again. Its `InstanceEnd` has the error. If the coordinator stops an
-  instance, this does not count as an error.
+- An instance that ends with an error is not started again. The `InstanceEnd` of the instance has the error. If the
+  coordinator stops an instance, this does not count as an error.
 """
 
 import logging
@@ -47,12 +48,13 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class InstanceSettings:
-    """The settings of an instance. Spark sends the settings to an executor with the task.
+    """The settings of an instance. Spark sends the settings to an executor with the Spark task.
 
     `coordinator_url`: the URL of the coordinator, or several URLs separated by commas. `state_dir`, `threads`: values
-    that replace the application's state.dir and num.stream.threads; None to keep these. `log_dir`: the directory of
-    ownership logs; None to write none. `state_dir` and `log_dir` are paths on the instance's machine. `host`: the name
-    of the host if the number of an instance is unique only on its host; None if the number is unique in the group.
+    that replace the application's configs state.dir and num.stream.threads; None to keep the application's value.
+    `log_dir`: the directory of ownership logs; None to write no ownership logs. `state_dir` and `log_dir` are paths on
+    the instance's machine. `host`: the name of the host, if each host numbers its own instances; None if the number of
+    an instance is unique in the group.
     """
 
     application: Application
@@ -71,8 +73,9 @@ class InstanceSettings:
         return group_id if self.host is None else f"{group_id}-{self.host}"
 
     def caller_token(self) -> CallerToken | None:
-        """Returns the bearer token, or None. If `token_file` exists on this machine, the token is read from this file,
-        and may change. If there is no such file, the token is `token`.
+        """Returns the bearer token; None if the settings have no token. If the file `token_file` exists on this
+        machine, the token is read from this file, and changes of the file take effect. Without this file, the token is
+        the value of `token`.
         """
         if self.token is None:
             return None
@@ -84,13 +87,13 @@ class InstanceEnd:
     """The state and the errors of an instance that has ended. `errors`: the errors that ended the instance's threads;
     empty after a clean end.
 
-    `notices`: the notices of the instance since its start, such as dropped records.
+    `notices`: the notices that the instance made since its start, for example about dropped records.
     """
 
     partition: int
     state: InstanceState
     errors: tuple[str, ...] = ()
-    notices: tuple[str, ...] = field(default=(), compare=False)  # `==` of InstanceEnd ignores the notices
+    notices: tuple[str, ...] = field(default=(), compare=False)  # not compared by `==`
 
     @property
     def is_good(self) -> bool:
@@ -102,8 +105,8 @@ class InstanceEnd:
 
 
 def end_process(exit_code: int = 0) -> None:
-    """Ends the process without clean-up and without a report. `exit_code`: the exit code for `local_instances`. Spark
-    ignores the exit code.
+    """Ends the process without clean-up and without a report. `exit_code`: the exit code that `local_instances` reads.
+    Spark ignores the exit code.
     """
     os._exit(exit_code)
 
@@ -115,18 +118,16 @@ def run_instance(
     executor: ExecutorIdentity,
     on_leaving: Callable[[], None] = end_process,
 ) -> InstanceEnd:
-    """Runs an instance until it ends. After SIGHUP or SIGTERM, drains the instance and then calls `on_leaving`, which
-    ends this process on Spark.
-
-    Raises LockError if another process holds the state directory. After a LockError, the caller starts the instance
-    again.
+    """Runs an instance until it ends. After SIGHUP or SIGTERM, drains the instance and then calls `on_leaving`. On
+    Spark, `on_leaving` ends this process. Raises LockError if another process holds the state directory; the caller
+    then starts the instance again.
     """
     try:
         return _run(settings, partition, incarnation, executor, on_leaving)
     except LockError:
         raise
-    # return the error instead of raising it, so that the instance is not started again: each start would fail with this
-    # error
+    # Return the error: an error that is raised here would cause new starts of the instance, which would fail with the
+    # same error.
     except Exception as fault:
         return InstanceEnd(partition, InstanceState.ERROR, (_text(fault),))
 
@@ -140,7 +141,7 @@ def _run(
 ) -> InstanceEnd:
     application = _of_instance(settings, partition)
     configs = application.configs
-    # without a token, only this machine may call the instance's endpoint
+    # without a token, the endpoint of the instance listens on loopback, so only this machine can call it
     own_host = LOOPBACK if settings.token is None else executor.host
     instance = StreamsInstance(
         application,
@@ -173,7 +174,7 @@ def _run(
 
 
 def _of_instance(settings: InstanceSettings, partition: int) -> Application:
-    """Returns the application with the state directory and thread count of this instance."""
+    """Returns a copy of the application that has the state directory and the number of threads of this instance."""
     configs = settings.application.configs
     state_dir = _on_this_machine(settings.state_dir or configs.state_dir) / f"instance-{partition}"
     threads = settings.threads or configs.num_stream_threads
@@ -181,7 +182,7 @@ def _of_instance(settings: InstanceSettings, partition: int) -> Application:
 
 
 def _client_tags(executor: ExecutorIdentity, own: Mapping[str, str]) -> dict[str, str]:
-    """Returns the client tags for host and executor, except tags that the application sets itself (`own`)."""
+    """Returns the client tags for host and executor. Leaves out the tags that the application sets itself (`own`)."""
     tags = {HOST_TAG: host_tag()}
     if executor.executor_id:
         tags[EXECUTOR_TAG] = executor.executor_id
@@ -202,7 +203,7 @@ def _on_this_machine(directory: str | Path) -> Path:
 
 
 def _wait(instance: StreamsInstance, signals: LeavingSignals, on_leaving: Callable[[], None]) -> None:
-    """Blocks until the instance ends. A signal drains the instance."""
+    """Blocks until the instance has ended. If a signal arrives, drains the instance."""
 
     def report_end() -> None:
         instance.wait()

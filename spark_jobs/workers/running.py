@@ -1,9 +1,9 @@
 """Runs each instance, with its stream threads, as one long-running Spark task.
 
-The Spark tasks do not wait for each other, because a task may get its slot later than the others. So they are not
-barrier tasks. If an executor dies, Spark starts the executor's tasks on another executor, and the job continues. If an
-instance fails at four starts in a row, the job is cancelled. The job ends normally when the coordinator's heartbeat
-responses tell all instances to stop.
+The Spark tasks are not barrier tasks: a task that gets its slot early does not wait for the other tasks. If an executor
+dies, Spark starts the executor's tasks on another executor, and the job continues. If an instance fails at four starts
+in a row, the job is cancelled. If the group is drained, the coordinator tells all instances to stop, in its answers to
+their heartbeats. After a drain, the job ends normally.
 """
 
 import functools
@@ -47,10 +47,12 @@ Report = Callable[[str], None]
 
 
 def check_picklable(app: Application) -> None:
-    """Raises InputError, which names the processor, for an application that cannot be pickled for executors."""
+    """Raises InputError if the application cannot be pickled for executors. The error names the processor that cannot
+    be pickled.
+    """
     try:
         cloudpickle.dumps(app)  # type: ignore[no-untyped-call]
-    except Exception as error:  # an object in a topology may raise any exception when it is pickled
+    except Exception as error:  # pickling an object of the application may raise any exception
         raise InputError(
             "the application cannot be pickled for executors: "
             f"{_unpicklable_part(app)}{type(error).__name__}: {error}. "
@@ -72,8 +74,8 @@ def _unpicklable_part(app: Application) -> str:
 
 
 class Workers:
-    """Runs the instances of an application on a Spark session. `start` starts the instances, and `wait` returns a list
-    when all have ended.
+    """Runs the instances of an application on a Spark session. `start` starts the instances. `wait` returns a list when
+    all instances have ended.
     """
 
     def __init__(self, spark: SparkSession, settings: InstanceSettings, instances: int, report: Report) -> None:
@@ -94,10 +96,8 @@ class Workers:
 
     def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
         """Waits until all instances have ended. Returns an InstanceEnd for each instance, or None if instances still
-        run after `timeout_s`. Raises WorkersFailed if an instance fails at each of its last starts, or if the Spark job
-        fails.
-
-        During the wait, `report` receives messages about failed instances and their reasons.
+        run after `timeout_s`. Raises WorkersFailed if the last four starts of an instance failed, or if the Spark job
+        fails. During the wait, the function `report` receives messages about failed instances and their reasons.
         """
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._job.wait(_until(deadline_s)):
@@ -155,16 +155,16 @@ def run(
     """Declares the application's group at the coordinator (`declare`), and starts its instances in the background
     (`start`).
 
-    `coordinator_url`: the URL of a coordinator, or, separated by commas, the URLs of several coordinators that share a
-    database. `threads`, `state_dir`: values that replace the application's num.stream.threads and state.dir; None to
-    keep these. `log_dir`: the directory of the stream threads' ownership logs (`ownership_log`); None to write none.
-    `state_dir` and `log_dir` are paths on the executors. The coordinator's setting cluster.bootstrap.servers must list
-    the application's bootstrap.servers.
+    `coordinator_url`: the URL of a coordinator. If several coordinators share a database, it has all their URLs,
+    separated by commas. `threads`, `state_dir`: values that replace the application's configs num.stream.threads and
+    state.dir; None to keep the application's value. `log_dir`: the directory of ownership logs (`ownership_log`); None
+    to write no ownership logs. `state_dir` and `log_dir` are paths on the executors. The coordinator's setting
+    cluster.bootstrap.servers must list the application's bootstrap.servers.
 
-    `spark`: any Spark session, including the session of a program that spark-submit started. `with_defaults` returns
-    suitable settings for a new session. `report`: a function that receives messages for the user, one line each. Raises
-    InputError for an application that cannot be sent to executors, for settings under which instances cannot run, and
-    if an instance already runs. Raises CoordinatorError and CoordinatorUnavailable, too.
+    `spark`: any Spark session, for example the session of a program that spark-submit started. For a new session,
+    `with_defaults` returns suitable settings. `report`: a function that receives messages for the user, one line each.
+    Raises InputError in three cases: the application cannot be sent to executors, instances cannot run with these
+    settings, or an instance is already running. Raises CoordinatorError and CoordinatorUnavailable, too.
     """
     settings = InstanceSettings(app, coordinator_url, threads, state_dir, log_dir, token)
     check_picklable(app)
@@ -174,8 +174,8 @@ def run(
 
 
 def start(spark: SparkSession, settings: InstanceSettings, *, instances: int, report: Report) -> Workers:
-    """Starts the instances of a group that is already declared. Raises InputError for Spark settings under which
-    instances cannot run.
+    """Starts the instances of a group that is already declared. Raises InputError if instances cannot run with the
+    settings of Spark.
     """
     context = spark.sparkContext
     refuse_unusable(context.getConf())
@@ -196,8 +196,8 @@ def _run_partition(settings: InstanceSettings, partition: int, _rows: Iterator[o
 
 
 def _placement_warnings(master: str, settings: InstanceSettings) -> Iterator[str]:
-    """Yields warnings about settings that prevent executors on other machines from reaching the coordinator or the
-    log.
+    """Yields a warning for each setting with which executors on other machines cannot reach the coordinator or the log
+    of records.
     """
     if is_on_loopback(master):
         return
@@ -215,10 +215,9 @@ def _until(deadline_s: float | None) -> float:
 
 
 class InstanceTasks:
-    """Reads the tasks of one job from Spark: the number of running tasks, and the failed attempts with their reasons.
-
-    Spark starts a failed task again, and reports the failure only in a line of its own log. After the JVM has ended,
-    `running` returns 0 and `new_failures` returns an empty list.
+    """Asks Spark about the tasks of one job: the number of running tasks, and the failed attempts with their reasons.
+    This class is necessary because Spark starts a failed task again and writes the failure only to its own log file.
+    After the JVM has ended, `running` returns 0, and `new_failures` returns an empty list.
     """
 
     def __init__(self, context: SparkContext, job_group: str) -> None:
@@ -227,14 +226,14 @@ class InstanceTasks:
         self._known: set[int] = set()
 
     def running(self) -> int:
-        """Returns the number of the job's tasks that have a slot."""
+        """Returns the number of tasks of the job that have a slot."""
         try:
             return sum(info.numActiveTasks for _, info in self._stages())
         except (Py4JError, ConnectionError):
             return 0
 
     def new_failures(self) -> list[FailedAttempt]:
-        """Returns the failed attempts that no earlier call of `new_failures` returned."""
+        """Returns the failed attempts since the last call."""
         try:
             return [failure for stage, info in self._stages() for failure in self._failures(stage, info)]
         except (Py4JError, ConnectionError):

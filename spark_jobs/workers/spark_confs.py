@@ -1,8 +1,9 @@
-"""Makes Spark's settings for a session that runs instances: sets defaults, and checks all settings.
+"""Makes the settings of a Spark session that runs instances: sets defaults, and checks the user's settings.
 
 An instance is a Spark task that does not end. So two features of Spark must be off: speculation, which starts a slow
-task twice, and idle timeouts, which end a task that seems stuck. The job must not end if the task is lost several
-times. Each instance has its own executor, so that a standby does not die together with the active task.
+Spark task twice, and idle timeouts, which end a Spark task that seems stuck. The job must not end even if the Spark
+task is lost several times. Each instance has its own executor, so a standby copy does not die together with the active
+copy.
 """
 
 from collections.abc import Iterator
@@ -13,9 +14,9 @@ from assignor.errors import InputError
 from spark_engine.session.spark_options import LOCAL_MASTER
 
 EXECUTOR_CONF = {"spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
-"""The JVM options of executors. An executor's JVM only starts Python and waits for it, so it needs little compiled
-code. After an executor's death, Spark starts a new JVM. With these options, the new JVM needs half as much CPU time.
-The saved CPU time is left for the instances that get the dead executor's tasks.
+"""The JVM options of executors. The JVM of an executor only starts Python and waits for it, so it needs little compiled
+code. After the death of an executor, Spark starts a new JVM. With these options, the new JVM needs half as much CPU
+time. So the instances that get the dead executor's tasks have more CPU time.
 """
 _CORES, _TASK_CPUS = "spark.executor.cores", "spark.task.cpus"
 _MAX_FAILURES = "spark.task.maxFailures"
@@ -35,14 +36,14 @@ _IDLE_KILL, _IDLE_TIMEOUT = "spark.python.worker.killOnIdleTimeout", "spark.pyth
 
 
 def with_defaults(conf: SparkConf | None = None, *, instances: int = 1) -> SparkConf:
-    """Returns `conf` with default values for `instances` instances. Values that `conf` already has are not changed.
-
-    Call this function in a driver that builds the Spark session itself. `conf`: None for Spark's own configuration,
-    which has all arguments of spark-submit if spark-submit started the driver. Raises InputError for settings under
-    which instances cannot run.
+    """Adds default values to the settings `conf`, and returns these settings. Values that the settings already have are
+    not changed. Call this function in a driver that builds the Spark session itself. `conf`: the settings; None for
+    Spark's own configuration, which includes the arguments of spark-submit. `instances`: the number of instances.
+    Raises InputError if instances cannot run with these settings.
     """
     if conf is None:
-        SparkContext._ensure_initialized()  # only the JVM reads Spark's configuration and the options of spark-submit
+        # start the JVM, which reads Spark's configuration and the options of spark-submit
+        SparkContext._ensure_initialized()
         conf = SparkConf()
     for key, value in {**checked_defaults(conf, instances), _MAX_FAILURES: "1000000"}.items():
         conf.setIfMissing(key, value)
@@ -50,10 +51,10 @@ def with_defaults(conf: SparkConf | None = None, *, instances: int = 1) -> Spark
 
 
 def checked_defaults(conf: SparkConf, instances: int) -> dict[str, str]:
-    """Checks `conf`, and returns defaults for keys without a value. If the master is not `local`, the defaults request
-    one executor for each instance. By default, an executor has one core; `spark.executor.cores` or `spark.task.cpus` in
-    `conf` changes this number. By default, an instance gets all cores of its executor; `spark.task.cpus` in `conf`
-    changes this. Raises InputError for settings under which instances cannot run.
+    """Checks the settings `conf`. Returns defaults, which apply to keys without a value. If the master is not `local`,
+    the defaults request one executor for each instance. An executor has the number of cores that `spark.executor.cores`
+    or `spark.task.cpus` sets; by default one core. An instance gets the number of cores that `spark.task.cpus` sets; by
+    default all cores of its executor. Raises InputError if instances cannot run with these settings.
     """
     refuse_unusable(conf)
     if str(conf.get("spark.master", LOCAL_MASTER)).startswith("local"):
@@ -66,7 +67,7 @@ def checked_defaults(conf: SparkConf, instances: int) -> dict[str, str]:
 
 
 def refuse_unusable(conf: SparkConf) -> None:
-    """Raises InputError for a setting under which instances cannot run. The message has the reason and the remedy."""
+    """Raises InputError if instances cannot run with a setting. The message has the reason and the remedy."""
     if _is_on(conf, _SPECULATION):
         raise InputError(
             "Spark would start a healthy instance a second time, and each of the two would end the other; "
@@ -80,8 +81,8 @@ def refuse_unusable(conf: SparkConf) -> None:
 
 
 def warnings_about(conf: SparkConf) -> Iterator[str]:
-    """Yields a line for each setting that makes instances less available. A setting that makes instances less available
-    does not make the application's results wrong.
+    """Yields a line for each setting that makes instances less available. The results of the application are still
+    correct with such a setting.
     """
     for key, warning in _WARNINGS.items():
         if _is_on(conf, key):

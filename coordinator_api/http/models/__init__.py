@@ -1,7 +1,7 @@
 """The models of bodies and answers. Each model decodes, validates and documents one body or answer.
 
-Each field has its own example. Swagger UI and similar tools build the example of a body or an answer from its fields:
-from the first example of each field, else from its default, else from any value of its type.
+Each field has its own example. Swagger UI and similar tools build the example of a body or an answer from the first
+example of each field. For a field without an example, these tools use the default or a value of the field's type.
 """
 
 from typing import Annotated
@@ -21,6 +21,6 @@ TimeMs = Annotated[int, Field(description="Milliseconds since the epoch.", examp
 
 
 class StrictBody(BaseModel):
-    """A body that a person writes. Unknown fields of the body are refused, because they may be typing errors."""
+    """A body that a person writes. A body with an unknown field is refused, because the field may be a typing error."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)

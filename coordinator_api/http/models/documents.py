@@ -1,5 +1,5 @@
-"""The models of bodies and answers that are one whole document, and the data of the examples. All examples describe the
-same group, which has one member.
+"""The models of bodies and answers that consist of one document, and the data of the examples. All examples describe
+the same group, which has one member.
 
 `assignor.recording` reads the documents and checks their fields.
 """
@@ -69,8 +69,9 @@ A_REBALANCE: dict[str, Any] = {
 
 
 class DefinitionDocument(RootModel[dict[str, Any]]):
-    """A definition: the `input` of a rebalance/1 document without members and leader. A definition may name a cluster
-    in place of the cluster's brokers, topics and offsets. docs/formats.md describes rebalance/1.
+    """A definition: the `input` of a rebalance/1 document, without members and leader. A definition contains the
+    brokers, topics and offsets of its cluster, or the address of a cluster that provides them. docs/formats.md
+    describes rebalance/1.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [A_DEFINITION]})

@@ -1,4 +1,4 @@
-"""The answers about groups, rebalances and stored logs, and the answers with the results of computations.
+"""The answers about groups, rebalances and stored logs, and the answers that contain the results of computations.
 
 Later releases may add fields to these answers.
 """
@@ -35,9 +35,12 @@ class _ShownGroup(BaseModel):
     probing_rebalance_at_ms: TimeMs | None
     error: str | None = Field(description="The error of the last rebalance.", examples=[None])
     led_by: str | None = Field(
-        description="The leader outside this service; null when this service leads the group.", examples=[None]
+        description="The group's leader, if it is outside this service; null when this service leads the group.",
+        examples=[None],
     )
-    condition: str | None = Field(None, description="A problem that the state does not show.", examples=[None])
+    condition: str | None = Field(
+        None, description="A problem of the group that its state does not show; null if none is known.", examples=[None]
+    )
     declared_at_ms: TimeMs | None = Field(None, description="Time of the present definition; null when not known.")
 
 
@@ -45,7 +48,7 @@ class GroupLine(_ShownGroup):
     """One line of the list of groups."""
 
     members: int = Field(examples=[1])
-    notices: int = Field(0, description="Number of notices of the group's processes in the last day.")
+    notices: int = Field(0, description="Number of notices that the group's processes sent in the last day.")
 
 
 class UnreadableGroupLine(BaseModel):
@@ -57,11 +60,11 @@ class UnreadableGroupLine(BaseModel):
 
 class QuotaAnswer(BaseModel):
     used: int = Field(examples=[1])
-    allowed: int | None = Field(description="The limit; null when there is no limit.", examples=[100])
+    allowed: int | None = Field(description="The limit; null when the service sets no limit.", examples=[100])
 
 
 class QuotasAnswer(BaseModel):
-    """The use and the limits of one tenant. A tenant is a prefix of group ids."""
+    """The limits of one tenant, and how much of each the tenant uses. A tenant is a prefix of group ids."""
 
     group_prefix: str = Field(examples=["words"])
     groups: QuotaAnswer
@@ -97,7 +100,7 @@ class LastRebalanceAnswer(BaseModel):
     error: str | None = Field(examples=[None])
     error_code: int
     missing_topics: list[str] = Field(examples=[[]])
-    revision: int = Field(examples=[1], description="Revision of the definition for this rebalance.")
+    revision: int = Field(examples=[1], description="Revision of the definition that this rebalance used.")
 
 
 class NoticeAnswer(BaseModel):
@@ -127,7 +130,7 @@ class GroupMemberAnswer(BaseModel):
     joined: bool
     fetched: bool = Field(description="True if the member has the assignment of the group's generation.")
     away_until_ms: TimeMs | None = Field(
-        description="End of the rejoin grace of a member that left; null for a member that has not left.",
+        description="The time at which the rejoin grace of this member ends; null for a member that has not left.",
         examples=[None],
     )
     last_heard_ms: TimeMs | None
@@ -224,7 +227,7 @@ class StoredLogAnswer(BaseModel):
 
     format: Literal["group-log/1"]
     group_id: GroupId
-    sequence: int = Field(description="Number that the last record must have.", examples=[1])
+    sequence: int = Field(description="Number that the last record of the log must have.", examples=[1])
     problem: str | None = Field(examples=[None])
     records: list[StoredRecordAnswer]
 
@@ -245,7 +248,7 @@ class KeptOfLog(BaseModel):
 
 class DroppedOfLog(BaseModel):
     """The records that a repair drops, including unreadable records. `members`: the members that have to join again.
-    `generations`: the generations that are known to have begun in the dropped records.
+    `generations`: the generations that began in the dropped records, as far as these records can be read.
     """
 
     records: int = Field(examples=[4])
@@ -256,8 +259,8 @@ class DroppedOfLog(BaseModel):
 
 
 class RepairAnswer(BaseModel):
-    """The plan of a repair. `executed`: true if the repair was carried out, false if the answer only shows the planned
-    changes. `generation_id`: the generation from which the group continues.
+    """The plan of a repair. `executed`: true if the repair was carried out; false if the answer only shows a plan.
+    `generation_id`: the generation from which the group continues.
     """
 
     group_id: GroupId
@@ -270,7 +273,7 @@ class RepairAnswer(BaseModel):
 
 
 class HoldOfRebalance(BaseModel):
-    """The wait of a rebalance for approval: the start and the end of the wait, with the caller that ended it and the
+    """The wait of a rebalance for approval: the start and the end of the wait, the caller that ended the wait, and the
     reason. `ended`: `approved`, `discarded`, `time-limit`, `hold-ended`, or `replaced` if a new rebalance began; null
     while the rebalance waits.
     """
@@ -284,8 +287,9 @@ class HoldOfRebalance(BaseModel):
 
 class RebalanceLine(BaseModel):
     """One recorded rebalance. `outcome`: the outcome of the rebalance; `held` while the rebalance waits for approval.
-    The outcome stays `held` if a new rebalance began during the wait. `hold`: only present if the rebalance waited.
-    `led_by`: the leader outside this service; only present if such a leader reported the rebalance.
+    If a new rebalance replaces a waiting rebalance, the outcome of the replaced rebalance stays `held`. `hold`: only
+    present if the rebalance waited. `led_by`: the leader outside this service; only present if such a leader reported
+    the rebalance.
     """
 
     generation_id: Generation
@@ -305,16 +309,18 @@ class RebalanceLine(BaseModel):
 
 
 class RebalanceList(BaseModel):
-    """One page of recorded rebalances. `next_before`: the `before` of the next page; null on the last page."""
+    """One page of recorded rebalances. `next_before`: the value of the parameter `before` that returns the next page;
+    null on the last page.
+    """
 
     rebalances: list[RebalanceLine]
     next_before: Generation | None = Field(examples=[None])
 
 
 class RebalanceExplanation(BaseModel):
-    """The explanation of a rebalance. `same_result`: true if the rebalance has the same result when it is computed
-    again. `explanations`: for each task, the reason for the places of its copies, in words (`text`) and as data, as in
-    `output.explanations` of rebalance/1.
+    """The explanation of a rebalance. `same_result`: true if a new computation of the rebalance has the recorded
+    result. `explanations`: for each task, the reason for the places of its copies. The field `text` has the reason in
+    words. The fields besides `text` have the same meaning as in `output.explanations` of rebalance/1.
     """
 
     group_id: GroupId
@@ -332,9 +338,9 @@ class AssignAnswer(BaseModel):
 
 
 class SimulateAnswer(BaseModel):
-    """A forecast of the next rebalances. `forecast`: the reason why the forecast ends (`end`), totals over all
-    rebalances, the measures of each rebalance (`rounds`), the final place of every task, and the `model`. All times are
-    in milliseconds.
+    """A forecast of the next rebalances. `forecast`: the forecast. `forecast` contains the reason why the forecast ends
+    (`end`), totals over all rebalances, and the measures of each rebalance (`rounds`). `forecast` also contains the
+    final place of every task and the assumptions (`model`). All times are in milliseconds.
     """
 
     id: str = Field(examples=[A_REBALANCE["id"]])

@@ -8,8 +8,8 @@ from coordinator_api.http.models import Caller, Generation, MemberId, ProcessId,
 
 LONGEST_GRACE_MS = 3_600_000
 LONGEST_HOLD_MS = 604_800_000
-"""The longest hold: a week. Members keep processing while a rebalance waits for approval, but meanwhile the tasks of a
-slow member do not move.
+"""The longest time for which a rebalance may wait for approval: a week. Meanwhile members keep processing, but the
+tasks of a slow member do not move.
 """
 
 Forecast = Annotated[dict[str, Any], Field(examples=[{"end": "stable", "stable_after_ms": 500, "active_moves": 1}])]
@@ -17,13 +17,13 @@ Forecast = Annotated[dict[str, Any], Field(examples=[{"end": "stable", "stable_a
 
 
 class RejoinGraceBody(StrictBody):
-    """The time for which the tasks of a member that leaves wait for its process to come back."""
+    """Sets the rejoin grace: the time for which the tasks of a member that left are reserved for it."""
 
     grace_ms: int = Field(ge=1_000, le=LONGEST_GRACE_MS, examples=[60_000])
 
 
 class HoldBody(StrictBody):
-    """The longest wait of a computed rebalance for approval."""
+    """Sets the longest time for which a computed rebalance waits for approval."""
 
     time_limit_ms: int = Field(
         ge=1_000,
@@ -34,8 +34,8 @@ class HoldBody(StrictBody):
 
 
 class GenerationAnswer(BaseModel):
-    """The answer to the decision on a held rebalance, or to the report of a rebalance. `generation_id`: the generation
-    of that rebalance.
+    """The answer to an approval or a discard of a rebalance, or to the report of a rebalance. `generation_id`: the
+    generation of this rebalance.
     """
 
     generation_id: Generation
@@ -58,8 +58,8 @@ class HoldLever(LeverAnswer):
 
 class HeldAnswer(BaseModel):
     """A rebalance that waits for approval. `outcome`: the outcome of the rebalance if it is approved. `tasks_to_move`:
-    the tasks of which the rebalance takes the active copy or a standby copy from a process. Tasks of which it takes
-    only warm-up copies are left out.
+    the tasks whose active copy or standby copy the rebalance takes away from a process. The list leaves out tasks that
+    lose only warm-up copies.
     """
 
     model_config = ConfigDict(from_attributes=True)
@@ -72,10 +72,10 @@ class HeldAnswer(BaseModel):
 
 
 class LookedAtHeld(HeldAnswer):
-    """A held rebalance with its effects. `difference`: the effects of an approval, as in the answer of a what-if:
-    `before` is the placement that keeps every task in place, and `after` is the placement after the approval.
-    `forecast`: as in the answer of `POST /v1/simulate`. `difference` and `forecast` are null when they cannot be
-    computed.
+    """A held rebalance with its effects. `difference`: the effects of an approval, in the form of a what-if answer. The
+    field `before` of `difference` has the placement that keeps every task in place. The field `after` has the placement
+    after the approval. `forecast`: the rebalances that follow an approval, in the form of the answer of `POST
+    /v1/simulate`. `difference` and `forecast` are null when they cannot be computed.
     """
 
     difference: dict[str, Any] | None = Field(examples=[{"active_elsewhere": 1, "standbys_new": 0, "tasks": []}])
@@ -96,8 +96,8 @@ class RejoinGraceLever(LeverAnswer):
 
 
 class MissingForDrain(BaseModel):
-    """A condition that a drain waits for. `task`: the active task that has to move; null if the condition concerns the
-    whole group.
+    """A reason why a drained instance cannot be stopped yet. `task`: the active task that has to move; null if the
+    reason concerns the whole group.
     """
 
     task: TaskId | None
@@ -110,12 +110,16 @@ class DrainedLever(LeverAnswer):
 
     process_id: ProcessId
     member_id: MemberId | None = Field(examples=[None])
-    safe_to_stop: bool = Field(description="True if a stop now interrupts no active task.", examples=[False])
+    safe_to_stop: bool = Field(
+        description="True if a stop of the instance or member would now interrupt no active task.", examples=[False]
+    )
     missing: list[MissingForDrain]
 
 
 class LeversAnswer(BaseModel):
-    """The settings of operators that change Kafka's behaviour. A lever that is off is null or empty."""
+    """The levers of a group. A lever is an operator command that stays in force and changes Kafka's behaviour. The
+    field of a lever that is off is null or empty.
+    """
 
     hold: HoldLever | None = Field(examples=[None])
     rejoin_grace: RejoinGraceLever | None = Field(examples=[None])

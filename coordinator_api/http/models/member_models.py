@@ -1,7 +1,7 @@
 """The bodies that members send, and the answers to these bodies.
 
 A member may be upgraded before its coordinator, so each body may have a few unknown fields, which are ignored. The
-number and size of unknown fields are limited, because unknown fields also cost time and memory.
+number and the size of unknown fields are limited, because they cost time and memory.
 """
 
 import base64
@@ -48,8 +48,8 @@ JSON without spaces.
 """
 
 TASK_PATTERN = r"^([\s\S]+__)?[0-9]{1,9}_[0-9]{1,9}$"
-"""A task id has the form `subtopology_partition`. In a named topology, the topology's name and two underscores come
-first. A number in a task id has at most nine digits, which is enough for any group.
+"""A task id has the form `subtopology_partition`. In a named topology, the topology's name and two underscores stand
+before the subtopology. A number in a task id has at most nine digits, which is enough for any group.
 """
 
 _BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
@@ -95,7 +95,7 @@ OffsetSums = Annotated[
 
 
 def _describe_unknown_fields(schema: dict[str, Any]) -> None:
-    # the schema does not state that unknown fields are allowed, because tools would then invent a field for the example
+    # if the schema stated that unknown fields are allowed, tools would invent an unknown field for the example
     del schema["additionalProperties"]
     schema["maxProperties"] = len(schema["properties"]) + MAX_UNKNOWN_FIELDS
 
@@ -112,7 +112,7 @@ class _SentByMember(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, json_schema_extra=_describe_unknown_fields)
 
     nesting: ClassVar[int] = 0
-    """The nesting depth at which objects of this class stand in the body of a call."""
+    """The depth of an object of this class within the body of a call; 0 if the object is the whole body."""
 
     @model_validator(mode="after")
     def _bound_unknown_fields(self) -> Self:
@@ -127,13 +127,13 @@ class _SentByMember(BaseModel):
         return self
 
     def _counted_together(self) -> list[tuple[BaseModel, int]]:
-        """Returns the objects of the body whose unknown fields are counted together, each with its nesting depth."""
+        """Returns the parts of the body that share one limit of unknown fields. Each part has its nesting depth."""
         return [(self, self.nesting)]
 
 
 Paused = Annotated[bool, Field(exclude_if=operator.not_)]
-"""True if the group is paused. If the value is false, the answer has no field `paused`, because most groups are never
-paused.
+"""True if the group is paused. An answer has the field `paused` only if the value is true, because most groups are
+never paused.
 """
 
 
@@ -151,14 +151,16 @@ class SubscriptionBody(_SentByMember):
     member_id: Name | None = None
     group_instance_id: Name | None = Field(None, description="Makes the member a static member.")
     incarnation: Count | None = Field(
-        None, description="A number that rises at each start of the static member. Older incarnations are fenced."
+        None,
+        description="Incarnation: a number that is higher at each start of the static member. "
+        "Lower incarnations of this member are fenced.",
     )
     client_id: Name | None = Field(None, examples=["words-1"])
     join_id: Annotated[str, Field(min_length=1, max_length=MAX_JOIN_ID_LENGTH)] | None = Field(
         None,
-        description="Id of a first join, chosen by the caller. A first join with the same id is a repetition: it makes "
-        "no second member. The answer has the member id of the first join, and the generation for which the member "
-        "waits now.",
+        description="Id of a first join, chosen by the caller. A first join that is sent again with the same id makes "
+        "no second member. Its answer has the member id that the join made at first, and the generation for which the "
+        "member waits now.",
     )
     leave_on_disconnect: bool = Field(
         False,
@@ -177,7 +179,9 @@ class SubscriptionBody(_SentByMember):
         return join_id
 
     def to_join(self, new_member_id: str) -> Join:
-        """Converts the body to an event. `new_member_id`: the id of the new member if the join makes a new member."""
+        """Converts the body to an event. `new_member_id`: the id for the new member; used only if the join makes a new
+        member.
+        """
         sent = {name: getattr(self, name) for name in type(self).model_fields}
         return Join(new_member_id=new_member_id, **sent)
 
@@ -198,8 +202,9 @@ class HeartbeatBody(_SentByMember):
 
 
 class NoticeBody(_SentByMember):
-    """A notice for operators. `count`: the number of reported records or logged lines since the process started.
-    `at_ms`: the time of the last such record or line, in milliseconds since the epoch.
+    """A notice for operators. A notice reports records or log lines of one kind. `count`: the number of these records
+    or log lines since the process started. `at_ms`: the time of the last record or log line, in milliseconds since the
+    epoch.
     """
 
     nesting: ClassVar[int] = 2
@@ -211,12 +216,13 @@ class NoticeBody(_SentByMember):
 
 
 class ProcessHeartbeatBody(_SentByMember):
-    """One heartbeat for all members of a process. `known`: the `news` of the last answer. While the `news` of the
-    answer would equal `known`, the service holds the answer for up to `wait_ms`. Up to 16 unknown fields of together 4
-    KB are ignored in the body and its `members`. The same limit applies to each of the `notices` separately.
+    """One heartbeat for all members of a process. `known`: the value of the field `news` in the last answer. The
+    service holds the answer until its `news` differs from `known`, for at most `wait_ms`. In the body and its `members`
+    together, up to 16 unknown fields of together 4 KB are ignored. The same limit applies to each of the `notices`
+    separately.
     """
 
-    # fail_fast, because reporting one error takes far longer than decoding a member
+    # fail_fast reports only the first error, because reporting an error takes far longer than decoding a member
     members: dict[Name, HeartbeatBody] = Field(
         min_length=1,
         max_length=MAX_PROCESS_MEMBERS,
@@ -257,9 +263,9 @@ class DefinitionAnswer(_Answer):
 
 
 class SubscriptionAnswer(_Answer):
-    """The answer to a join. `generation_id`: the generation to wait for. The member sends it as `min_generation` when
-    it fetches its assignment. `definition`: the definition that the member has to run. `paused`: as in
-    `HeartbeatAnswer`.
+    """The answer to a join. `generation_id`: the generation that the member waits for. The member sends this number as
+    `min_generation` when it fetches its assignment. `definition`: the definition that the member has to run. `paused`:
+    true if an operator has paused the group.
     """
 
     member_id: MemberId
@@ -282,8 +288,8 @@ class AssignmentAnswer(_Answer):
 
 class HeartbeatAnswer(_Answer):
     """The answer to a heartbeat. `rejoin`: true if the member has to send its subscription. `stop`: true if the member
-    has to leave and end. `generation_id`: the group's generation. `paused`: true if an operator has paused the group,
-    so that the member must not process records. If `paused` is false, the answer does not have this field.
+    has to leave the group and end. `generation_id`: the group's generation. `paused`: true if an operator has paused
+    the group, so that the member must not process records. If `paused` is false, the answer does not have this field.
     """
 
     state: State
@@ -294,9 +300,9 @@ class HeartbeatAnswer(_Answer):
 
 
 class MemberNewsAnswer(_Answer):
-    """The part of a process heartbeat's answer for one member. `rejoin`, `stop`: as in `HeartbeatAnswer`.
-    `assignment_generation`: the generation of the assignment that the member can fetch now; 0 if the member has no
-    assignment to fetch.
+    """The part of a process heartbeat's answer for one member. `rejoin`: true if the member has to send its
+    subscription. `stop`: true if the member has to leave the group and end. `assignment_generation`: the generation of
+    the assignment that the member can fetch now; 0 if the member has no assignment to fetch.
     """
 
     rejoin: bool = Field(examples=[False])
@@ -305,15 +311,15 @@ class MemberNewsAnswer(_Answer):
 
 
 class MemberRefusal(_Answer):
-    """The refusal of one member's heartbeat. `code`: Kafka's name of the error, as in a problem document."""
+    """The refusal of one member's heartbeat. `code`: Kafka's name of the error."""
 
     code: str = Field(examples=["UNKNOWN_MEMBER_ID"])
     detail: str
 
 
 class ProcessHeartbeatAnswer(_Answer):
-    """The answer to the heartbeat of a process. `news`: a digest of all other fields except `state`. The process sends
-    this digest as `known` with its next heartbeat. `paused`: as in `HeartbeatAnswer`, for all members.
+    """The answer to the heartbeat of a process. `news`: a digest of all other fields except `state`. The next heartbeat
+    of the process contains this digest as `known`. `paused`: true if an operator has paused the group.
     """
 
     state: State

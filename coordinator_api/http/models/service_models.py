@@ -11,7 +11,7 @@ GROUPS_PATTERN = r"^[A-Za-z0-9._-]{0,248}\*$"
 
 
 class TokenBody(StrictBody):
-    """A token to create."""
+    """The body of a call that creates a token."""
 
     name: str = Field(
         pattern=TOKEN_NAME_PATTERN, description="Name of the owner, which is logged and listed.", examples=["ada"]
@@ -36,8 +36,8 @@ class _TokenAnswer(BaseModel):
 
 
 class CreatedTokenAnswer(_TokenAnswer):
-    """A new token. `token`: the secret value of the token, which only this answer shows. `note`: a further effect of
-    the new token; null if it has none.
+    """A new token. `token`: the secret value of the token, which only this answer shows. `note`: a text about a further
+    effect of the new token; null if the token has no further effect.
     """
 
     token: str = Field(examples=["asg_" + "x" * 43])
@@ -59,9 +59,7 @@ class TokenList(BaseModel):
 
 
 class ServiceAnswer(BaseModel):
-    """The description of the service. `links`: the main addresses of the service. The name of each link says what its
-    address shows.
-    """
+    """The description of the service. `links`: the main addresses of the service, by the names of their contents."""
 
     service: str = Field(examples=["assignor coordinator"])
     what: str = Field(examples=["The leader of Kafka Streams groups as a durable HTTP service."])
@@ -93,8 +91,8 @@ class Readiness(Health):
 
 
 class ProblemDocument(BaseModel):
-    """A problem as in RFC 9457. `code`: Kafka's name of the error. `offset`: the index of the byte at which reading
-    failed.
+    """A problem as in RFC 9457. `code`: Kafka's name of the error. `offset`: the position of the byte that could not be
+    read.
     """
 
     type: str = Field(examples=["urn:assignor:error:GROUP_ID_NOT_FOUND"])

@@ -55,8 +55,9 @@ async def declare_group(
     definition.
 
     While the group has members, a definition with a different topology or cluster is refused (409
-    `INCONSISTENT_GROUP_PROTOCOL`) unless `replace=true`. The problem document names the differences of the two
-    definitions. Its fields `revision`, `declared_by` and `declared_at_ms` describe the present definition.
+    `INCONSISTENT_GROUP_PROTOCOL`). With `replace=true`, such a definition is accepted. The problem document lists the
+    differences between the new definition and the present definition. The fields `revision`, `declared_by` and
+    `declared_at_ms` of the problem document describe the present definition.
 
     The config `kafka.version` (4.3 or 4.4) names the Kafka version whose rules the group follows. If the definition has
     no `kafka.version`, an existing group keeps its version, and a new group gets 4.4.
@@ -89,17 +90,17 @@ async def declare_group(
 
 @router.get("", responses={200: {"model": GroupList}})
 async def list_groups(request: Request, coordinator: TheCoordinator) -> Response:
-    """Lists the groups of all coordinators, as far as the caller may see them.
+    """Lists the groups of all coordinators. Leaves out groups that the caller may not see.
 
-    Each group has its id, state, generation, number of members, next probing rebalance, error, and the leader outside
-    this service if there is one (`led_by`).
+    Each group has its id, state, generation, number of members, next probing rebalance and error. `led_by`: the leader
+    of the group, if it is outside this service.
 
     `condition`: the reason why a Stable group processes no records; null if no reason is known. `notices`: the number
-    of notices of the group's processes in the last day. `unreadable`: groups whose log cannot be read. The service does
-    not lead these groups. The state of a group whose coordinator does not answer within a second is `Unknown`.
-    Coordinators send each other the header `Assignor-Asked-By: coordinator`. The answer to a call with this header has
-    only the groups of this coordinator. `quotas`: the use and the limits of the caller's prefix; null for a caller that
-    sees all groups.
+    of notices that the group's processes sent in the last day. `unreadable`: the groups with a log that cannot be read.
+    The service does not lead these groups. If the coordinator of a group does not answer within a second, the state of
+    the group is `Unknown`. Coordinators send each other the header `Assignor-Asked-By: coordinator`. The answer to a
+    call with this header has only the groups of this coordinator. `quotas`: the use and the limits of the caller's
+    prefix; null for a caller that sees all groups.
     """
     principal = principal_of(request)
     others: OtherCoordinators = request.app.state.other_coordinators
@@ -114,17 +115,17 @@ async def describe_group(request: Request, group_id: GroupId, coordinator: TheCo
     """Describes a group: state, generation, members, every copy of every task with role and lag, next probing
     rebalance, and advice.
 
-    `cluster`: the cluster that the definition names, and whether it answers. `led_by`, `last_reported_ms`: the leader
-    and the time of its last report, for a group whose leader is outside this service. `condition`: the reason why a
-    Stable group processes no records. `notices`: the notices of the group's processes, such as dropped records.
+    `cluster`: the cluster that the definition names, and whether it answers. `led_by`: the leader, if it is outside
+    this service. `last_reported_ms`: the time of the last report from this leader. `condition`: the reason why a Stable
+    group processes no records. `notices`: the notices of the group's processes, such as dropped records.
     """
     coordinator.overload.admit("describe")
     return await unless_hung_up(request, _description(group_id, coordinator))
 
 
 async def _description(group_id: str, coordinator: Coordinator) -> Response:
-    """Describes a group. Only a few descriptions run at one time, because the description of a large group occupies a
-    thread that heartbeats may need.
+    """Describes a group. Only a few descriptions run at one time. The description of a large group occupies a thread
+    for long, and heartbeats may need this thread.
     """
     runtime = coordinator.group(group_id)
     async with coordinator.descriptions:
@@ -157,11 +158,12 @@ async def drain_group(
     instance: DrainedInstance = None,
     member: DrainedMember = None,
 ) -> None:
-    """Order every member to stop, in the answer to its next heartbeat. A PUT of the group ends this drain.
+    """Order every member to stop, in the answer to its next heartbeat. A PUT of the group ends the drain of the group.
 
     With `instance` or `member`, the call does not order any member to stop. The tasks of this instance or member move
-    to other instances, each as soon as another instance has caught up on the task. `GET` shows whether the instance or
-    member can be stopped. The drain ends when the instance or member is gone, or when `DELETE` is called.
+    to other instances. Each task moves as soon as another instance has caught up on it. `GET` shows whether the
+    instance or member can be stopped. The drain of an instance or member ends when it has left the group, or when
+    `DELETE` is called.
     """
     event: events.Drain | events.SetInstanceDrain = events.Drain()
     if instance is not None or member is not None:
@@ -172,8 +174,8 @@ async def drain_group(
 
 
 def _refusal(group_id: str, refused: Rejected, image: GroupImage) -> Problem:
-    """Adds to a refusal the group's id and, if known, the caller that declared the present definition, so that the
-    operator knows whom to ask.
+    """Adds the group's id to a refusal. Also adds the caller that declared the present definition, if it is known, so
+    that the operator knows whom to ask.
     """
     origin, detail = image.origin, f"group {group_id}: {refused.detail}"
     if origin.declared_at_ms is None:

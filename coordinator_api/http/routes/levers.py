@@ -1,4 +1,4 @@
-"""The levers of `/v1/groups/{group}`: operator commands that Kafka does not have.
+"""The levers below `/v1/groups/{group}`: operator commands that Kafka does not have.
 
 A call of a lever may have a `?reason=`, which `RequestGuard` has checked. The audit log has the call's caller, time and
 reason. While a lever is set, the description of the group also shows the lever's caller, time and reason.
@@ -61,8 +61,8 @@ HeldGeneration = Annotated[
 
 @router.post("/{group}/rebalance", status_code=204)
 async def request_rebalance(request: Request, group: RequestedGroup) -> None:
-    """Start a rebalance now. The reason is recorded with the rebalance. The call is refused if the group has no
-    members.
+    """Start a rebalance now. The recorded rebalance contains the reason of this call. The call is refused if the group
+    has no members.
     """
     await _apply(group, events.RequestRebalance(reason_of(request)))
 
@@ -72,15 +72,15 @@ async def pause_group(request: Request, group: RequestedGroup) -> None:
     """Pause all members: they process no records until the group is resumed. Paused members stay in the group, restore
     their state and keep standbys up to date.
 
-    The answers to heartbeats notify members of the pause. A second pause changes nothing: the caller and the reason of
-    the first pause stay.
+    The answers to heartbeats notify members of the pause. Pausing a paused group changes nothing: the group keeps the
+    caller and the reason of the first pause.
     """
     await _apply(group, events.SetLever(LeverName.PAUSE, True, caller(request), reason_of(request)))
 
 
 @router.post("/{group}/resume", status_code=204)
 async def resume_group(request: Request, group: RequestedGroup) -> None:
-    """End a pause: members continue where they stopped."""
+    """Resume a paused group. The members of the group continue where they stopped."""
     await _apply(group, events.SetLever(LeverName.PAUSE, False, caller(request), reason_of(request)))
 
 
@@ -92,14 +92,15 @@ async def set_rejoin_grace(
     and no rebalance runs. A process that crashes without leaving gets no grace.
     """
     event = events.SetLever(LeverName.REJOIN_GRACE, True, caller(request), reason_of(request), body.grace_ms)
-    # Call `note_lever` before the search for the group, so that the audit line of a refused call also has the value.
+    # Call `note_lever` before the group is looked up, so that the audit line also has the value if the group does not
+    # exist.
     note_lever(request, event)
     await _apply(coordinator.group(group_id), event)
 
 
 @router.delete("/{group}/rejoin-grace", status_code=204)
 async def end_rejoin_grace(request: Request, group: RequestedGroup) -> None:
-    """End the rejoin grace. Members that are away are removed at once."""
+    """Remove the rejoin grace. Members that are away are removed from the group at once."""
     await _apply(group, events.SetLever(LeverName.REJOIN_GRACE, False, caller(request), reason_of(request)))
 
 
@@ -108,8 +109,8 @@ async def show_drain(
     group: RequestedGroup, coordinator: TheCoordinator, instance: DrainedInstance = None, member: DrainedMember = None
 ) -> Response:
     """Show whether the drained instance or member can be stopped. If it cannot be stopped yet, the answer lists the
-    tasks that still have to move. For each task, the answer has the instance that gets the task, and the lag of this
-    instance.
+    tasks that still have to move. For each task that has to move, the answer has the instance that gets the task, and
+    the lag of this instance.
     """
     process_id, member_id = one_drained(instance, member)
     coordinator.overload.admit("describe")
@@ -132,8 +133,8 @@ async def end_instance_drain(
     instance: DrainedInstance = None,
     member: DrainedMember = None,
 ) -> None:
-    """End the drain of an instance or a member, so that it may have tasks again. This call does not end the drain of a
-    whole group: a PUT of the group does.
+    """Stop draining an instance or a member, so that it may have tasks again. This call does not end the drain of a
+    whole group. To end the drain of a whole group, use a PUT of the group.
     """
     event = events.SetInstanceDrain(False, *one_drained(instance, member))
     note_lever(request, event)
@@ -142,16 +143,17 @@ async def end_instance_drain(
 
 @router.put("/{group}/promotion", status_code=204)
 async def set_promotion(request: Request, group: RequestedGroup) -> None:
-    """Set promotion: each probing rebalance starts as soon as all warm-ups have caught up, before the probing deadline.
+    """Switch promotion on. Each probing rebalance then starts as soon as all warm-ups have caught up, without waiting
+    for the probing deadline.
 
-    Promotion is also in force while an instance or a member is drained.
+    While an instance or a member is drained, promotion is always on.
     """
     await _apply(group, events.SetLever(LeverName.PROMOTION, True, caller(request), reason_of(request)))
 
 
 @router.delete("/{group}/promotion", status_code=204)
 async def end_promotion(request: Request, group: RequestedGroup) -> None:
-    """End promotion: each probing rebalance starts at the probing deadline again, as in Kafka."""
+    """Switch promotion off. Each probing rebalance then starts at the probing deadline, as in Kafka."""
     await _apply(group, events.SetLever(LeverName.PROMOTION, False, caller(request), reason_of(request)))
 
 
@@ -160,8 +162,8 @@ async def show_hold(request: Request, group: RequestedGroup, coordinator: TheCoo
     """Show whether computed rebalances wait for approval. If a rebalance is waiting now, also show its time limit and
     its effects.
 
-    `difference`: the difference between the placements after an approval and after a discard. `forecast`: the
-    rebalances from the approval until the group is stable.
+    `difference`: the difference between the placement after a discard and the placement after an approval. `forecast`:
+    the rebalances that follow an approval, until the group is stable.
     """
     image = group.image
     hold = image.levers.hold
@@ -178,11 +180,12 @@ async def show_hold(request: Request, group: RequestedGroup, coordinator: TheCoo
 
 @router.put("/{group}/hold", status_code=204, responses=problems(404, 409, 415))
 async def hold_rebalances(request: Request, body: HoldJson, group_id: GroupId, coordinator: TheCoordinator) -> None:
-    """Hold each computed rebalance that takes a task from a running owner, until an operator approves it.
+    """Switch the hold on: a computed rebalance that takes a task from a running owner waits until an operator approves
+    it.
 
-    Members keep processing meanwhile. After the time limit, the rebalance is carried out without approval. Tasks
-    without a running owner are placed at once. A second call replaces the time limit, also for a rebalance that already
-    waits.
+    Members keep processing while the rebalance waits. After the time limit, the rebalance is carried out without
+    approval. Tasks without a running owner do not wait: they are placed at once. A second call replaces the time limit,
+    also for a rebalance that already waits.
     """
     event = events.SetLever(LeverName.HOLD, True, caller(request), reason_of(request), body.time_limit_ms)
     note_lever(request, event)
@@ -191,9 +194,7 @@ async def hold_rebalances(request: Request, body: HoldJson, group_id: GroupId, c
 
 @router.delete("/{group}/hold", status_code=204)
 async def end_hold(request: Request, group: RequestedGroup) -> None:
-    """End the hold: later rebalances do not wait for approval. If a rebalance is waiting now, it is carried out at
-    once.
-    """
+    """Switch the hold off: rebalances need no approval. If a rebalance is waiting, it is carried out at once."""
     await _apply(group, events.SetLever(LeverName.HOLD, False, caller(request), reason_of(request)))
 
 
@@ -201,8 +202,8 @@ async def end_hold(request: Request, group: RequestedGroup) -> None:
 async def approve_rebalance(
     request: Request, group: RequestedGroup, generation: HeldGeneration = None
 ) -> GenerationAnswer:
-    """Carry out the rebalance that waits, as it was computed. The approval also covers the rebalances that follow from
-    the approved rebalance.
+    """Carry out the rebalance that waits, as it was computed. Follow-up rebalances of this rebalance need no further
+    approval.
     """
     event = events.DecideHeldRebalance(True, generation, caller(request), reason_of(request))
     stored = accepted(await group.handle(event), AssignmentStored)
@@ -213,7 +214,7 @@ async def approve_rebalance(
 async def discard_rebalance(
     request: Request, group: RequestedGroup, generation: HeldGeneration = None
 ) -> GenerationAnswer:
-    """Discard the rebalance that waits: every task stays where it is, until another cause starts a rebalance.
+    """Discard the rebalance that waits. Every task stays where it is until a new cause starts a rebalance.
 
     The call needs a reason.
     """

@@ -22,7 +22,7 @@ router = named_router(prefix="/v1/groups/{group}", tags=["logs"], responses=prob
 
 FORMAT: Literal["group-log/1"] = "group-log/1"
 PIECE_RECORDS = 64
-"""The number of records in one piece of the answer. Most records have a few hundred bytes, and the record of a large
+"""The number of records in one piece of the answer. Most records have a few hundred bytes. The record of a large
 rebalance has a few hundred kilobytes.
 """
 
@@ -46,11 +46,11 @@ async def repair_log(
     """Plan the repair of a log that cannot be read: the answer has the records that the repair keeps and drops. With
     `execute=true`, carry out the repair.
 
-    A repair keeps the complete commits before the damage. The repaired group has no members, and its generation is
-    higher than any generation that members may have got. The service leads the repaired group at once. The former
-    members get `UNKNOWN_MEMBER_ID` and join again by themselves. If the service still leads the group before the
-    repair, it writes the log from memory, and nothing is lost. The status is 409 `INCONSISTENT_GROUP_PROTOCOL` if the
-    log can be read, and 409 `CORRUPT_MESSAGE` if no record can be kept.
+    A repair keeps the complete commits before the damage. The repaired group has no members. The generation of the
+    repaired group is higher than every generation that its former members may have got. The service leads the repaired
+    group at once. The former members get `UNKNOWN_MEMBER_ID` and join again by themselves. If the service still leads
+    the group, the repair writes the log from memory, and nothing is lost. If the log can be read, the status is 409
+    `INCONSISTENT_GROUP_PROTOCOL`. If no record can be kept, the status is 409 `CORRUPT_MESSAGE`.
     """
     return _answer(await coordinator.repair(group_id, execute=execute))
 

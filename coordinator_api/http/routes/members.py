@@ -78,7 +78,7 @@ LeaveJson = Annotated[LeaveBody, Depends(JsonBody(LeaveBody, required=False))]
 
 
 async def _admit_join(coordinator: TheCoordinator) -> None:
-    """Refuse joins under overload, before the body is decoded. Raises TooManyRequests."""
+    """Refuses a join if the service is overloaded, before its body is decoded. Raises TooManyRequests."""
     coordinator.overload.admit("join")
 
 
@@ -132,11 +132,11 @@ async def fetch_assignment(
     wait_ms: WaitMs = 0,
     instance_id: InstanceId = None,
 ) -> Response:
-    """Fetch the assignment of `min_generation` or later. The call waits up to `wait_ms` for the assignment. If there is
-    still no such assignment after this time, the status is 204.
+    """Fetch the assignment of `min_generation` or later. The call waits up to `wait_ms` for the assignment. If the
+    group has no assignment of this generation or later after this time, the status is 204.
 
-    With `Accept: application/octet-stream`, the body of the answer is the bytes of the assignment, and headers contain
-    the other fields.
+    With `Accept: application/octet-stream`, the body of the answer consists of the bytes of the assignment. The headers
+    of the answer then contain the other fields.
     """
     fetch = events.FetchAssignment(member_id, min_generation, instance_id)
     wait_s = min(wait_ms, coordinator.settings.longpoll_max_wait_ms) / 1000
@@ -174,15 +174,15 @@ async def process_heartbeat(
     body: ProcessHeartbeatJson,
     wait_ms: WaitMs = 0,
 ) -> Response:
-    """Keep the sessions of all members of a process alive. The service holds the call until the `news` differs from
-    `known`, but at most for half of the members' shortest session timeout, because a held call does not extend
-    sessions.
+    """Keep the sessions of all members of a process alive. The service holds the call until the field `news` of the
+    answer would differ from the field `known` of the call. The service holds the call at most for half of the members'
+    shortest session timeout, because a held call does not extend sessions.
 
-    The process is bound to the connection of this call: when the connection breaks, the members that joined with
-    `leave_on_disconnect` are removed soon.
+    If the connection of this call breaks, the members of the process that joined with `leave_on_disconnect` are removed
+    soon.
     """
     wait_s = min(wait_ms, coordinator.settings.longpoll_max_wait_ms) / 1000
-    # A heartbeat is never refused. If longpoll.max.count requests are held already, a heartbeat is answered at once.
+    # If longpoll.max.count requests are held already, a heartbeat is not refused but answered at once.
     waits = wait_s > 0 and body.known is not None and not coordinator.long_polls.is_full
     connection = connection_of(request)
 
@@ -202,16 +202,14 @@ async def process_heartbeat(
 
 @router.delete("/members/{member}", status_code=204)
 async def leave(runtime: RequestedGroup, member_id: MemberId, _body: LeaveJson, instance_id: InstanceId = None) -> None:
-    """Leave the group. A rebalance starts at once and gives the member's tasks to other members. With a rejoin grace,
-    the tasks are first reserved for the member.
+    """Leave the group. A group without a rejoin grace rebalances at once, and other members get the tasks. In a group
+    with a rejoin grace, the tasks are reserved for the member until the grace ends.
     """
     accepted(await runtime.handle(events.Leave(member_id, instance_id)), Left)
 
 
 class RawAssignment(Response):
-    """A response that sends the parts of an assignment one by one, so that the part that all members share is not
-    copied.
-    """
+    """A response that sends the parts of an assignment one by one. The part that all members share is not copied."""
 
     def __init__(self, ready: AssignmentReady) -> None:
         self._parts: AssignmentParts = ready.assignment
@@ -231,8 +229,8 @@ class RawAssignment(Response):
 
 
 async def _check_subscription(subscription: bytes) -> None:
-    """Raises UnreadableBytes for a subscription that cannot be decoded, before the subscription reaches the group. In
-    Kafka, such a subscription would crash the leader.
+    """Raises UnreadableBytes for a subscription that cannot be decoded. In Kafka, such a subscription would crash the
+    leader.
     """
     try:
         if len(subscription) > OFF_LOOP_BYTES:

@@ -45,8 +45,8 @@ async def list_rebalances(
     ] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE), DIGITS] = 100,
 ) -> Response:
-    """Lists the recorded rebalances, newest first. `next_before`: the `before` of the next page; null on the last
-    page.
+    """Lists the recorded rebalances, newest first. `next_before`: the value of the parameter `before` that returns the
+    next page; null on the last page.
     """
     coordinator.group(group_id)
     page = await coordinator.repository.list_rebalances(group_id, before, limit)
@@ -67,8 +67,8 @@ async def list_rebalances(
 async def report_rebalance(
     request: Request, response: Response, group_id: GroupId, coordinator: TheCoordinator
 ) -> GenerationAnswer:
-    """Report a rebalance of a leader outside this service. The status is 201 for a new rebalance, 200 for a rebalance
-    that was reported before, and 409 for a rebalance that is too old.
+    """Report a rebalance of a leader outside this service. The status is 201 for a new rebalance, and 200 for a
+    rebalance that was reported before. The status is 409 for a rebalance that is too old.
 
     The first report creates the group, which is shown like any other group. Members of such a group cannot join at this
     service.
@@ -84,7 +84,9 @@ async def report_rebalance(
 
 @router.get("/{generation}", responses={200: {"model": RebalanceDocument}})
 async def show_rebalance(group_id: GroupId, generation: Generation, coordinator: TheCoordinator) -> Response:
-    """Returns one recorded rebalance as a rebalance/1 document, which is complete enough to run the rebalance again."""
+    """Returns one recorded rebalance as a rebalance/1 document. The document contains everything that a new run of the
+    rebalance needs.
+    """
     stored = await _recorded(coordinator, group_id, generation)
     return StreamingResponse(coordinator.recordings.pieces(stored), media_type="application/json")
 
@@ -98,7 +100,7 @@ async def explain_rebalance(
     task: Annotated[str | None, Query(pattern=TASK_PATTERN, max_length=300)] = None,
 ) -> Response:
     """Explains the place of every task, or of one task (`task=0_3`)."""
-    # The read from the store is inside this block, so an overloaded service refuses the call before the read.
+    # An overloaded service refuses the call here, before it reads the store.
     with refusing_input(), computing(request, coordinator):
         chosen = None if task is None else TaskId.parse(task)
         stored = await _recorded(coordinator, group_id, generation)

@@ -1,4 +1,6 @@
-"""The service itself: `/` and `/version` (name and release), `/livez`, `/readyz` and `/metrics` (health)."""
+"""The calls about the service itself: `/` and `/version` return its name and release; `/livez`, `/readyz` and
+`/metrics` show its health.
+"""
 
 from importlib.metadata import version
 
@@ -35,7 +37,9 @@ _LINKS = {
     responses={200: {"model": ServiceAnswer}, 303: {"description": "The page for people, for `Accept: text/html`."}},
 )
 async def service(request: Request) -> Response:
-    """Names this service and its main addresses. A request that accepts `text/html` is redirected to the web page."""
+    """Returns the name of this service and its main addresses. A request that accepts `text/html` is redirected to the
+    web page.
+    """
     if "text/html" in request.headers.get("accept", ""):
         return RedirectResponse(reference(request.scope, f"{PAGE}/groups"), 303, headers={"Vary": "Accept"})
     prefix = public_address(request.scope).prefix
@@ -65,10 +69,11 @@ async def readyz(coordinator: TheCoordinator) -> Readiness:
     the store fails or takes longer than 2 s.
 
     `parts`: the status of each part of the service. The part `groups` shows whether some groups have unreadable logs.
-    Such a group does not make the service unready, because the service still leads all other groups. On PostgreSQL, the
-    part `lease` shows whether the coordinator's lease is valid. The status is 503 while the lease is not valid.
+    An unreadable log does not make the service unready, because the service still leads all other groups. On
+    PostgreSQL, the part `lease` shows whether the coordinator's lease is valid. The status is 503 while the lease is
+    not valid.
     """
-    # health checks need no token, so they reveal neither ids nor numbers of groups
+    # health checks need no token, so their answers must not reveal the ids or the number of groups
     groups = "some cannot be read" if coordinator.unreadable else "ok"
     parts = {"store": await coordinator.store.problem() or "ok", "groups": groups}
     if coordinator.lease.is_shared:

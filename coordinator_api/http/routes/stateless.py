@@ -1,6 +1,5 @@
-"""`POST /v1/assign`, `POST /v1/simulate`: compute an answer for one recorded rebalance or placement problem.
-
-A worker process computes the answer. The answer is not stored.
+"""`POST /v1/assign`, `POST /v1/simulate`: compute a result for one recorded rebalance or placement problem. A worker
+process computes the result. The result is not stored.
 """
 
 from collections.abc import Callable
@@ -67,7 +66,9 @@ class _ForecastQuery(BaseModel):
 async def forecast_once(
     request: Request, coordinator: TheCoordinator, asked: Annotated[_ForecastQuery, Query()]
 ) -> Response:
-    """Forecast the next rebalances, until the group is stable, repeats itself, or has had `max_rounds` rebalances."""
+    """Forecast the next rebalances of a group. The forecast ends when the group is stable, when its rebalances repeat
+    in a cycle, or after `max_rounds` rebalances.
+    """
     model = ForecastModel(**asked.model_dump(exclude={"max_rounds"}))
     return await _computed(request, coordinator, simulate, model, asked.max_rounds)
 

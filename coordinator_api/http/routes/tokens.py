@@ -43,7 +43,7 @@ async def create_token(request: Request, tokens: TheTokens, body: TokenJson) -> 
     """Create a token (201). Only this answer contains the secret value.
 
     The first token of a service has to be an admin token for all groups. After the first token is created, every call
-    needs a token. The `note` of the answer says so.
+    needs a token. The field `note` of the first answer contains this warning.
     """
     with refusing_input():
         principal = Principal(
@@ -59,8 +59,8 @@ async def create_token(request: Request, tokens: TheTokens, body: TokenJson) -> 
 async def revoke_token(
     request: Request, name: Annotated[str, Path(json_schema_extra={"pattern": TOKEN_NAME_PATTERN})], tokens: TheTokens
 ) -> None:
-    """Revoke a token: the next call with this token is refused. A call that the service is already holding still gets
-    its answer.
+    """Revoke a token: the next call with this token is refused. If the service already holds a call with this token,
+    the call still gets its answer.
 
     The last admin token for all groups cannot be revoked (409 `UNACCEPTABLE_CREDENTIAL`).
     """

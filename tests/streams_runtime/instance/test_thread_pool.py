@@ -134,7 +134,7 @@ def test_should_go_on_when_a_thread_fails_while_it_is_removed(pool: Pool) -> Non
     pool.start(2)
     first = pool.made[0]
     error = ValueError("on its way out")
-    first.ask_to_close = lambda _membership: first.fail(error, ThreadErrorResponse.SHUTDOWN_CLIENT)  # type: ignore[method-assign]
+    first.ask_to_close = lambda *_: first.fail(error, ThreadErrorResponse.SHUTDOWN_CLIENT)  # type: ignore[method-assign]
 
     pool.threads.remove(30.0, spare="thread-1", wait=True)
 
