@@ -371,8 +371,9 @@ final class RecordedTopology extends InternalTopologyBuilder {
         for (final JsonNode store : subtopology.get("stores")) {
             final String own = Oracle.textOrNull(store.get("changelog_topic"));
             final String topic = own != null ? own : Oracle.textOrNull(store.get("source_topic_as_changelog"));
-            if (topic != null) {
-                changelogs.computeIfAbsent(topic, name -> changelog(name, store.path("changelog")));
+            // As the builder fills its map: computeIfAbsent would put a new topic before the others of its bucket.
+            if (topic != null && !changelogs.containsKey(topic)) {
+                changelogs.put(topic, changelog(topic, store.path("changelog")));
             }
         }
         return new TopicsInfo(sinks, sources, repartitionTopics, changelogs);
