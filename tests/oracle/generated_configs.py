@@ -98,4 +98,8 @@ def rebalance_configs(random: Random, hostile: bool) -> dict[str, Any]:
         configs["windowstore.changelog.additional.retention.ms"] = random.choice((0, 1, 5000, JAVA_LONG_MAX, -1, -5000))
     if random.random() < 0.3:
         configs.update(random.sample(_TOPIC_CONFIGS, random.randint(1, 3)))
+    if random.random() < 0.3:
+        configs["application.server"] = random.choice(("h:1", "127.0.0.1:8080", "[::1]:65535"))
+    if random.random() < 0.1:
+        configs["upgrade.from"] = random.choice(("2.4", "3.9", "4.2", "4.3", "4.3", "4.4", "2.3", "x"))
     return configs
