@@ -1,28 +1,27 @@
-"""Computes Kafka Streams' task placement without a JVM: turns subscription bytes into assignment bytes, and gives
-reasons.
+"""Computes the assignment of a Kafka Streams group without a JVM, and explains the place of each task.
 
-`assign(snapshot, now_ms)` computes one rebalance. The package has no I/O and no clock. The table lists the steps of a
-rebalance, each with its file:
+`assign(snapshot, now_ms)` computes one rebalance: it decodes the members' subscriptions and encodes their assignments.
+The package has no I/O and no clock. The table lists the steps of a rebalance, each with its file:
 
-====  =============================================================  ================================================
-step  what happens                                                   where
-====  =============================================================  ================================================
-all   steps 0 to 4 in one function                                   `pipeline/streams_partition_assignor.py`
-0     bytes to values; protocol versions                             `protocol/`
-0     subscriptions grouped by process                               `clients/client_metadata.py`
-1     repartition topics counted, checked, listed for creation       `topology/internal_topics.py`
-2     partitions into tasks                                          `topology/partition_grouper.py`
-2     changelog topics                                               `topology/internal_topics.py`
-2     end offsets, previous tasks, lags                              `clients/client_state.py`
-2     tasks to processes                                             `task_assignors/`
-3     partitions of each host                                        `pipeline/consumer_assignments.py`
-4     tasks to threads                                               `pipeline/tasks_to_threads.py`
-4     tasks held back until revoked, probing, bytes of each member   `pipeline/consumer_assignments.py`
---    one rebalance as one document                                  `recording/`
---    the reason for the place of each task                          `task_assignors/decisions.py`, `explain.py`
---    Java's hash order and heap, because results depend on them     `java/`
---    all errors                                                     `errors.py`
-====  =============================================================  ================================================
+====  ================================================  ===========================================
+step  what happens                                      where
+====  ================================================  ===========================================
+all   One function carries out steps 0 to 4.            `pipeline/streams_partition_assignor.py`
+0     Subscriptions are decoded.                        `protocol/`
+0     Subscriptions are grouped by process.             `clients/client_metadata.py`
+1     Repartition topics are counted and checked.       `topology/internal_topics.py`
+2     Tasks are made from partitions.                   `topology/partition_grouper.py`
+2     Changelog topics are counted and checked.         `topology/internal_topics.py`
+2     Previous tasks and lags of clients are computed.  `clients/client_state.py`
+2     Tasks are assigned to processes.                  `task_assignors/`
+3     The partitions of each host are listed.           `pipeline/consumer_assignments.py`
+4     Tasks are assigned to threads.                    `pipeline/tasks_to_threads.py`
+4     The assignment of each member is encoded.         `pipeline/consumer_assignments.py`
+--    A rebalance is read or written as a document.     `recording/`
+--    The reason for the place of a task is given.      `task_assignors/decisions.py`, `explain.py`
+--    Java's hash order and heaps are reproduced.       `java/`
+--    All errors are defined.                           `errors.py`
+====  ================================================  ===========================================
 
 The separate package `rebalance_analysis` works with recorded rebalances. Importing `assignor` is cheap: each name is
 loaded when it is first used.

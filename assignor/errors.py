@@ -2,23 +2,23 @@
 
 ```
 AssignorFault
-├── InputError                 the caller passed an invalid config, recording, option or name
-│   ├── NotBuiltYet            a known feature that this installation does not support
-│   ├── OwnAssignorFailed      a user's own task assignor raised an error or returned no placement
-│   └── UnreadableLogLine      a line of a JVM's log that is cut off, or that Kafka does not write
-├── DecodeError                bytes that cannot be decoded, with the offset
-├── KafkaError                 an exception that Kafka's leader would throw, one class for each of Kafka's
+├── InputError                 The caller passed an invalid config, recording, option or name.
+│   ├── NotBuiltYet            This installation does not support the requested feature.
+│   ├── OwnAssignorFailed      A user's own task assignor raised an error or returned no placement.
+│   └── UnreadableLogLine      A line of a JVM's log file is damaged or unknown.
+├── DecodeError                Bytes cannot be decoded; the error has the offset.
+├── KafkaError                 Kafka's leader would throw this exception; one class for each of Kafka's classes.
 │   ├── StreamsError  TopologyError  TaskAssignmentError  MissingSourceTopicError  ConfigError
 │   ├── IllegalStateError  UnsupportedOperationError  NullPointerError  UncheckedError  BrokersRefusal
 │   └── IllegalArgumentError
 │       └── NumberFormatError
-├── Unavailable                a broker, coordinator, port or database that the work needs is not available
-└── RebalanceNotPlaced         a forecast's rebalance ended without a placement; `forecast` catches this error
+├── Unavailable                A broker, coordinator, port or database is not available.
+└── RebalanceNotPlaced         A rebalance of a forecast ended without a placement; `forecast` catches it.
 ```
 
-`InputError` and `KafkaError` are separate classes because they call for different reactions. The reader of an
-`InputError` can correct the input. A `KafkaError` reports a failure that a JVM group would have had as well. Packages
-that use `assignor` define subclasses of the errors in this file for their own faults.
+`InputError` and `KafkaError` are separate classes because they call for different reactions. After an `InputError`, the
+user can correct the input. A `KafkaError` reports a failure that a JVM group would have had as well. Packages that use
+`assignor` define subclasses of the errors in this file for their own faults.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class OwnAssignorFailed(InputError):
 
 
 class UnreadableLogLine(InputError):
-    """A line of a JVM's log that is cut off, or that Kafka does not write; the reader of the log skips this line."""
+    """A line of a JVM's log file is cut off, or has a form that Kafka never writes. The program skips this line."""
 
 
 class DecodeError(AssignorFault, ValueError):
@@ -178,7 +178,7 @@ class UncheckedError(KafkaError):
 
 
 class BrokersRefusal(KafkaError):
-    """The cause of a StreamsError: an error that brokers returned to the leader's call. `answer`: the class and text of
+    """The cause of a StreamsError: an error that the brokers returned to the leader. `answer`: the class and text of
     the brokers' error, as `"SimpleName: message"`.
     """
 
@@ -190,21 +190,21 @@ class BrokersRefusal(KafkaError):
 
 
 class Unavailable(AssignorFault):
-    """A service or resource is not available. For example, no broker, coordinator or schema registry answers, a port or
-    a database is in use, or Spark does not start. A later attempt to use the service may succeed. Packages define
+    """A service or resource is not available. For example, a broker, a coordinator or a schema registry does not
+    answer, a port is in use, or Spark does not start. A later attempt to use the service may succeed. Packages define
     subclasses of `Unavailable` for the services that they use.
     """
 
 
 class RebalanceNotPlaced(AssignorFault):
-    """A rebalance of a forecast ended without a placement; the text gives the reason."""
+    """A rebalance of a forecast ended without a placement. The text of the error gives the reason."""
 
 
 def _as_it_was(
     kind: type[AssignorFault], args: tuple[object, ...], fields: Mapping[str, object], cause: AssignorFault | None
 ) -> AssignorFault:
-    """Restores a pickled error without a call of `__init__`, because the arguments of `__init__` differ by class and
-    can differ from the stored fields.
+    """Restores a pickled error without a call of `__init__`. The arguments of `__init__` differ by class, and can
+    differ from the stored fields.
     """
     fault = kind.__new__(kind, *args)
     fault.__dict__.update(fields)

@@ -1,5 +1,5 @@
-"""Explains the place of every task: lists the decisions that placed the task in one rebalance, as data and as one line
-of text.
+"""Explains the place of every task in one rebalance. The explanation lists the decisions that placed the task, as data
+and as one line of text.
 
 The explanations are made from the log of decisions (`task_assignors/decisions.py`) and from the lags in the input of
 the task assignor. The code that makes a decision also writes the decision to the log. Kafka has no counterpart: its
@@ -31,10 +31,12 @@ _TARGET_KINDS = frozenset(
         DecisionKind.TARGET_NEW,
     }
 )
-"""The kinds of decisions that set the target of a task; of several decisions of these kinds, the last one is final."""
+"""The kinds of decisions that set the target of a task. If a task has several decisions of these kinds, the last
+decision counts.
+"""
 
 CAUGHT_UP_SHOWN = 5
-"""The number of caught-up clients that the text of an explanation names; the data of the explanation contain all
+"""The text of an explanation names at most this number of caught-up clients. The data of the explanation contain all
 caught-up clients.
 """
 
@@ -74,7 +76,7 @@ class ClientLag(NamedTuple):
 class Explanation:
     """The explanation of one task in one rebalance.
 
-    `previous`: the processes that had the task active; there are several only if members contradict each other.
+    `previous`: the processes on which the task was active; there are several only if members contradict each other.
     `target`: the process that should run the task when every client is caught up; None if the assignor has no targets.
     `caught_up`: the clients whose lag on the task is within acceptable.recovery.lag; empty for a stateless task.
     `steps`: the decisions about the task, in order. `text`: the whole explanation in one line.
@@ -102,8 +104,8 @@ def explain_rebalance(result: RebalanceResult, task: TaskId | None = None) -> It
 def explain_placement(
     problem: PlacementProblem, placement: Placement, decisions: Sequence[Decision], task: TaskId | None = None
 ) -> Iterator[Explanation]:
-    """Yields the explanations of a placement, as `explain_rebalance` does for a rebalance. In the explanations of a
-    placement, copies have no threads.
+    """Yields the explanations of a placement, as `explain_rebalance` does for a rebalance. The explanations of a
+    placement name no threads, because a placement has no threads.
     """
     steps: dict[TaskId, list[Decision]] = {}
     for decision in decisions:
@@ -128,8 +130,8 @@ def explain_placement(
 
 
 def reason_in_full(explanation: Explanation, problem: PlacementProblem, names: ShortNames) -> str:
-    """Returns every step of the reason as text, with the process names of `names`; the text is empty if no decision was
-    logged.
+    """Returns all steps of the explanation as text, with the process names of `names`. The text is empty if no decision
+    was logged.
     """
     return _why(explanation.caught_up if explanation.stateful else None, explanation.steps, _Names(problem, names))
 
@@ -166,7 +168,7 @@ def _explanation(
 
 def _target(steps: Sequence[Decision]) -> ProcessId | None:
     """Returns the target of the active copy. A RACK_MOVED decision changes the target only if the task already has a
-    target, because assignors without targets log RACK_MOVED as well.
+    target. Assignors without targets log RACK_MOVED as well.
     """
     target: ProcessId | None = None
     for step in steps:
@@ -337,9 +339,9 @@ def _phrase(step: Decision, problem: PlacementProblem) -> str:
 
 
 def rack_reason(step: Decision, problem: PlacementProblem) -> str:
-    """Returns the reason why a rack-aware strategy has moved a copy. A rack-aware strategy only swaps copies, so that
-    no client's number of tasks changes. For each task whose move saves traffic, another task moves in return, usually
-    to make room.
+    """Returns the reason why a rack-aware strategy has moved a copy. A rack-aware strategy only swaps copies, so each
+    client keeps its number of tasks. When one copy moves to save traffic, another copy moves in return, usually to make
+    room.
     """
     saved = step.detail or 0
     if saved > 0:
@@ -350,7 +352,7 @@ def rack_reason(step: Decision, problem: PlacementProblem) -> str:
 
 
 def traffic_there(step: Decision) -> str:
-    """Returns the cross-rack reads of a client that MinimalMovementTaskAssignor chose, as text; the text is empty
+    """Returns text about the cross-rack reads of the client that MinimalMovementTaskAssignor chose. The text is empty
     without a rack-aware strategy.
     """
     if step.detail is None:
@@ -366,8 +368,8 @@ def _is_caught_up(problem: PlacementProblem, step: Decision) -> bool:
 
 
 def _had_it(problem: PlacementProblem, step: Decision) -> bool:
-    """True if the process of the decision already had the copy; the text has "stays with" in this case, otherwise "goes
-    to".
+    """True if the process of the decision already had the copy. The text of a decision has "stays with" if the process
+    already had the copy, otherwise "goes to".
     """
     client = None if step.process is None else problem.clients.get(step.process)
     if client is None:

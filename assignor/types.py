@@ -14,7 +14,7 @@ from typing import NamedTuple
 from assignor.errors import InputError
 
 LATEST_OFFSET = -2
-"""The offset sum, and also the lag, of a running active task. Source: `Task.LATEST_OFFSET`."""
+"""The value of the offset sum and of the lag of a running active task. Source: `Task.LATEST_OFFSET`."""
 
 UNKNOWN_OFFSET_SUM = -3
 """The value of an unknown offset sum, and of an unknown lag. Source: `SubscriptionInfo.UNKNOWN_OFFSET_SUM`."""
@@ -31,7 +31,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 class TaskId(NamedTuple):
     """A task: subtopology and partition. The text of a TaskId is `0_3`, or `name__0_3` for a task of a named topology.
 
-    The tuple order is Kafka's order of tasks of one (named) topology. Source: `TaskId`.
+    The tuple order is Kafka's order for the tasks of one topology. Source: `TaskId`.
     """
 
     subtopology: int
@@ -92,7 +92,7 @@ class TopicPartition(NamedTuple):
 
 
 Offsets = dict[TopicPartition, int]
-"""An offset of each partition."""
+"""An offset for each partition."""
 
 
 class HostInfo(NamedTuple):

@@ -38,13 +38,13 @@ _EXAMPLE = example("explain recordings/orders.jsonl.gz", "groups describe orders
 
 
 class _ReaderGone(Exception):
-    """Raised if the reader of stdout has closed the pipe. _ReaderGone is not an OSError, because typer would convert an
-    OSError to exit code 1, which means the answer "no" in this program.
+    """Raised if the reader of stdout has closed the pipe. The class is not an OSError, because typer would convert an
+    OSError to exit code 1. In this program, exit code 1 stands for the answer "no".
     """
 
 
 class _Interrupted(Exception):
-    """Raised if a signal ended the command. _Interrupted is not a KeyboardInterrupt, because typer would convert a
+    """Raised if a signal ended the command. The class is not a KeyboardInterrupt, because typer would convert a
     KeyboardInterrupt to exit code 130, whatever the signal was.
     """
 
@@ -54,7 +54,7 @@ class _Interrupted(Exception):
 
 
 class _Program(TyperGroup):
-    """The group of all commands, with this program's exit codes for signals and for a closed stdout."""
+    """The group of all commands, which sets the exit codes for signals and for a closed stdout."""
 
     def make_context(self, *names: Any, **more: Any) -> Any:
         with _own_ends():
@@ -68,7 +68,9 @@ class _Program(TyperGroup):
 
 @contextlib.contextmanager
 def _own_ends() -> Iterator[None]:
-    """Replaces errors that typer would turn into exit codes with errors that pass through typer unchanged."""
+    """Replaces BrokenPipeError and KeyboardInterrupt, because typer would convert them to exit codes. Typer does not
+    change the new errors.
+    """
     try:
         yield
     except BrokenPipeError:
@@ -142,8 +144,8 @@ def main() -> None:
 
 
 def _not_utf8(error: UnicodeEncodeError) -> str:
-    """Returns the command-line argument whose bytes are not UTF-8, so that a command could not encode the argument.
-    Raises `error` if no argument contains the faulty bytes.
+    """Returns the command-line argument that a command could not encode, because its bytes are not UTF-8. Raises
+    `error` if no argument contains the faulty bytes.
     """
     bad = error.object[error.start : error.end]
     for argument in sys.argv[1:]:
@@ -172,13 +174,13 @@ def _all_commands(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """The callback of the program. With a callback, typer keeps the name of a command even if the program has only one
-    command.
+    """Has the options of the program itself. Without this callback, typer would drop the name of a command if the
+    program had only one command.
     """
 
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-"""Click's class UsageError. UsageError comes from the copy of click inside typer, or from the installed click. The
+"""Click's class UsageError. The class comes from typer's own copy of click, or from the installed package click. The
 `exit_code` of a UsageError is 2.
 """
 

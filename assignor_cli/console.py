@@ -3,7 +3,7 @@
 Exit codes:
 
 - 0: success.
-- 1: the answer of the command is no. The service responded or the command did its work, but the result is not the
+- 1: the answer of the command is "no". The service responded, or the command did its work, but the result is not the
   desired result.
 - 2: the command has no result. The arguments or the input of the command are wrong, or the service could not be
   reached.
@@ -28,8 +28,8 @@ EXIT_NOBODY_READS = 128 + signal.SIGPIPE
 
 
 class CannotFinish(AssignorFault):
-    """Raised by a command that could not do its work, and whose exit code 1 would stand for a result. The exit code of
-    the command is 2.
+    """Raised by a command that could not do its work, if exit code 1 of this command stands for a result. The exit code
+    of the command is 2.
     """
 
 

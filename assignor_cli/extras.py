@@ -1,8 +1,8 @@
-"""Registers commands whose extra is not installed. The help lists these commands, and a call of such a command prints
-the pip command that installs the extra.
+"""Registers commands whose extra is not installed. The help lists the commands of a missing extra. A call of one of
+these commands prints the pip command that installs the extra.
 
-A module that registers commands must not import packages of its extra when it is loaded. The `register` function of a
-module with commands that need an extra begins with
+A module that registers commands must not import packages of its extra when it is loaded. If the commands of a module
+need an extra, the module's function `register` begins with
 
     if KAFKA.is_missing:
         KAFKA.register_missing(app, "record", "lead")
@@ -20,7 +20,7 @@ from assignor_cli.console import CannotFinish
 
 
 class ExtraMissing(CannotFinish):
-    """Raised by the call of a command whose extra is not installed."""
+    """Raised if a command is called and its extra is not installed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The text that `--help` shows below the options of a command."""
 
 _KEEP_LINES = "\b"
-"""At the start of a paragraph of a help text, this mark tells Click not to wrap the paragraph again."""
+"""Click does not wrap a paragraph of a help text again if the paragraph begins with this character."""
 
 
 def example(*command_lines: str) -> str:

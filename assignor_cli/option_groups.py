@@ -1,9 +1,10 @@
-"""Groups command-line options into values. The function of a command has a few values as parameters. On the command
-line, several options make up each value.
+"""Groups command-line options into values. The function of a command takes a few values as parameters. Each value is
+made from several command-line options.
 
-For each value there is a callable. The parameters of the callable are the options. The callable is a frozen dataclass
-with annotated fields, checked in `__post_init__`, or a function that returns a value of the library. Options that
-several commands share are declared once, in one callable. So each value can be made and tested without a command line.
+A callable makes each value. The parameters of the callable are the options. The callable can be a frozen dataclass: its
+annotated fields are the options, and `__post_init__` checks them. The callable can also be a function that returns a
+value of the library. Options that several commands share are declared once, in one callable. A test can call the
+callable without a command line.
 """
 
 import inspect
@@ -13,7 +14,7 @@ Command = Callable[..., None]
 
 
 def options_of(**groups: Callable[..., object]) -> Callable[[Command], Command]:
-    """A decorator for a command. `groups`: maps a parameter of the command to the callable that makes its value. The
+    """A decorator for a command. `groups`: for each parameter of the command, the callable that makes its value. The
     parameters of the callable become options of the command.
     """
     signatures = {name: inspect.signature(make, eval_str=True) for name, make in groups.items()}

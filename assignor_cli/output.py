@@ -6,8 +6,8 @@ function that makes the string for a `View`. A `View` has the width, a flag for 
 If `text` is a function, `show` calls it only for the formats text and wide. A command with several results calls `show`
 for each result.
 
-A command whose result changes over time takes a parameter `output: ResultOutput`, which `output_from_options` makes
-(see `option_groups.py`). The command calls `output.show(ask, as_text)`, where `ask()` returns the document, and
+A command whose result changes over time takes a parameter `output: ResultOutput`. `output_from_options` makes this
+value (see `option_groups.py`). The command calls `output.show(ask, as_text)`, where `ask()` returns the document, and
 `as_text(document, view)` returns its text. With `--watch`, `ask` and `as_text` are called periodically until Ctrl-C:
 
     @options_of(output=output_from_options)
@@ -108,8 +108,8 @@ def data_text(document: object, format: Format) -> str:
 
 
 def view_of(format: Format) -> View:
-    """Returns the view for `format`. The width of the view is the environment variable COLUMNS, else the width of the
-    terminal, else (as in a pipe) 80.
+    """Returns the view for `format`. The width of the view is the value of the environment variable COLUMNS. If COLUMNS
+    is not set, the view has the width of the terminal, or 80 characters without a terminal.
     """
     return View(max(_columns(), FEWEST_COLUMNS), format is Format.WIDE, int(time.time() * 1000))
 
@@ -144,8 +144,9 @@ class ResultOutput:
     interval_s: float | None = None
 
     def show(self, ask: Callable[[], Document], as_text: Callable[[Document, View], str]) -> None:
-        """Prints the result once, or with --watch periodically until Ctrl-C. An error of the first call of `ask` is
-        raised. An error of a later call is reported, and `ask` is called again.
+        """Prints the result once, or with --watch periodically until Ctrl-C. If the first call of `ask` raises an
+        error, the error ends the command. If a later call of `ask` raises an AssignorFault, the error is printed, and
+        `ask` is called again after the interval.
         """
 
         def result() -> str:
@@ -180,10 +181,11 @@ def output_from_options(
 
 
 def watch_results(result: Callable[[], str], interval_s: float, *, repaint: bool) -> None:
-    """Shows the result periodically, until Ctrl-C. On a terminal, with `repaint`, each result replaces the previous
-    result, and the last result stays on the screen. Without a terminal or without `repaint`, a result is printed only
-    if it differs from the previous result. A blank line precedes a result of several lines. An error of the first call
-    of `result` is raised. An AssignorFault of a later call is reported, and `result` is called again.
+    """Shows the result periodically, until Ctrl-C. If stdout is a terminal and `repaint` is True, each result replaces
+    the previous result, and the last result stays on the screen. If stdout is not a terminal or `repaint` is False, a
+    result is printed only if it differs from the previous result. A blank line precedes a result of several lines. If
+    the first call of `result` raises an error, the error ends the command. If a later call of `result` raises an
+    AssignorFault, the error is printed, and `result` is called again after the interval.
     """
     with contextlib.suppress(KeyboardInterrupt):
         first = result()

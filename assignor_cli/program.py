@@ -1,4 +1,5 @@
-"""Starts the program `assignor`, so that Ctrl-C ends it without a traceback, even while its modules are being imported.
+"""Starts the program `assignor`. Ctrl-C ends the program without a traceback, even while its modules are being
+imported.
 
 Importing the commands and their libraries takes a second, and many seconds on a busy machine. Without this module,
 Python would print a traceback on Ctrl-C during the import.

@@ -1,8 +1,8 @@
 """Tables and paragraphs for people, in the style of kubectl (`NAME ... AGE`).
 
-If a table is wider than the view, columns with `wrap` or `shorten` are narrowed. Words are wrapped inside their column
-before names are shortened in their middle. A column without `wrap` and `shorten` stays complete, so that programs can
-extract its values.
+If a table is wider than the view, columns with `wrap` or `shorten` are narrowed. First, columns with `wrap` continue
+their words in the next line. If the table is then still too wide, names in columns with `shorten` are shortened in
+their middle. A column without `wrap` and `shorten` stays complete, so that programs can extract its values.
 """
 
 import textwrap
@@ -19,7 +19,8 @@ _SHORTEST = 12
 
 
 class View(NamedTuple):
-    """The settings for which a text is made. `width`: the width of the terminal in characters. `wide`: True for
+    """The terminal settings for which a text is made. `width`: the width of the terminal in characters. `wide`: True
+    for
     `-o wide`, with full names, all columns and no limit of width. `now_ms`: the present time in milliseconds since the
     epoch, for AGE columns.
     """
@@ -45,8 +46,8 @@ class Column:
 
 
 def table_text(nothing: str, columns: Sequence[Column], rows: Iterable[Sequence[object]], view: View) -> str:
-    """Returns the table as text, without the last line end; returns `nothing` if there are no rows. Each row of `rows`
-    has a cell for every column, including columns that are not shown. An empty cell is shown as `-`.
+    """Returns the table as text, without the last line end. Returns the text `nothing` if there are no rows. Each row
+    of `rows` has a cell for every column, including columns that are not shown. An empty cell is shown as `-`.
     """
     cells = [["-" if value is None or value == "" else one_line(str(value)) for value in row] for row in rows]
     if not cells:
@@ -65,8 +66,8 @@ def table_text(nothing: str, columns: Sequence[Column], rows: Iterable[Sequence[
 
 
 def paragraph(label: str, text: str, view: View, *, indent: int) -> str:
-    """Formats a paragraph. `label` comes first. The text begins at column `indent`, and wrapped lines begin at this
-    column, too. With `-o wide` the paragraph is one line.
+    """Formats a paragraph: the label, and then the text. Every line of the text begins at the column `indent`. With `-o
+    wide` the paragraph is one line.
     """
     text = one_line(text)
     first = f"{label:<{indent - 1}} " if label else " " * indent
@@ -118,8 +119,8 @@ def age_text(since_ms: int | None, now_ms: int) -> str:
 
 
 def _narrow(widths: list[int], columns: Sequence[Column], width: int) -> None:
-    """Narrows the columns until the table has the width `width`. Each step takes one character from the widest column,
-    first of the columns that wrap, then of the columns that shorten.
+    """Narrows the columns until the table has the width `width`. Each step makes the widest column one character
+    narrower. Columns with `wrap` are narrowed first, then columns with `shorten`.
     """
     excess = sum(widths) + len(_BETWEEN) * (len(widths) - 1) - width
     for may_give in ([column.wrap for column in columns], [column.shorten for column in columns]):

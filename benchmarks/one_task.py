@@ -51,7 +51,6 @@ class OneTask:
         self.reader = ChangelogReader(
             log,
             self._restore_consumer,
-            group_id=configs.application_id,
             configs=configs,
             clock=clock,
             listener=listener,

@@ -1,27 +1,27 @@
 """The clock of the service: milliseconds since the epoch, which never decrease.
 
-A `ServiceClock` starts at the machine's wall-clock time and then follows the monotonic clock. So a correction of the
-wall clock does not expire sessions or delay a probing rebalance. No member is removed because the service was slow: the
-clock advances only while the service reads requests. So the service does not remove a member whose requests have
-arrived but are not read yet. The service follows three rules:
+A `ServiceClock` starts at the machine's wall-clock time and then follows the monotonic clock. Because of this, a
+correction of the wall clock does not expire sessions or delay a probing rebalance. The clock advances only while the
+service reads requests. A member whose requests have arrived but are not read yet is therefore not removed. The service
+follows three rules:
 
 1. Time stands still while the event loop is blocked. A `LoopMonitor` samples the clock every `SAMPLE_MS`. Between two
-   samples the clock advances by `MOST_BETWEEN_SAMPLES_MS` at most. A longer pause of the loop (SIGSTOP, no free
-   processor, a busy loop) counts only as `MOST_BETWEEN_SAMPLES_MS` for sessions, grace periods and waits. Under steady
-   overload, the clock loses the time by which the loop is late. The overload also delays the answers, and members wait
-   for an answer before they send the next request. A failed member is removed after its timeout by this clock.
-2. The service acts on a passed deadline only after the loop has polled its sockets a few more times (`sockets_read`).
-   By then, the requests that had arrived by the deadline have been read, parsed and noted.
-3. A request of a member restarts the member's session when the request arrives, before the request waits for anything
-   (`GroupRuntime`).
+   samples the clock advances by `MOST_BETWEEN_SAMPLES_MS` at most. The loop may pause for longer, for example after
+   SIGSTOP or without a free processor. For sessions, grace periods and waits, the pause counts only as
+   `MOST_BETWEEN_SAMPLES_MS`. Under steady overload, each sample is late, and the clock loses each delay. Overload
+   delays the answers, and members wait for an answer before they send the next request. So sessions have to last longer
+   under overload. A failed member is removed when its timeout has passed by this clock.
+2. After a deadline, the service waits until the loop has polled its sockets a few more times (`sockets_read`). In the
+   extra polls, the service reads and handles the requests that arrived before the deadline.
+3. A request restarts the member's session when it arrives, before the request waits for anything (`GroupRuntime`).
 
-The service does not add the lateness of the loop to each deadline: a stall of ten seconds would then also delay the
-removal of a member that fails long after the stall. With this clock, only sessions that run during the stall are
-extended.
+The service could instead add the lateness of the loop to each deadline. With longer deadlines, a stall of ten seconds
+would also delay the removal of members that fail much later. With the slower clock, a stall extends only the sessions
+that run during the stall.
 
-After a stall, the clock slowly returns to the machine's time (`CATCH_UP`), as NTP slews a clock. The times in
-recordings and the times of probing rebalances then agree with the machine's time again, too. Differs from Kafka: the
-broker expires delayed operations by a timer in a separate thread, and its clock does not stop.
+After a stall, the clock slowly returns to the machine's time (`CATCH_UP`), as NTP slews a clock. When the clock has
+caught up, the times in recordings and of probing rebalances are right again. Differs from Kafka: the clock of a broker
+does not stop. A broker runs the timer for delayed operations in a separate thread.
 
 Each group has one timer (`GroupTimer`), which fires when the group's next `Tick` is due by this clock.
 """
@@ -39,8 +39,9 @@ _COUNTS_ALWAYS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def since_boot_ms() -> float:
-    """Returns a monotonic time in milliseconds, for periods that other machines measure, too, each by its own clock.
-    The time advances while the process is stopped and, on a machine with CLOCK_BOOTTIME, while the machine sleeps.
+    """Returns a monotonic time in milliseconds. Use this time for a period that several machines measure, each with its
+    own clock. The time advances while the process is stopped and, on a machine with CLOCK_BOOTTIME, while the machine
+    sleeps.
     """
     return time.clock_gettime(_COUNTS_ALWAYS) * 1000
 
@@ -49,22 +50,22 @@ SAMPLE_MS = 50
 """The interval of the samples."""
 
 MOST_BETWEEN_SAMPLES_MS = 75
-"""The most by which the clock advances between two samples. This limit is longer than `SAMPLE_MS`, because a sample may
-be a little late on any machine.
+"""The largest step of the clock between two samples. `MOST_BETWEEN_SAMPLES_MS` is longer than `SAMPLE_MS`, because a
+sample may be a little late on any machine.
 """
 
 CATCH_UP = 20
 """While the clock is behind the machine's clock, it runs faster than the machine's clock by 1/CATCH_UP."""
 
 TURNS = 10
-"""The number of the loop's turns that a request needs from the socket to the group: accept, read, parse, start, read
-the body.
+"""The number of event loop turns between the socket and the group. A request needs turns to accept, read, parse, start,
+and read the body.
 """
 
 
 class ServiceClock:
     """A clock of milliseconds since the epoch, which never decrease. Before the first `sample`, the clock never stands
-    still. `monotonic_ns`, `wall_ns`: the machine's clocks.
+    still. `monotonic_ns`, `wall_ns`: functions that read the machine's two clocks.
     """
 
     def __init__(self, monotonic_ns: ReadNs = time.monotonic_ns, wall_ns: ReadNs = time.time_ns) -> None:
@@ -91,7 +92,7 @@ class ServiceClock:
         self._last_sample_ns = now_ns
 
     def release(self) -> None:
-        """End the sampling. After this call, the clock runs without samples."""
+        """End the sampling. After this call, the clock advances without samples."""
         self.sample()
         self._last_sample_ns = None
 
@@ -108,10 +109,11 @@ async def sockets_read() -> None:
 
 
 LONG_STALL_MS = 1_000
-"""If a sample is late by at least this time, the log gets a warning that the service stood still."""
+"""If a sample is late by at least this time, the service logs a warning that it stood still."""
 
 MOST_COUNTED_MS = 2_000
-"""The largest lateness that one sample adds to `lag_ms`, so that one long stop (SIGSTOP) does not look like overload.
+"""The largest lateness that one sample adds to `lag_ms`. The limit keeps one long stop (SIGSTOP) from looking like
+overload.
 """
 
 WEIGHT = 0.3
@@ -119,8 +121,8 @@ WEIGHT = 0.3
 
 
 class LoopMonitor:
-    """Samples the clock on the running loop from `start` to `stop`. `late`: called with the lateness of each sample, in
-    seconds. `lag_ms`: the recent lateness of the loop, as a moving average.
+    """Samples the clock on the running loop from `start` to `stop`. `late`: a function that gets the lateness of each
+    sample, in seconds. `lag_ms`: the recent lateness of the loop, as a moving average.
     """
 
     def __init__(self, clock: ServiceClock, late: Callable[[float], None]) -> None:

@@ -1,7 +1,8 @@
 """Errors of requests that the coordinator cannot serve, each with Kafka's name of the error.
 
-A group refuses a request by a return value (`group.outcome.Rejected`); the code around the groups raises these errors.
-Only `http/problems.py` converts these errors to HTTP. Source of the names: `org.apache.kafka.common.protocol.Errors`.
+A group refuses a request by returning `group.outcome.Rejected`. The code that calls the groups raises the errors of
+this file. Only `http/problems.py` converts the errors of this file to HTTP. Source of the names:
+`org.apache.kafka.common.protocol.Errors`.
 """
 
 from typing import ClassVar
@@ -29,8 +30,8 @@ class GroupNotFound(CoordinatorFault):
 
 
 class GroupIsLoading(CoordinatorFault):
-    """A coordinator is about to take this group, or is still reading the group's log. The caller may repeat the
-    request.
+    """No coordinator can serve this group yet. A coordinator is reading the group's log, or will soon take the group
+    over. The caller may repeat the request.
     """
 
     kafka_name = "COORDINATOR_LOAD_IN_PROGRESS"
@@ -55,14 +56,13 @@ class LogBeyondRepair(CoordinatorFault):
 
 
 class TooManyGroups(CoordinatorFault):
-    """The service has the largest number of groups that its settings allow."""
+    """The service already has as many groups as its settings allow."""
 
     kafka_name = "POLICY_VIOLATION"
 
 
 class TooManyRequests(CoordinatorFault):
-    """The service already handles the largest number of requests of this kind that it accepts. The caller may repeat
-    the request.
+    """The service already handles as many requests of this kind as it accepts. The caller may repeat the request.
 
     `retry_after_s`: the shortest pause before the repetition, in seconds.
     """
@@ -81,7 +81,9 @@ class AssignorNotListed(CoordinatorFault):
 
 
 class UnreadableBytes(CoordinatorFault):
-    """The bytes in the field `where` cannot be read. `offset`: the index of the byte at which reading failed."""
+    """A field of the request has bytes that cannot be read. `where`: the field. `offset`: the index of the byte at
+    which reading failed.
+    """
 
     kafka_name = "INVALID_REQUEST"
 

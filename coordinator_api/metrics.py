@@ -206,7 +206,8 @@ class Metrics:
 
 
 class MeasuredService(Collector):
-    """The gauges whose values the service computes at each scrape: totals of all groups, and values of single groups.
+    """The gauges whose values the service computes at each scrape. The gauges are totals of all groups, and values of
+    single groups.
 
     `named_groups`: the number of groups for which values are shown separately. The values of the first groups by id are
     shown.

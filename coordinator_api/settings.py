@@ -144,7 +144,7 @@ class Settings(BaseSettings):
     `X-Forwarded-Prefix`.
     """
     forwarded_allow_ips: Annotated[Names, AfterValidator(_check_proxies)] = ("127.0.0.1", "::1")
-    """Addresses and networks of trusted proxies, separated by commas; `*` for all. Only these proxies may set
+    """Addresses and networks of trusted proxies, separated by commas; `*` for all. Only trusted proxies may set
     `X-Forwarded-Prefix`, `X-Forwarded-Host` and `X-Forwarded-Proto`.
     """
     advertised_url: Annotated[OptionalText, AfterValidator(_check_advertised)] = None
@@ -152,12 +152,12 @@ class Settings(BaseSettings):
     `https://coordinator-1:8080`. The default is the address on which the coordinator listens.
     """
     lease_timeout_ms: Annotated[int, Field(ge=600, le=JAVA_INT_MAX)] = 1_200
-    """On PostgreSQL: time within which the other coordinators of the database serve the groups of a coordinator that
-    was killed. All coordinators of a database need the same value.
+    """On PostgreSQL: longest time until other coordinators of the database serve the groups of a killed coordinator.
+    All coordinators of a database need the same value.
     """
     database_statement_timeout_ms: Annotated[int, Field(ge=100, le=JAVA_INT_MAX)] = 3_000
-    """On PostgreSQL: time limit for a statement that reads or writes a group, and for waiting for a connection. A
-    renewal of the lease may take up to a third of `lease.timeout.ms`.
+    """On PostgreSQL: time limit for a statement that reads or writes a group. The limit also applies to the wait for a
+    connection. A renewal of the lease may take up to a third of `lease.timeout.ms`.
     """
 
     group_initial_rebalance_delay_ms: Natural = 3_000
@@ -169,8 +169,8 @@ class Settings(BaseSettings):
     group_max_size: Positive = 10_000
     """Largest number of members of one group (Kafka has no limit). A further join gets 429."""
     group_disconnect_grace_ms: Natural = 100
-    """Time within which a process whose connection broke has to send another request. If the process sends none, the
-    coordinator removes its members with `leave_on_disconnect`.
+    """Time within which a process whose connection broke has to send another request. If the process sends no request,
+    the coordinator removes its members with `leave_on_disconnect`.
     """
     group_max_partitions: Positive = 200_000
     """Largest total number of partitions of all topics, and largest number of tasks, in one definition or recording. A
@@ -198,18 +198,19 @@ class Settings(BaseSettings):
     longpoll_max_wait_ms: Natural = 60_000
     """Longest time for which one GET or heartbeat is held. A larger `wait_ms` is reduced to this value."""
     page_events_max_count: Natural = 1_000
-    """Largest number of open web pages that are updated at one time. A page above this number shows a message and tries
-    again.
+    """Largest number of open web pages that are updated at one time. A further page shows a message and tries again.
     """
     page_store_queries: Literal["off", "on"] = "off"
     """If `on`, operators may query a store by key on the web page. To answer a query, the service calls the addresses
     of members.
     """
     page_store_token_file: Path | None = None
-    """File with the token that the service sends to instances when an operator queries a store on the web page."""
+    """File with the service's token for instances. The service sends the token when an operator queries a store on the
+    web page.
+    """
     computation_max_count: Annotated[int, Field(ge=1, le=1_000)] = 4
-    """Largest number of calls of POST /v1/assign and POST /v1/simulate, and of explanations of rebalances, that run at
-    one time. A further call gets 429.
+    """Largest number of computations at one time: calls of POST /v1/assign and POST /v1/simulate, and explanations of
+    rebalances. A further call gets 429.
     """
     tenant_max_groups: Natural = JAVA_INT_MAX
     """Largest number of groups of one tenant, which is a prefix of group ids. The declaration of a further group gets
@@ -222,8 +223,8 @@ class Settings(BaseSettings):
     service refuses definitions, new members and reported rebalances with 429.
     """
     tenant_max_computations: Natural = JAVA_INT_MAX
-    """Largest number of calls of POST /v1/assign and POST /v1/simulate, and of explanations of rebalances, that run for
-    one tenant at one time. A further call gets 429.
+    """Largest number of computations of one tenant at one time: calls of POST /v1/assign and POST /v1/simulate, and
+    explanations of rebalances. A further call gets 429.
     """
     shutdown_timeout_ms: Natural = 4_000
     """Time for which a stopping service waits for requests in progress. A request whose body is still arriving is
@@ -231,7 +232,7 @@ class Settings(BaseSettings):
     """
 
     rebalances_retained_count: Positive = 1_000
-    """Number of recorded rebalances that are kept for each group. The oldest are deleted first."""
+    """Number of recorded rebalances that are kept for each group. The oldest rebalances are deleted first."""
     records_compaction_bytes: Annotated[int, Field(ge=1_024, le=JAVA_LONG_MAX)] = 524_288
     """Size at which a group's log is rewritten as one snapshot. The log must also have at least twice the size of its
     last snapshot. A coordinator has to read the whole log before it can lead the group.
@@ -248,8 +249,8 @@ class Settings(BaseSettings):
     auth_token_file: Path | None = None
     """File with a bearer token that has the right admin for all groups. A changed file is read again."""
     auth_tokens: Secret = None
-    """Tokens as hashes, each with a name, a right and a prefix of group ids, in the format of `assignor tokens create
-    --file`. Each token is on its own line, or semicolons separate the tokens on one line.
+    """Hashes of tokens, in the format of `assignor tokens create --file`. Each token has a name, a right and a prefix
+    of group ids. Each token is on its own line, or semicolons separate the tokens on one line.
     """
     auth_tokens_file: Path | None = None
     """File with tokens in the format of auth.tokens. A changed file is read again."""
@@ -312,7 +313,7 @@ class Settings(BaseSettings):
     """
     audit_log_file: Path | None = None
     """File for the audit log. The audit log has a line for each call that changes something, even if the call was
-    refused. By default these lines go to the service's log.
+    refused. By default, the lines of the audit log go to the service's log.
     """
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Lowest level of the lines that are logged."""
@@ -373,8 +374,8 @@ def is_secret(field_name: str) -> bool:
 
 
 class SettingRow(NamedTuple):
-    """One line of the table of settings in the documentation. `flag`: None for a secret, which must not be in a command
-    line.
+    """One line of the table of settings in the documentation. `flag`: the command-line option; None for a secret, which
+    must not be in a command line.
     """
 
     name: str

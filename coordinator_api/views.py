@@ -84,7 +84,7 @@ def outcome_of(outcome: str) -> str:
 
 def hold_text(hold: Mapping[str, Any] | None) -> str:
     """Describes the end of a rebalance's wait for approval, in words. If the rebalance still waits, the text says so.
-    `hold`: the `hold` of a recorded rebalance; None if the rebalance did not wait.
+    `hold`: the JSON object `hold` of a recorded rebalance; None if the rebalance did not wait.
     """
     if hold is None:
         return ""
@@ -139,8 +139,8 @@ the lever from the group's document.
 
 
 def active_levers(levers: Mapping[str, Any], names: Mapping[str, str] | None = None) -> list[ActiveLever]:
-    """The levers that are on, including the drains of instances and members. `levers`: the `levers` of a group's
-    document. `names`: the names of instances, by process id.
+    """The levers that are on, including the drains of instances and members. `levers`: the JSON object `levers` of a
+    group. `names`: the names of instances, by process id.
     """
     found = [
         ActiveLever(name, effect(lever), lever["by"], lever["at_ms"], lever["reason"])
@@ -162,8 +162,8 @@ def missing_of_drain(drain: Mapping[str, Any]) -> list[str]:
 
 
 def moves_of_held(held: Mapping[str, Any]) -> str:
-    """Describes the moves of tasks in a held rebalance, such as `2 tasks would move: 0_0, 0_3`. `held`: the
-    `held_rebalance` of a group's document.
+    """Describes the moves of tasks in a held rebalance, such as `2 tasks would move: 0_0, 0_3`. `held`: the JSON object
+    `held_rebalance` of a group.
     """
     tasks = held["tasks_to_move"]
     if not tasks:
@@ -176,8 +176,8 @@ def changes_shown(answer: Mapping[str, Any]) -> dict[str, Any]:
     document with `difference`, `forecast`, and the `names` of instances.
 
     Returns `answer` with four more fields. `tasks`: the first TASKS_SHOWN tasks that would move. `tasks_more`: the
-    number of further tasks that would move. `summary`: the summary of the difference. `verdict`: the verdict of the
-    forecast.
+    number of further tasks that would move. `summary`: a short text about the difference. `verdict`: a sentence about
+    the forecast.
     """
     names, every = answer["names"], answer["difference"]["tasks"]
     return {

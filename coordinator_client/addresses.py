@@ -1,24 +1,26 @@
-"""The addresses of several coordinators, and the order in which one call is sent to them. The module does no I/O.
+"""The addresses of several coordinators, and the order in which a call tries them. The module does no I/O.
 
-    next --> (the caller calls that address) --> answered, or unanswered --> next ... until an answer, or no address
+    next --> (the caller calls the address) --> answered or unanswered --> next ... until an answer or no address is
+    left
 
 Rules:
-- A call goes first to the coordinator that answered the last call for the same group. If no coordinator has answered
-  such a call, or if this coordinator fails, the call goes to the addresses of the list, one after the other. The first
-  of them is the address that answered the last call for any group.
+- A call goes first to the coordinator that answered the last call for the same group. If no coordinator has answered a
+  call for the group, or if that coordinator fails, the addresses of the list are tried one after the other. The address
+  that answered the last call for any group is tried first.
 - If an address does not answer, or answers with status 502, 503 or 504, the call goes to the next address of the list.
-  A call does not go to a failed address again. The one exception: if a connection breaks that has carried answers
-  before, the call is sent once more to the same address.
+  A call does not try a failed address a second time, with one exception. If an address has answered over a connection,
+  and the connection breaks later, the call is sent once more to this address.
 - An answer with status 307 names the coordinator that owns the group. The call then goes to that coordinator, even if
-  its address is not in the list. A redirected call is sent unchanged. A call follows three redirects at most. A
+  its address is not in the list. A redirected call is sent unchanged. A call follows at most three redirects. A
   redirect from https to http is not followed, so that no token is sent unencrypted. A redirect to a URL with a
   different path or query is not followed, so that the call stays unchanged.
 - Each call has a time limit. Each address gets a share of the call's time, so that an address that does not answer
-  leaves time for the other addresses. If the coordinator may hold its answer to a call, the call requests a wait that
-  ends before the call's time limit.
+  leaves time for the other addresses. A coordinator may hold its answer to some calls. The client asks the coordinator
+  to answer before the call's time limit ends.
 
-Source of the idea: `bootstrap.servers` and NOT_COORDINATOR of Kafka's clients. Differs from Kafka: Kafka's answer
-NOT_COORDINATOR does not name the coordinator, so a Kafka client has to look up the coordinator.
+Source of the idea: `bootstrap.servers` and NOT_COORDINATOR of Kafka's clients. Differs from Kafka: the answer
+NOT_COORDINATOR does not name the right coordinator, so a Kafka client has to look it up. The answer of this project's
+coordinator names the right one.
 """
 
 import math
@@ -28,24 +30,24 @@ from typing import NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 MOST_REDIRECTS = 3
-"""The number of redirects that one call follows at most."""
+"""The largest number of redirects that one call follows."""
 
 REDIRECT = 307
 _ASK_ANOTHER = frozenset({502, 503, 504})
 _SECRETS = "@?#"
-"""Every URL that contains a password or a token has at least one of these characters."""
+"""A URL with a password or a token contains at least one of these characters."""
 
 _LONGEST_ADDRESS = 2_000
 
 
 def may_have_secret(url: str) -> bool:
-    """Returns True if the URL may contain a password or a token, so that no message may show the URL."""
+    """Returns True if the URL may contain a password or a token. No message may show such a URL."""
     return not set(_SECRETS).isdisjoint(url)
 
 
 def is_host(host: str) -> bool:
-    """Returns True if Python can resolve this host name. Python raises a UnicodeError for an empty label, or a label of
-    more than 63 characters.
+    """Returns True if Python can resolve this host name. Python cannot resolve a name that has an empty label or a
+    label of more than 63 characters.
     """
     try:
         return bool(host.encode("idna"))
@@ -54,8 +56,8 @@ def is_host(host: str) -> bool:
 
 
 def is_address(url: str) -> bool:
-    """Returns True if the URL can be the address of a coordinator. The URL needs the scheme http or https and a host,
-    and may have a port and the beginning of a path.
+    """Returns True if the URL can be the address of a coordinator. The URL must have a host and the scheme http or
+    https. The URL may have a port and a path prefix.
     """
     if may_have_secret(url) or not url.isprintable() or " " in url or len(url) > _LONGEST_ADDRESS:
         return False
@@ -71,16 +73,16 @@ def _is_secured(url: str) -> bool:
 
 
 class CoordinatorAddresses:
-    """The addresses of the coordinators. `urls`: one or more URLs. `is_address` is true for each URL, and no URL ends
-    with a slash.
+    """The addresses of the coordinators. `urls`: one or more URLs without a slash at the end, which `is_address` has
+    accepted.
 
-    Threads may share a `CoordinatorAddresses` without a lock. If two threads overwrite each other's records of the last
-    answers, the worst effect is one more redirect of a later call.
+    Threads may share a `CoordinatorAddresses` without a lock. Two threads may overwrite each other's data about the
+    last answers. The worst effect is that the next call needs one more redirect.
     """
 
     def __init__(self, urls: Sequence[str]) -> None:
         self.urls = tuple(urls)
-        # the address of the list that answered last; until an address has answered, the first address of the list
+        # the address of the list that answered last; before any answer, the first address of the list
         self._best = self.urls[0]
         self._owners: dict[str, str] = {}
 
@@ -90,7 +92,7 @@ class CoordinatorAddresses:
     @property
     def secured(self) -> str:
         """The first https address of the list, or the first address if no address is https. An HTTP client that can
-        call the address `secured` can call all addresses of the list.
+        call this address can call all addresses of the list.
         """
         return next((url for url in self.urls if _is_secured(url)), self.urls[0])
 
@@ -99,17 +101,17 @@ class CoordinatorAddresses:
         return self._owners.get(group, self._best)
 
     def moved(self, group: str, url: str) -> None:
-        """Record that the coordinator at `url` answered for this group."""
+        """Remembers that the coordinator at `url` answered a call for this group."""
         self._owners[group] = url
         self.answers(url)
 
     def answers(self, url: str) -> None:
-        """Record that the coordinator at `url` answered, even if it does not own the group."""
+        """Remembers that the coordinator at `url` answered. The answer may be a redirect to another coordinator."""
         if url in self.urls:
             self._best = url
 
     def failed(self, url: str) -> None:
-        """Record that the coordinator at `url` gave no usable answer. The next calls then begin at another address of
+        """Remembers that the coordinator at `url` gave no usable answer. The next call first tries another address of
         the list, if there is one.
         """
         for group, owner in self._owners.copy().items():
@@ -131,7 +133,7 @@ class CoordinatorAddresses:
 @dataclass(frozen=True, slots=True)
 class CoordinatorCall:
     """A call to a coordinator. `path`: the quoted path of the URL, which begins with /v1. `timeout_s`: the time limit
-    of the whole call including all addresses and redirects, without `wait_ms`. `wait_ms`: the time for which the
+    for all attempts and redirects of the call together; `wait_ms` is added to it. `wait_ms`: the time for which the
     coordinator may hold its answer; None if the answer is never held. `one_address`: True to try only one address of
     the list, because the caller will repeat the call soon.
     """
@@ -144,7 +146,7 @@ class CoordinatorCall:
 
     @property
     def group(self) -> str:
-        """The group of the call, quoted as in the path; empty for a call about no group."""
+        """The URL-quoted id of the call's group; empty for a call about no group."""
         parts = self.path.split("/")
         return parts[3] if parts[1:3] == ["v1", "groups"] and len(parts) > 3 else ""
 
@@ -173,8 +175,8 @@ class Attempt(NamedTuple):
 
 
 class CallRoute:
-    """Chooses the attempts of one call. `outcomes`: a text with the outcome of the attempt, by address, in the order of
-    the attempts.
+    """Chooses the attempts of one call. `outcomes`: maps each tried address to a text about the result of its attempt,
+    in the order of the attempts.
     """
 
     def __init__(self, addresses: CoordinatorAddresses, call: CoordinatorCall) -> None:
@@ -187,8 +189,8 @@ class CallRoute:
         self._redirects = 0
 
     def next(self, left_s: float) -> Attempt | None:
-        """Returns the next attempt, or None if no address or no time is left. `left_s`: the time that is left of the
-        call's `longest_s`.
+        """Returns the next attempt, or None if no address or no time is left. `left_s`: the call's `longest_s` without
+        the time that has passed.
         """
         address, self._asks_now = self._asks_now, None
         if address is None:
@@ -201,8 +203,8 @@ class CallRoute:
         return Attempt(address, call.target(held_ms), held_s + self._share_s(left_s - held_s, address))
 
     def unanswered(self, attempt: Attempt, why: str, *, old_connection_ended: bool = False) -> None:
-        """Records that an attempt got no answer. `old_connection_ended`: True if the attempt failed because a
-        connection broke over which the address had answered before.
+        """Remembers that an attempt got no answer. `old_connection_ended`: True if the address had answered over this
+        connection before the connection broke.
         """
         if old_connection_ended and not self._has_asked_again:
             self._has_asked_again = True
@@ -213,8 +215,8 @@ class CallRoute:
         self._addresses.failed(attempt.address)
 
     def answered(self, attempt: Attempt, status: int, location: str | None) -> bool:
-        """Records the answer to an attempt. Returns True if this answer is the answer to the call. Returns False if the
-        caller has to call `next` for another attempt. `location`: the URL to which a redirect leads.
+        """Remembers the answer to an attempt. Returns True if the call has its answer now. Returns False if the caller
+        has to call `next` for another attempt. `location`: the target URL of a redirect.
         """
         if status == REDIRECT:
             self._go_on(attempt, location or "")
@@ -231,7 +233,7 @@ class CallRoute:
         return next((each for each in self._addresses.in_turn(self._call.group) if each not in self.outcomes), None)
 
     def _share_s(self, left_s: float, address: str) -> float:
-        """Returns the share of the remaining time that this address gets."""
+        """Returns the part of the remaining time that the attempt at this address may take."""
         if self._call.one_address:
             return left_s
         urls = self._addresses.urls
@@ -239,7 +241,7 @@ class CallRoute:
         return min(left_s / (1 + others), self._call.timeout_s / len(urls))
 
     def _go_on(self, attempt: Attempt, location: str) -> None:
-        """Follow the redirect if the rules allow it."""
+        """Follows the redirect if the rules allow it."""
         here = attempt.address
         to, problem = _led_to(location, attempt)
         if to in self._failed:
@@ -254,8 +256,8 @@ class CallRoute:
 
 
 def _led_to(location: str, attempt: Attempt) -> tuple[str, str]:
-    """Returns the address to which a redirect leads, and the reason why the client must not follow the redirect. The
-    reason is empty if the client may follow it.
+    """Returns the address in the target URL of a redirect, and the reason not to follow the redirect. The reason is
+    empty if the client may follow the redirect.
     """
     address = location.removesuffix(attempt.target).rstrip("/")
     if not location.endswith(attempt.target):
@@ -268,8 +270,8 @@ def _led_to(location: str, attempt: Attempt) -> tuple[str, str]:
 
 
 def outcomes_text(outcomes: Mapping[str, str], known: Collection[str]) -> str:
-    """Returns the outcomes of an unanswered call's attempts as one text. `known`: the addresses that the user gave. If
-    only one address was tried and `known` has just this address, the text does not name the address.
+    """Joins the results of all attempts of an unanswered call to one text. `known`: the addresses that the user gave.
+    If the user gave one address and only this address was tried, the text does not name the address.
     """
     if len(outcomes) == 1 and outcomes.keys() == set(known):
         return next(iter(outcomes.values()))

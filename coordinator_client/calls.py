@@ -1,4 +1,4 @@
-"""Parses addresses, tokens and refusals of a coordinator; the HTTP client is in `http_client.py`.
+"""Parses addresses, tokens and refusals of a coordinator. The HTTP client is in `http_client.py`.
 
 A refusal is a problem document (RFC 9457) whose `code` is Kafka's error name (`Errors`).
 """
@@ -20,7 +20,7 @@ from coordinator_client.addresses import CoordinatorAddresses, is_address, may_h
 DEFAULT_URL = "http://127.0.0.1:8080"
 COORDINATOR_METAVAR = "URL,..."
 SEVERAL_COORDINATORS = "several are separated by commas"
-"""Help text of an option that takes several addresses."""
+"""Each option that accepts several addresses has this text in its help."""
 
 TOKEN_VARIABLE = "ASSIGNOR_AUTH_TOKEN"  # noqa: S105 (the name of a variable)
 TOKEN_FILE_VARIABLE = "ASSIGNOR_AUTH_TOKEN_FILE"  # noqa: S105 (the name of a variable)
@@ -40,8 +40,8 @@ _LONGEST_RETRY_AFTER_S = 60.0
 _TRY_AGAIN_STATUSES = frozenset({408, 425, 502, 503, 504})
 _TRY_AGAIN_CODES = frozenset({"THROTTLING_QUOTA_EXCEEDED"})
 _LONGEST_DETAIL = 2_000
-"""The length limit of a coordinator's problem detail, in characters. The limit is large because the last sentence of a
-detail has the remedy.
+"""The length limit for the `detail` in a coordinator's problem document, in characters. The limit is large because the
+last sentence of the detail says how to correct the error.
 """
 
 _LONGEST_FOREIGN_TEXT = 300
@@ -49,9 +49,9 @@ _LONGEST_FOREIGN_TEXT = 300
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorAddress:
-    """The addresses of coordinators, with the caller's token. `url`: one or more URLs, separated by commas.
-    `token_file`: the file with the bearer token; if None, the token comes from the environment. Raises InputError if a
-    URL or the token cannot be used.
+    """The addresses of coordinators and the caller's token. `url`: one or more URLs, separated by commas. `token_file`:
+    the file with the bearer token; if None, the token comes from the environment. Raises InputError if a URL or the
+    token cannot be used.
     """
 
     url: str
@@ -70,9 +70,9 @@ class CoordinatorAddress:
 
 
 class NoAnswer(Unavailable):
-    """No coordinator gave an answer. `answers`: the outcome of the attempt, by address, in the order of the attempts.
-    The error's message names the tried addresses. The message names no address if the user gave a single address, and
-    only this address was tried.
+    """No coordinator gave an answer. `answers`: maps each tried address to a text about the result of its attempt, in
+    the order of the attempts. The error's message names the tried addresses. If the user gave one address and only this
+    address was tried, the message does not name the address.
     """
 
     def __init__(self, answers: Mapping[str, str], addresses: CoordinatorAddresses) -> None:
@@ -83,8 +83,8 @@ class NoAnswer(Unavailable):
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """An answer with an error. `code`: Kafka's error name; None if the answer does not come from a coordinator.
-    `detail`: the coordinator's explanation, or the beginning of the answer's body if there is no explanation.
-    `retry_after_s`: the time after which the caller may repeat a call to an overloaded coordinator.
+    `detail`: the coordinator's explanation; the beginning of the answer's body if there is no explanation.
+    `retry_after_s`: an overloaded coordinator asks the caller to repeat the call after this time.
     """
 
     status: int
@@ -94,7 +94,9 @@ class Refusal:
 
     @property
     def may_be_repeated(self) -> bool:
-        """True if the coordinator did not accept the request because it is starting, stopping or overloaded."""
+        """True if the coordinator did not process the request because the coordinator is starting, stopping or
+        overloaded.
+        """
         return self.status in _TRY_AGAIN_STATUSES or self.code in _TRY_AGAIN_CODES
 
 
@@ -110,9 +112,9 @@ class CoordinatorRefused(AssignorFault):
 def addresses_of(text: str) -> CoordinatorAddresses:
     """Parses the addresses of coordinators. `text`: one or more URLs, separated by commas.
 
-    Raises InputError if an address is not a URL. Without this check, calls to such an address would fail as if the
-    coordinator could not be reached. Raises InputError too if a URL may contain a password or a token, because messages
-    and logs show URLs. The error about a URL with a secret does not show the URL.
+    Raises InputError if an address is not a URL. Without this check, calls to a wrong address would fail with the
+    misleading error that the coordinator cannot be reached. Raises InputError if a URL may contain a password or a
+    token, because messages and logs show URLs. The error about a secret does not show the URL.
     """
     urls = [part.strip() for part in text.split(",")]
     for number, url in enumerate(urls, start=1):
@@ -129,11 +131,12 @@ def addresses_of(text: str) -> CoordinatorAddresses:
 
 
 def read_token(token_file: Path | None) -> str | None:
-    """Returns the caller's token, or None if no token is given. The token comes from the first of these three that is
-    given: `token_file`, the variable ASSIGNOR_AUTH_TOKEN, and the file that the variable ASSIGNOR_AUTH_TOKEN_FILE
-    names.
+    """Returns the caller's token, or None if no token is given. The token comes from the first of three sources that is
+    given. The sources are `token_file`, the variable ASSIGNOR_AUTH_TOKEN, and the file that the variable
+    ASSIGNOR_AUTH_TOKEN_FILE names.
 
-    Raises InputError if the file cannot be read or has no token, or if no HTTP header can carry the token.
+    Raises InputError if the file cannot be read or has no token. Raises InputError if the token has a character that an
+    HTTP header cannot contain.
     """
     file = token_file_of(token_file)
     if file is None:
@@ -143,9 +146,9 @@ def read_token(token_file: Path | None) -> str | None:
 
 
 def token_file_of(token_file: Path | None) -> Path | None:
-    """Returns the file that contains the token. This is `token_file` if it is given. If `token_file` and
-    ASSIGNOR_AUTH_TOKEN are both missing, it is the file that ASSIGNOR_AUTH_TOKEN_FILE names. The result is None if no
-    file contains the token.
+    """Returns the file that contains the token. If `token_file` is given, this file is returned. If neither
+    `token_file` nor ASSIGNOR_AUTH_TOKEN is given, the file that ASSIGNOR_AUTH_TOKEN_FILE names is returned. Returns
+    None if the token does not come from a file.
     """
     if token_file is None and not os.environ.get(TOKEN_VARIABLE):
         named = os.environ.get(TOKEN_FILE_VARIABLE)
@@ -154,12 +157,12 @@ def token_file_of(token_file: Path | None) -> Path | None:
 
 
 class CallerToken:
-    """The token that a program sends while it runs: a fixed token, or the token in a file, which may change.
+    """The token that a running program sends: a fixed token, or the present token in a file.
 
     The token file is checked for changes at most once a second, and is read again if it has changed. If the changed
-    file cannot be read or has no valid token, the former token stays in use. `token`: the fixed token; None if there is
-    no token, or if `file` contains the token. Threads may share a `CallerToken`. Raises InputError if no HTTP header
-    can carry the fixed token.
+    file cannot be read or has no valid token, the old token stays in use. `token`: the fixed token; None if there is no
+    token, or if `file` contains the token. Threads may share a `CallerToken`. Raises InputError if the fixed token has
+    a character that an HTTP header cannot contain.
     """
 
     def __init__(self, token: str | None = None, file: Path | None = None) -> None:
@@ -180,7 +183,9 @@ class CallerToken:
         return self._token
 
     def reread(self) -> str | None:
-        """Reads the token file again if it has changed, and returns the token. Call `reread` after a refused call."""
+        """Reads the token file again if it has changed, and returns the token. A client calls `reread` when a
+        coordinator has refused its call.
+        """
         if self._file is None:
             return self._token
         self._read_at_s = time.monotonic()
@@ -193,19 +198,20 @@ class CallerToken:
 
 
 def state_text(state: str, condition: str | None) -> str:
-    """Describes a group's state for readers: by Kafka's name of the state, or by the reason why the group does nothing.
-    `condition`: the condition in the coordinator's description of the group; None if no condition stops the group.
+    """Returns a text about a group's state: the reason why the group does nothing, or else Kafka's name of the state.
+    `condition`: the condition that stops the group, from the coordinator's description of the group; None if no
+    condition stops it.
     """
     return state if condition is None else _CONDITIONS.get(condition, condition)
 
 
 def group_path(group_id: str) -> str:
-    """Returns the path `/v1/groups/...` of a group, with all characters of the group id quoted as needed."""
+    """Returns the path `/v1/groups/...` of a group. The group id in it is URL-quoted."""
     return f"/v1/groups/{quote(group_id, safe='')}"
 
 
 def refusal_of(status: int, content: bytes, reason_phrase: str = "", retry_after: str = "") -> Refusal:
-    """Parses an unsuccessful answer. `content`: the body of the answer. `reason_phrase`: the HTTP reason phrase, which
+    """Parses an answer with an error. `content`: the body of the answer. `reason_phrase`: the HTTP reason phrase, which
     becomes the detail if the answer has no body. `retry_after`: the answer's header Retry-After.
     """
     try:
@@ -224,10 +230,10 @@ def refusal_of(status: int, content: bytes, reason_phrase: str = "", retry_after
 
 
 def _retry_after_s(status: int, text: str) -> float | None:
-    """Returns the value of the header Retry-After in seconds, but at most 60, if the status says that the coordinator
-    is overloaded. Returns None for any other answer. HTTP also allows a date in this header, but a date is ignored,
-    because it may come from a proxy. If the coordinator is starting or stopping, the header is ignored and the call is
-    repeated sooner, because a waiting member does no work.
+    """Returns the value of the header Retry-After in seconds, but at most 60. Returns None if the status is not 429
+    (overloaded). The header may also contain a date. A date is ignored, because it may come from a proxy. If the
+    coordinator is starting or stopping, the header is ignored, and the call is repeated sooner: a member that waits
+    does no work.
     """
     if status != _TOO_MANY_REQUESTS or not (text.isascii() and text.isdigit()):
         return None

@@ -1,11 +1,11 @@
 """The HTTP client for calls to a coordinator. The client sends a call to one address after the other until a
-coordinator answers, and parses refusals.
+coordinator answers. If the answer is a refusal, the client parses it and raises CoordinatorRefused.
 
     call --> the next address of the route (`addresses.py`) --> an answer, a refusal, or no answer at any address
 
-The caller chooses the headers, and decides if connections are kept (`KeptConnections`). For each call, the caller
-chooses the time limit and the retries. The token may change while the client is in use. Commands that make no call must
-not import this module, because importing httpx takes time.
+The constructor's arguments set the headers, and whether connections are kept (`KeptConnections`). The arguments of each
+call set its time limit and its retries. The token may change while the client is in use. A command that makes no call
+must not import this module, because the import of httpx takes time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from coordinator_client.addresses import REDIRECT, Attempt, CallRoute, Coordinat
 from coordinator_client.calls import CallerToken, CoordinatorRefused, NoAnswer, refusal_of
 
 if TYPE_CHECKING:
-    # tenacity may be missing: the coordinator's commands do not retry calls, so they are installed without tenacity
+    # tenacity may be missing: the coordinator is installed without it, because the coordinator's commands do not retry
+    # calls
     import tenacity
 
 _LONGEST_CONNECT_S = 2.0
@@ -38,8 +39,8 @@ _SHORTEST_STEP_S = 0.001
 _STEPS = ("connect", "pool", "read", "write")
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
 MOST_KEPT = 4
-"""The largest number of connections that `KeptConnections` keeps open while no call is answered. If a further
-connection is opened, the oldest one is closed.
+"""The largest number of open connections of a `KeptConnections`. When another connection is opened, the oldest
+connection is closed.
 """
 
 _KEPT_LIMITS = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=None)
@@ -51,7 +52,7 @@ _CONNECTION_ENDED = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolErro
 @dataclass(frozen=True, slots=True)
 class CoordinatorAnswer:
     """An answer of a coordinator. `address`: the address of the coordinator that answered. `url`: the called URL, with
-    path and query. `headers`: the values of the headers by name; the case of a name does not matter.
+    path and query. `headers`: maps each header's name to its value; upper and lower case of a name are equal.
     """
 
     address: str
@@ -61,7 +62,7 @@ class CoordinatorAnswer:
     content: bytes
 
     def document(self) -> dict[str, Any]:
-        """Returns the JSON object in `content`. Raises ValueError if `content` is no JSON object."""
+        """Returns the JSON object in `content`. Raises ValueError if `content` is not a JSON object."""
         try:
             document = json.loads(self.content)
         except ValueError:
@@ -72,15 +73,15 @@ class CoordinatorAnswer:
 
 
 class CoordinatorHttpClient(AbstractContextManager["CoordinatorHttpClient"]):
-    """Calls one coordinator, or several coordinators that share a database. Without kept connections, several threads
-    may use a client at once. Close the client after use.
+    """Calls one coordinator, or several coordinators that share a database. The caller has to close the client after
+    use.
 
     `token`: the bearer token, if any. `headers`: headers that are sent with every call. `keep_connections`: True to
-    keep one connection to each address (see `KeptConnections`). With kept connections, only one thread at a time may
-    make calls.
+    keep one connection to each address (see `KeptConnections`). If connections are kept, only one thread at a time may
+    make calls. If they are not kept, several threads may make calls at the same time.
 
-    Raises InputError if a certificate file cannot be used, or if httpx cannot call an address. Without this check,
-    calls to such an address would fail as if the coordinator could not be reached.
+    Raises InputError if a certificate file cannot be used, or if httpx does not accept an address. Without this check,
+    calls to the address would fail with the misleading error that the coordinator cannot be reached.
     """
 
     def __init__(
@@ -105,14 +106,14 @@ class CoordinatorHttpClient(AbstractContextManager["CoordinatorHttpClient"]):
         self.close()
 
     def close(self) -> None:
-        """Close all connections. If connections are kept, only the thread that makes the calls may call `close`."""
+        """Closes all connections. If connections are kept, only the thread that makes the calls may call `close`."""
         for each in (self._kept, self._shared):
             if each is not None:
                 each.close()
 
     def break_off(self) -> None:
-        """End a call that waits for its answer over a kept connection, and make all later calls fail. Any thread may
-        call `break_off`.
+        """Makes the running call and all later calls fail, by closing the kept connections. Any thread may call
+        `break_off`.
         """
         assert self._kept is not None
         self._kept.break_off()
@@ -128,9 +129,9 @@ class CoordinatorHttpClient(AbstractContextManager["CoordinatorHttpClient"]):
     ) -> CoordinatorAnswer:
         """Makes a call, and returns the answer of the first coordinator that answers.
 
-        `accept`: the statuses that are not errors, besides the statuses 2xx. `retrying`: says how long to pause between
-        retries and when to stop; None for no retries. A call is retried only while no coordinator has accepted it.
-        `content`: the arguments `json`, `content` and `headers` of httpx. Raises CoordinatorRefused, NoAnswer.
+        `accept`: further statuses that are not errors; the statuses 2xx are never errors. `retrying`: the pauses
+        between retries, and when to stop; None for no retries. A call is not retried after a coordinator has processed
+        it. `content`: the arguments `json`, `content` and `headers` of httpx. Raises CoordinatorRefused, NoAnswer.
         """
 
         def once() -> CoordinatorAnswer:
@@ -145,11 +146,11 @@ class CoordinatorHttpClient(AbstractContextManager["CoordinatorHttpClient"]):
         return once() if retrying is None else retrying.copy(retry=_was_not_taken, reraise=True)(once)
 
     def _answer(self, method: str, call: CoordinatorCall, content: Mapping[str, Any]) -> tuple[str, httpx.Response]:
-        """Sends a call to one address after the other until it is answered. Returns the address of the coordinator and
-        its answer, which may be a refusal.
+        """Sends a call to one address after the other until a coordinator answers it. Returns the coordinator's address
+        and the answer, which may be a refusal.
 
-        If no coordinator can serve the call, the last answer with status 502, 503 or 504 is returned. Raises NoAnswer
-        if no address answered.
+        If all answers have status 502, 503 or 504, the last of these answers is returned. Raises NoAnswer if no address
+        answered.
         """
         route = CallRoute(self._addresses, call)
         ends_s = time.monotonic() + call.longest_s
@@ -159,8 +160,7 @@ class CoordinatorHttpClient(AbstractContextManager["CoordinatorHttpClient"]):
             try:
                 response = self._send(method, attempt, content)
             except (httpx.RequestError, httpx.InvalidURL) as error:
-                # if this request opened no connection, the connection that broke had carried answers to earlier
-                # requests
+                # if this request opened no connection, the broken connection has carried answers to earlier requests
                 ended = self._kept is not None and self._kept.opened == opened and isinstance(error, _CONNECTION_ENDED)
                 route.unanswered(attempt, transport_problem(error), old_connection_ended=ended)
                 continue
@@ -172,8 +172,8 @@ class CoordinatorHttpClient(AbstractContextManager["CoordinatorHttpClient"]):
         if last is None:
             raise NoAnswer(route.outcomes, self._addresses)
         address, response = last
-        # After a server error, keep the old connection open: the error may come from a proxy, so perhaps no coordinator
-        # has seen the new connection.
+        # A server error may come from a proxy, and then no coordinator has seen the new connection. So the old
+        # connections stay open after a server error.
         if self._kept is not None and not response.is_server_error:
             self._kept.keep_only(address, response)
         return last
@@ -189,34 +189,34 @@ class CoordinatorHttpClient(AbstractContextManager["CoordinatorHttpClient"]):
 
 
 def transport_problem(error: Exception) -> str:
-    """Returns the reason why no answer came. For an error of TLS, the result has the reason and the remedy. For any
-    other error, the result is the error's own text.
+    """Returns the reason why no answer came. For a TLS error, the text also says how to correct it. For any other
+    error, the result is the error's own text.
     """
     return tls_problem(error) or str(error) or type(error).__name__
 
 
 def http_client(url: str, token: str | CallerToken | None, **more: Any) -> httpx.Client:
-    """Returns an HTTP client that sends this token. `url`: a URL that will be called. If the URL is https, the TLS
+    """Returns an HTTP client that sends this token. `url`: a URL that the client will call. For an https URL, the TLS
     files are read at once. `more`: arguments of `httpx.Client`. Raises InputError if a certificate file cannot be used.
     """
     return httpx.Client(auth=BearerAuth(token), **_direct(url), **more)
 
 
 def async_http_client(url: str, **more: Any) -> httpx.AsyncClient:
-    """Returns an HTTP client for an event loop; the client sends no token. The arguments and errors are those of
+    """Returns an HTTP client for an event loop; the client sends no token. The function has the arguments and errors of
     `http_client`.
     """
     return httpx.AsyncClient(**_direct(url), **more)
 
 
 def _direct(url: str) -> dict[str, Any]:
-    # the proxies that environment variables name are for external hosts, and must not see calls to a coordinator
+    # the proxies in environment variables are for external hosts, and must not see calls to a coordinator
     return {"trust_env": False, "verify": client_context(url, httpx.create_ssl_context)}
 
 
 class BearerAuth(httpx.Auth):
-    """Sends `token` with each call. If a call is refused with 401 and the token file now has another token, the call is
-    sent once more with the new token.
+    """Sends `token` with each call. If a call is refused with 401 and the token file has a new token, the call is sent
+    once more with the new token.
     """
 
     def __init__(self, token: str | CallerToken | None) -> None:
@@ -239,9 +239,9 @@ def _authorize(request: httpx.Request, token: str | None) -> None:
 
 
 class TimeLeft(Mapping[str, float]):
-    """The time-outs of a request's steps, as a mapping. httpx reads the time-out from it before each step, and gets the
-    time that is left of `timeout_s`. So connecting, TLS, sending and waiting together take at most `timeout_s`.
-    Connecting takes at most 2 s.
+    """Maps each step of a request to its time-out. httpx reads the time-out before each step, and gets the part of
+    `timeout_s` that is left. So connecting, TLS, sending and waiting together take at most `timeout_s`. Connecting
+    takes at most 2 s.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -261,26 +261,26 @@ class TimeLeft(Mapping[str, float]):
 
 
 def _was_not_taken(state: tenacity.RetryCallState) -> bool:
-    """Returns True if the call may be repeated, because no coordinator answered or accepted the call."""
+    """Returns True if the call may be repeated, because no coordinator answered or processed it."""
     error = None if state.outcome is None else state.outcome.exception()
     return isinstance(error, NoAnswer) or (isinstance(error, CoordinatorRefused) and error.refusal.may_be_repeated)
 
 
 class KeptConnections:
-    """Keeps connections open, even after a time-out. When a process's connection closes, a coordinator assumes that the
-    process has failed. So a connection stays open until an answer has come over another connection.
+    """Keeps connections open, even after a time-out. A coordinator assumes that a process has failed when the process's
+    connection closes. So a connection stays open until an answer has come over another connection.
 
     Each called address has one TCP connection. A single thread uses the connection for one call after the other.
 
     When a connection breaks, a new connection to the same coordinator is opened at once, before the next address is
-    tried. The new connection cannot wait, because a running coordinator gives the process only a short time to
-    reconnect. When the group has moved to another coordinator, or no answer came in time, a new connection is opened.
-    The old connection is closed only after a call was answered over the new connection. So no coordinator sees the end
-    of the old connection before it sees the new connection. To keep a connection open even after httpx has closed its
-    socket, this class makes a file object from the socket.
+    tried. The new connection is opened quickly, because a coordinator gives a process only a short time to reconnect. A
+    new connection is also opened when the group has moved to another coordinator, or when no answer came in time. The
+    old connection is then closed only after a call was answered over the new connection. So a coordinator never sees
+    the old connection close before it sees the new connection. httpx closes its socket after a time-out. To keep the
+    connection open nevertheless, this class makes a file object from each socket.
 
-    `connect`: a function that makes the HTTP client of one address. `opened`: the number of connections opened so far.
-    Any thread may call `break_off`.
+    `connect`: a function that makes the HTTP client of one address. `opened`: the number of all connections that this
+    object has opened. Any thread may call `break_off`.
     """
 
     def __init__(self, connect: Callable[..., httpx.Client]) -> None:
@@ -298,13 +298,13 @@ class KeptConnections:
         return client
 
     def trace(self, event: str, info: Mapping[str, object]) -> None:
-        """Collects the sockets of new connections. httpx calls this method, the request's `trace` extension, for each
-        event of the request. httpx offers no other way to get the socket before the answer.
+        """Collects the sockets of new connections. This method is the `trace` extension of each request, so httpx calls
+        it for each event of the request. httpx offers no other access to the socket before the answer.
         """
         if event not in (_OPENED, _WRAPPED):
             return
         if event == _WRAPPED:
-            self._sockets.pop()[1].close()  # the TLS socket now owns this socket's descriptor
+            self._sockets.pop()[1].close()  # the plain socket's descriptor now belongs to the TLS socket
         else:
             self.opened += 1
         opened: socket.socket = info["return_value"].get_extra_info("socket")  # type: ignore[attr-defined]
@@ -316,9 +316,7 @@ class KeptConnections:
             self.break_off()
 
     def keep_only(self, address: str, response: httpx.Response) -> None:
-        """Close all connections except the connection to `address`. Call `keep_only` when the coordinator at `address`
-        has answered.
-        """
+        """Closes all connections except the connection over which the coordinator at `address` has just answered."""
         for other in self._clients.keys() - {address}:
             self._clients.pop(other).close()
         answered = response.extensions["network_stream"].get_extra_info("socket")
@@ -328,14 +326,14 @@ class KeptConnections:
                 file.close()
 
     def break_off(self) -> None:
-        """End all running and later calls by shutting down their sockets."""
+        """Makes all running and later calls fail by shutting down their sockets."""
         self._broken_off = True
         for each, _ in tuple(self._sockets):
             with contextlib.suppress(OSError):  # the connection has already ended
                 each.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close all connections. Only the thread that makes the calls may call `close`."""
+        """Closes all connections. Only the thread that makes the calls may call `close`."""
         for client in self._clients.values():
             client.close()
         while self._sockets:

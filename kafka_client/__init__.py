@@ -1,4 +1,4 @@
-"""The Kafka client. Only this package and `streams_runtime/logs/kafka` use the client library aiokafka.
+"""The Kafka client. Only this package and `streams_runtime/logs/kafka` import the client library aiokafka.
 
 | module | what it does |
 |---|---|

@@ -1,14 +1,16 @@
-"""The state of a Kafka cluster that a rebalance needs: topics, racks, end offsets of changelogs, committed offsets.
+"""Reads the data about a Kafka cluster that a rebalance needs: topics, racks, end offsets of changelogs, committed
+offsets.
 
-`cluster_view` reads the cluster's state. The coordinator finds `kafka_cluster_provider` by the entry point `kafka`. The
-coordinator calls `KafkaClusterProvider` from several threads. `KafkaClusterProvider` makes all requests in one event
-loop, which has its own thread. A group's definition can contain the address of a cluster, but no settings of TLS and
-SASL. So the settings of TLS and SASL come from the properties file that ASSIGNOR_KAFKA_CLIENT_CONFIG names.
+The coordinator finds `kafka_cluster_provider` by the entry point `kafka`. Several threads of the coordinator call the
+`KafkaClusterProvider`. The `KafkaClusterProvider` makes all requests in one event loop, which has its own thread. A
+group's definition can contain the address of a cluster, but no settings of TLS and SASL. So the settings of TLS and
+SASL come from the properties file that ASSIGNOR_KAFKA_CLIENT_CONFIG names.
 
-Rules: if topics cannot be listed, the rebalance fails. If offsets cannot be read, the rebalance continues without lags,
-as it does with Kafka's leader. The end offset of a changelog is its high watermark. For a source topic that serves as
-changelog, the application's committed offset is used as the end offset. Source: `InternalTopicManager`,
-`ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`, `StreamsPartitionAssignor.populateClientStatesMap`.
+Rules: if topics cannot be listed, the rebalance fails. If offsets cannot be read, tasks are placed without lags. The
+leader of a Kafka Streams group also continues without lags. The end offset of a changelog is its high watermark. If a
+source topic serves as a changelog, the application's committed offset is used as the end offset. Source:
+`InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`,
+`StreamsPartitionAssignor.populateClientStatesMap`.
 """
 
 from __future__ import annotations
@@ -38,19 +40,16 @@ except ModuleNotFoundError as missing:
 CLIENT_CONFIG = "ASSIGNOR_KAFKA_CLIENT_CONFIG"
 
 LONGEST_WAIT_FOR_OFFSETS_S = 15.0
-"""The time limit for reading offsets. The limit for reading offsets is shorter than the time for which the coordinator
-waits for a cluster. So if offsets cannot be read in time, the coordinator places tasks without lags instead of
-postponing the rebalance.
+"""The time limit for reading offsets. The coordinator waits longer than this limit for the data about a cluster. So if
+offsets cannot be read in time, the coordinator places tasks without lags, and does not postpone the rebalance.
 """
 
 _logger = logging.getLogger(__name__)
 
 
 def kafka_cluster_provider(bootstrap_servers: str) -> KafkaClusterProvider:
-    """Makes the provider of a cluster. `bootstrap_servers`: a list of `host:port`, separated by `,`, or by `;` as in
-    the coordinator's setting.
-
-    The provider connects with its first call. Raises InputError.
+    """Makes the provider of a cluster. `bootstrap_servers`: a list of `host:port`, separated by `,` or `;`. The
+    coordinator's setting uses `;`. The provider connects when it is first called. Raises InputError.
     """
     servers = bootstrap_servers.removeprefix("kafka:").replace(";", ",")
     path = os.environ.get(CLIENT_CONFIG)
@@ -68,25 +67,25 @@ class KafkaClusterProvider:
         self._admin = ClusterAdmin(settings)
 
     def view(self, group_id: str, definition: RebalanceSnapshot) -> ClusterView:
-        """Returns the state of the cluster for a rebalance. Committed offsets are read under the application id of
-        `definition`, because `group_id` is only the group's id at the coordinator. Raises KafkaClientError.
+        """Returns the state of the cluster for a rebalance. In Kafka, committed offsets are stored under the
+        application id in `definition`. `group_id` is the group's id at the coordinator only. Raises KafkaClientError.
         """
         return self._loop.run(cluster_view(self._admin, definition, offsets_timeout_s=LONGEST_WAIT_FOR_OFFSETS_S))
 
     def topics(self, definition: RebalanceSnapshot) -> Mapping[str, int]:
-        """Returns the numbers of partitions of the topology's existing topics. Raises KafkaClientError."""
+        """Maps each existing topic of the topology to its number of partitions. Raises KafkaClientError."""
         names = definition.topology.source_topics | definition.topology.internal_topics
         found = self._loop.run(self._admin.topics(names))
         return {name: topic.partitions for name, topic in found.items()}
 
     def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
-        """Create topics. Raises TopicHasOtherPartitions if a topic exists with another number of partitions. Raises
+        """Creates topics. Raises TopicHasOtherPartitions if a topic exists with another number of partitions. Raises
         another KafkaClientError if a topic cannot be created.
         """
         self._loop.run(self._admin.create_topics(topics))
 
     def close(self) -> None:
-        """Close the connections and end the thread. `close` may be called more than once."""
+        """Closes the connections and ends the thread. `close` may be called more than once."""
         try:
             self._loop.run(self._admin.close())
         except RuntimeError:
@@ -95,11 +94,11 @@ class KafkaClusterProvider:
 
 
 async def cluster_view(admin: ClusterAdmin, definition: RebalanceSnapshot, *, offsets_timeout_s: float) -> ClusterView:
-    """Reads the state of the cluster that a rebalance of this group needs. The topology and the application id come
+    """Reads the data about the cluster that a rebalance of this group needs. The topology and the application id come
     from `definition`.
 
-    Raises KafkaUnavailable or KafkaRefused if topics cannot be listed. The view's `failures` names the failed look-ups
-    of offsets.
+    Raises KafkaUnavailable or KafkaRefused if topics cannot be listed. The field `failures` of the result names the
+    failed look-ups of offsets.
     """
     topology = definition.topology
     internal = topology.internal_topics

@@ -1,14 +1,13 @@
-"""Connections to the brokers of one cluster. A connection is opened when it is needed, and each failure is reported
-with its reason.
+"""Connections to the brokers of one cluster. A connection is opened when a request needs it. Each error gives the
+reason for the failure.
 
 Rules: a request that any broker can answer uses an open connection. If no connection is open, the client tries the
-brokers of the last metadata, and then the bootstrap servers. So the client still finds a cluster whose brokers have all
-moved to other addresses. A failure that no retry can fix (credentials, certificates) raises KafkaRefused. A failure
-that may pass (nothing listens, the connection is lost, the broker is too slow) raises NotNow. This package uses
-aiokafka's connections, but not aiokafka's client, because that client hides the reasons of failures and never returns
-to the bootstrap servers. A connection that no caller closes is closed when its `Connections` object is
-garbage-collected, or when the program ends. The program's end closes connections because short scripts do not close
-their connections.
+brokers in the newest metadata, and then the bootstrap servers. So the client finds the cluster even after all its
+brokers have moved to other addresses. A failure that no retry can fix (credentials, certificates) raises KafkaRefused.
+A failure that may pass (nothing listens, the connection is lost, the broker is too slow) raises NotNow. This package
+uses aiokafka's connections, but not aiokafka's client, because that client hides the reasons of failures and never
+returns to the bootstrap servers. If no caller closes a connection, it is closed when its `Connections` object is
+garbage-collected, or at the latest when the program ends. Short scripts often do not close their connections.
 """
 
 import asyncio
@@ -39,13 +38,13 @@ T = TypeVar("T")
 Address = tuple[str, int]
 
 _LONGEST_END_S = 1.0
-"""At its exit, the program waits at most this time for the remaining connections to close."""
+"""When the program ends, it waits at most this time until its open connections are closed."""
 
 
 async def call(settings: ClientSettings, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-    """Repeat `attempt` with growing pauses while it raises NotNow, and return its result. `what`: the name of the
-    request in error messages. Raises KafkaUnavailable once `default.api.timeout.ms` has passed. An error of `attempt`
-    other than NotNow is raised at once.
+    """Calls the function `attempt`, and calls it again after a pause if it raises NotNow. The pauses grow. Returns the
+    result of `attempt`. `what`: the name of the request in error messages. Raises KafkaUnavailable once
+    `default.api.timeout.ms` has passed. An error of `attempt` other than NotNow is raised at once.
 
     Source: `KafkaAdminClient`'s retries, `retry.backoff.ms` and `retry.backoff.max.ms`.
     """
@@ -80,8 +79,8 @@ async def call(settings: ClientSettings, what: str, attempt: Callable[[], Awaita
 
 
 class Connections:
-    """The connections to one cluster. A `Connections` object belongs to one event loop at a time. When another loop
-    uses the object, as after a fork, the object drops its connections and opens new ones.
+    """The connections to one cluster. A `Connections` object belongs to one event loop at a time. If another loop uses
+    the object, for example after a fork, the object drops its connections and opens new ones.
     """
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -95,16 +94,16 @@ class Connections:
         self._when_collected: weakref.finalize[..., Connections] | None = None
 
     def set_brokers(self, brokers: Mapping[int, Address]) -> None:
-        """Replace the known brokers by `brokers`, the brokers of the newest metadata."""
+        """Replaces the known brokers by the brokers of the newest metadata."""
         self._brokers = dict(brokers)
 
     def add_broker(self, node_id: int, address: Address) -> None:
-        """Add a broker that an answer names, because the newest metadata may lack this broker."""
+        """Adds a broker that an answer names. The metadata may not contain this broker yet."""
         self._brokers[node_id] = address
 
     async def send(self, request: Any, node_id: int | None = None) -> Any:
-        """Send a request to a broker and return the answer. `node_id`: None for any broker. Raises NotNow,
-        KafkaRefused.
+        """Sends a request to a broker and returns the answer. `node_id`: the id of the broker; None for any broker.
+        Raises NotNow, KafkaRefused.
         """
         self._follow_loop()
         if node_id is None:
@@ -152,8 +151,8 @@ class Connections:
             self._open.pop(address, None)
             setup_s = self._settings.milliseconds("socket.connection.setup.timeout.ms") / 1000
             try:
-                # `connection_arguments` runs in a thread, because it reads files, and loading the system's certificates
-                # is slow
+                # `connection_arguments` runs in a thread, because it reads files, and because it loads the system's
+                # certificates slowly
                 if self._arguments is None:
                     self._arguments = await asyncio.to_thread(self._settings.connection_arguments)
                 async with asyncio.timeout(setup_s):
@@ -163,8 +162,8 @@ class Connections:
             except TimeoutError:
                 raise NotNow(f"{_text(address)} did not accept a connection within {setup_s:g} s") from None
             except (OSError, KafkaError, NotImplementedError) as error:
-                # the next connection reads the key and trust stores again, because certificates may have been renewed
-                # by then
+                # the next connection reads the key and trust stores again, because they may then contain renewed
+                # certificates
                 self._arguments = None
                 raise _reason(address, error) from error
             self._open[address] = connection
@@ -184,8 +183,8 @@ class Connections:
         _used.add(self)
 
 
-# The child of a fork never releases its parent's connections, because garbage collection of a connection in the child
-# would close the connection for the parent too.
+# After a fork, the child process keeps its parent's connections in this list forever. If the child freed a connection,
+# the connection would be closed for the parent too.
 _OF_A_PARENT: list[AIOKafkaConnection] = []
 
 _used: weakref.WeakSet[Connections] = weakref.WeakSet()
@@ -193,8 +192,8 @@ _closing: set[concurrent.futures.Future[None]] = set()
 
 
 def _close_later(opened: dict[Address, AIOKafkaConnection], loop: asyncio.AbstractEventLoop, process_id: int) -> None:
-    """Close the connections in their event loop. The function does not wait for the loop, because the garbage collector
-    may call the function in any thread.
+    """Makes the event loop of the connections close them. The function does not wait for the loop, because the garbage
+    collector may call the function in any thread.
     """
     left = list(opened.values())
     opened.clear()
@@ -213,7 +212,7 @@ async def _close_all(left: list[AIOKafkaConnection]) -> None:
 
 @atexit.register
 def _close_at_exit() -> None:
-    for each in list(_used):  # weakref has already disabled its finalizers at this point of the exit
+    for each in list(_used):  # at this point of the program's end, weakref runs no finalizers any more
         if each._loop is not None:
             _close_later(each._open, each._loop, each._process_id)
     concurrent.futures.wait(list(_closing), _LONGEST_END_S)
@@ -221,7 +220,7 @@ def _close_at_exit() -> None:
 
 def _reason(address: Address, error: BaseException) -> NotNow | KafkaRefused:
     """Converts an error of aiokafka to an error of this package. For a KafkaConnectionError, the cause of the error
-    decides the result.
+    determines the result.
     """
     where, cause = _text(address), error
     while isinstance(cause, KafkaConnectionError) and cause.__cause__ is not None:
@@ -265,7 +264,7 @@ def _text(address: Address) -> str:
 
 def _error_text(error: BaseException) -> str:
     """Returns the broker's text of the error, or the name of the error's class if the broker sent no text. `str(error)`
-    is not used, because this text also contains aiokafka's name and number of the error.
+    is not used, because it also contains the name and the number that aiokafka gives the error.
     """
     text = next((argument for argument in error.args if isinstance(argument, str)), "")
     return text or type(error).__name__

@@ -1,7 +1,7 @@
-"""The error codes in brokers' answers: the set of retriable codes, and texts that explain other errors to the user.
+"""The error codes in brokers' answers. Some codes are retriable. For other codes, this module has texts that explain
+the error to the user.
 
-Source: `Errors` of kafka-clients; a code is retriable here when its exception in kafka-clients is a
-`RetriableException`.
+Source: `Errors` of kafka-clients. A code is retriable if its exception in kafka-clients is a `RetriableException`.
 """
 
 from aiokafka.errors import for_code

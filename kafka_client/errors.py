@@ -12,8 +12,8 @@
     │   └── FencedInstance
     └── NotNow                       one try failed; `connections.call` tries again
 
-The message of each error is one line that names the address, the request and what to check. Commands print the message
-unchanged.
+The message of each error is one line with the address, the request, and advice about the cause. Commands print the
+message unchanged.
 """
 
 from typing import ClassVar
@@ -22,42 +22,39 @@ from assignor.errors import AssignorFault, Unavailable
 
 
 class KafkaClientError(AssignorFault):
-    """Base of all errors of this package. `retriable`: True if the same request may succeed later."""
+    """Base of all errors of this package. `retriable`: True if the same request may succeed later. `code`: Kafka's
+    error code; None if no broker answered.
+    """
 
     retriable: ClassVar[bool] = False
 
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
 
 class KafkaUnavailable(KafkaClientError, Unavailable):
-    """A request to the cluster failed, and so did all retries until `default.api.timeout.ms` had passed."""
+    """A request to the cluster did not succeed within `default.api.timeout.ms`, in spite of retries."""
 
     retriable: ClassVar[bool] = True
 
 
 class NotNow(KafkaClientError):
-    """A try failed for a reason that may pass, such as a partition without a leader. The error's message gives the
-    reason.
+    """A try failed, but a later try may succeed, for example because a partition has no leader at present. The error's
+    message gives the reason.
 
-    `connections.call` catches NotNow and tries again, so callers of `ClusterAdmin` never see NotNow. `code`: Kafka's
-    error code; None if no broker answered.
+    `connections.call` catches NotNow and tries again, so callers of `ClusterAdmin` never see NotNow.
     """
 
     retriable: ClassVar[bool] = True
-
-    def __init__(self, message: str, code: int | None = None) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class KafkaRefused(KafkaClientError):
     """The brokers refused the request because of its credentials, rights, version or values.
 
-    The error's message names the change that the user has to make. `code`: Kafka's error code; None if the connection
-    itself was refused.
+    The error's message says what the user has to change. `code`: Kafka's error code; None if the connection itself was
+    refused.
     """
-
-    def __init__(self, message: str, code: int | None = None) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class TopicHasOtherPartitions(KafkaRefused):
@@ -65,7 +62,7 @@ class TopicHasOtherPartitions(KafkaRefused):
 
 
 class UnknownTopic(KafkaClientError):
-    """The topic does not exist, or the topic has no partition with the requested number."""
+    """The topic does not exist, or it has no partition with the requested number."""
 
 
 class MembershipError(KafkaClientError):

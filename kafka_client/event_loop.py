@@ -1,9 +1,8 @@
-"""An event loop in its own thread. Other threads run coroutines of asynchronous clients in the loop, and wait for the
-results.
+"""An event loop in its own thread. Other threads run coroutines in it, and wait for the results.
 
 Rules: any thread except the loop's own thread may call `run`, and several threads may call `run` at once. After a fork,
-the child process lacks the loop's thread, so the child's next call starts a new thread and loop. Objects of the old
-loop, such as connections, belong to the parent process, and the child process does not use them.
+the child process lacks the loop's thread, so the child's next call starts a new thread and loop. Connections and other
+objects of the old loop belong to the parent process, and the child process does not use them.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ class EventLoopThread:
         reset_in_children(self)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run the coroutine and return its result.
+        """Runs the coroutine and returns its result.
 
         Raises RuntimeError if the loop is closed before or during the call, or if the caller is the loop's own thread.
         """
@@ -52,15 +51,15 @@ class EventLoopThread:
             future.cancel()
 
     def call_soon(self) -> Callable[..., object]:
-        """Returns a function `call_soon(function, *arguments)`, which makes the loop call the plain function
-        `function`. Any thread may call the returned function. The loop calls the plain functions in order, and the
-        caller gets no result. The loop is started if it does not run yet. Calling a plain function is cheaper than
-        running a coroutine. Raises RuntimeError after `close`.
+        """Returns the loop's function `call_soon_threadsafe(function, *arguments)`, which makes the loop call a plain
+        function. Any thread may call the returned function. The loop calls the plain functions in the order of the
+        calls, and does not return their results. The loop is started if it does not run yet. Calling a plain function
+        is cheaper than running a coroutine. Raises RuntimeError after `close`.
         """
         return self._running().call_soon_threadsafe
 
     def close(self) -> None:
-        """Cancel all coroutines and end the thread. `close` may be called more than once."""
+        """Cancels all coroutines and ends the thread. `close` may be called more than once."""
         with self._lock:
             self._closed = True
             loop, thread = self._loop, self._thread
@@ -72,8 +71,8 @@ class EventLoopThread:
             thread.join(_LONGEST_STOP_S)
 
     def reset_after_fork(self) -> None:
-        """Reset this object in the child of a fork. The child process lacks the loop's thread. The child process needs
-        a new lock, because a thread of the parent may have held the old lock.
+        """Resets this object in the child process after a fork. The loop's thread does not exist in the child process.
+        The child process needs a new lock, because a thread of the parent may have held the old lock.
         """
         if self._loop is not None:
             _PARENTS_LOOPS.append(self._loop)
@@ -96,15 +95,15 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         runner.get_loop().run_forever()
 
 
-# The list in which a child process keeps the loops of its parent process. Garbage collection of a parent's loop in the
-# child would remove the parent's sockets from the epoll set that both processes share.
+# After a fork, the child process keeps its parent's loops in this list forever. If the child freed such a loop, the
+# parent's sockets would be removed from the epoll set that both processes share.
 _PARENTS_LOOPS: list[asyncio.AbstractEventLoop] = []
 
 
 async def first_of(*coroutines: Coroutine[Any, Any, T]) -> T:
-    """Returns the result, or raises the exception, of the coroutine that ends first. If several coroutines end at the
-    same time, the result of the coroutine that comes first among the arguments is used. When the first coroutine has
-    ended, the other coroutines are cancelled and awaited.
+    """Runs the coroutines until one coroutine ends. Returns the result of this coroutine, or raises its exception. If
+    several coroutines end at the same time, the first argument among them is used. All other coroutines are cancelled
+    and awaited.
     """
     tasks = [asyncio.ensure_future(each) for each in coroutines]
     try:

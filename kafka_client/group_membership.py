@@ -1,19 +1,20 @@
-"""One member of a classic group: join, sync, heartbeat, leave. Metadata and assignments are raw bytes.
+"""One member of a classic group, with the requests to join, sync, heartbeat and leave. Metadata and assignments are raw
+bytes.
 
-aiokafka's own consumer decodes each subscription as version 0 and encodes the subscription again. The decoding as
-version 0 loses the owned partitions of Kafka Streams' members. This module passes metadata and assignments through
-unchanged. Rules:
+This module passes metadata and assignments through unchanged. The consumer of aiokafka decodes each subscription as
+version 0 and encodes it again. So aiokafka's consumer would drop the owned partitions in the subscriptions of Kafka
+Streams. Rules:
 
-- A call is retried while the group's coordinator moves, loads its groups or cannot be reached. A call that still fails
-  after `default.api.timeout.ms` raises KafkaUnavailable. When the coordinator tells the member to rejoin or to end, the
-  call raises a MembershipError.
-- The broker may hold the answer to a join for a whole rebalance (a parked join). While a join is parked, the broker
-  reads no other request of the join's connection. So join, sync and heartbeat share a connection of their own, and
-  leave uses another connection.
-- A member keeps its member id in rebalances. After UnknownMember, the member id is dropped, and the member joins as a
-  new member next time.
-- A caller makes one call to a `GroupMembership` at a time; only `leave` may be called during a parked join. Source:
-  `AbstractCoordinator`.
+- A call is retried while the group's coordinator moves, loads its groups or cannot be reached. If the retries fail
+  until `default.api.timeout.ms` has passed, the call raises KafkaUnavailable. When the coordinator tells the member to
+  rejoin or to end, the call raises a MembershipError.
+- The broker may hold the answer to a join until the rebalance ends (a parked join). While a join is parked, the broker
+  reads no other request from the same connection. So join, sync and heartbeat share one connection, and leave uses
+  another connection.
+- A member keeps its member id in rebalances. After UnknownMember, the member joins as a new member, without a member
+  id.
+- A caller makes one call to a `GroupMembership` at a time. The one exception is `leave`, which may be called during a
+  parked join. Source: `AbstractCoordinator`.
 """
 
 import asyncio
@@ -85,7 +86,7 @@ _ANSWERS: Mapping[int, tuple[type[KafkaClientError], str]] = {
     ),
     _GROUP_MAX_SIZE_REACHED: (KafkaRefused, "group {0.group!r}: it is full: the brokers allow group.max.size members"),
 }
-"""Maps the error code of an answer to the exception that is raised and to the exception's text."""
+"""Maps the error code of an answer to the class and the text of the exception that is raised."""
 
 _JOIN_TIMEOUT_MARGIN_MS = 5000
 _PAUSE_S = 0.2
@@ -114,12 +115,12 @@ class JoinedMember:
 
 @dataclass(frozen=True, slots=True)
 class JoinedGeneration:
-    """The generation that a member has joined. `members`: the group's members in the order that the coordinator sends;
-    empty for a follower.
+    """The generation that a member has joined. `members`: the group's members in the order of the coordinator's answer;
+    empty if this member is a follower.
 
-    `skip_assignment`: True if this member is a returning leader and the group keeps its assignments (KIP-814). If
-    `skip_assignment` is True, call `sync` without assignments. `can_resume`: True if the brokers know KIP-814, so that
-    a static member that returns stays the group's leader.
+    `skip_assignment`: True if this member is the leader, has returned after a restart, and the group keeps its
+    assignments (KIP-814). The leader then has to call `sync` without assignments. `can_resume`: True if the brokers
+    know KIP-814, and a static leader stays the leader when it restarts.
     """
 
     generation_id: int
@@ -168,17 +169,18 @@ class GroupMembership(AbstractAsyncContextManager["GroupMembership"]):
         await self._connections.close()
 
     async def join(self, metadata: bytes, reason: str) -> JoinedGeneration:
-        """Join the group, and wait until its next generation is complete. A returning static member may get the current
-        generation.
+        """Joins the group, and returns when its next generation is complete. A static member that returns after a
+        restart may get the current generation instead.
 
-        `reason`: the reason of the join for the brokers' logs (KIP-800). Raises MembershipError, KafkaRefused,
-        KafkaUnavailable.
+        `reason`: the reason for the join, which the brokers write to their log files (KIP-800). Raises MembershipError,
+        KafkaRefused, KafkaUnavailable.
         """
         self._joining = True
         try:
             response = await self._joined(metadata, reason)
         except asyncio.CancelledError:
-            # on an open connection, the answer to the parked join could be taken for the answer to a later request
+            # close the connection, because the answer to the parked join could be taken for the answer to a later
+            # request
             await self._parking.close()
             raise
         self._joining = False
@@ -193,16 +195,16 @@ class GroupMembership(AbstractAsyncContextManager["GroupMembership"]):
         )
 
     async def join_as_returning(self, metadata: bytes, reason: str) -> JoinedGeneration:
-        """Join as a static member does after a restart: the member keeps its assignment, and gets a new member id.
-        Raises the errors of `join`.
+        """Joins like a static member after a restart: the member keeps its assignment, and gets a new member id. Raises
+        the errors of `join`.
         """
         assert self._member.group_instance_id is not None, "a dynamic member would join beside itself"
         self._forget()
         return await self.join(metadata, reason)
 
     async def sync(self, assignments: Mapping[str, bytes]) -> bytes:
-        """Send all members' assignments as the leader, or no assignments as a follower. Returns this member's own
-        assignment. Raises the errors of `join`.
+        """Returns this member's assignment. `assignments`: the assignments of all members, which the leader sends;
+        empty for a follower. Raises the errors of `join`.
         """
         member = self._member
         tagged = [(member_id, raw, NO_TAGS) for member_id, raw in assignments.items()]
@@ -219,8 +221,8 @@ class GroupMembership(AbstractAsyncContextManager["GroupMembership"]):
         await self._called("heartbeat to", VersionedRequest(Heartbeat3(*self._identity())), self._parking)
 
     async def leave(self, reason: str) -> None:
-        """Leave the group, also during a parked join. `leave` does nothing if this object is not a member of the group.
-        Raises the errors of `join`.
+        """Leaves the group, also during a parked join. `leave` does nothing if this object is not a member of the
+        group. Raises the errors of `join`.
         """
         group, instance = self._member.group, self._member.group_instance_id
         parked_static = self._joining and instance is not None
@@ -238,7 +240,7 @@ class GroupMembership(AbstractAsyncContextManager["GroupMembership"]):
 
     async def group_type(self) -> str | None:
         """Returns the type of the group: `classic`, `consumer`, `streams` or `share`. The type is None if the group
-        does not exist, or if the brokers are too old to list types of groups.
+        does not exist, or if the brokers are too old to return group types.
         """
         request = VersionedRequest(ListGroups5([], [], NO_TAGS))
         try:
@@ -250,8 +252,8 @@ class GroupMembership(AbstractAsyncContextManager["GroupMembership"]):
         return next((str(each[3]).lower() for each in response.groups if each[0] == self._member.group), None)
 
     async def _joined(self, metadata: bytes, reason: str) -> Any:
-        """Joins the group. While a coordinator holds the answer to the join, the API time-out does not run. A join that
-        no coordinator accepts is retried until the API time-out.
+        """Joins the group. If the join fails, it is retried until `default.api.timeout.ms` has passed. The time limit
+        does not include the time for which a coordinator holds the answer to the join.
         """
         give_up_at: float | None = None
         clock = asyncio.get_running_loop().time
@@ -303,7 +305,8 @@ class GroupMembership(AbstractAsyncContextManager["GroupMembership"]):
                 raise
             except TimeoutError:
                 self._coordinator = None
-                await connections.close()  # a late answer must not be taken for the answer to the next request
+                # close the connection, because a late answer could be taken for the answer to the next request
+                await connections.close()
                 raise NotNow(f"broker {coordinator} did not answer within {REQUEST_TIMEOUT_MS}") from None
             return response
 

@@ -1,10 +1,10 @@
-"""Follows `__consumer_offsets`, where the brokers store every generation of every group.
+"""Reads new records of `__consumer_offsets`, in which the brokers store every generation of every group.
 
-Rules: all records of a group are in one partition, chosen by the hash of the group's id. The reader returns only the
-group metadata of the requested groups, and no offset commits. The reader is `read_uncommitted`, because offset commits
-may be part of a transaction, and an open transaction would stop a `read_committed` reader. Group metadata is never part
-of a transaction. `__consumer_offsets` is compacted, so older generations may be missing. The reader joins no group and
-commits no offsets. Source: `GroupCoordinatorService.partitionFor`, `GroupCoordinatorRecordHelpers`.
+Rules: all records of a group are in one partition. The hash of the group's id gives the partition. The reader returns
+the group metadata of the requested groups, and skips offset commits. The reader is `read_uncommitted`, because an open
+transaction with offset commits would stop a `read_committed` reader. Group metadata is never part of a transaction.
+`__consumer_offsets` is compacted, so older generations may be missing. The reader does not join a group or commit
+offsets. Source: `GroupCoordinatorService.partitionFor`, `GroupCoordinatorRecordHelpers`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from kafka_client.settings.client_settings import ClientSettings
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
-# the first bytes of an offset commit's key are checked before the key is decoded, because most records are offset
-# commits
+# most records are offset commits; their keys begin with one of these versions, so they are skipped without decoding
 _OFFSET_COMMITS = (b"\0\0", b"\0\1")
 _INT32_MIN = -(2**31)
 _LONGEST_WAIT_MS = 500
@@ -35,7 +34,7 @@ _MOST_RECORDS = 5000
 
 @dataclass(frozen=True, slots=True)
 class GroupRecord:
-    """One record of one group. `value`: None for a tombstone. `timestamp_ms`: the time at which the broker wrote the
+    """One record of one group. `value`: None for a tombstone. `timestamp_ms`: the time at which a broker wrote the
     record.
     """
 
@@ -47,7 +46,7 @@ class GroupRecord:
 
 
 def offsets_partition(group: str, partitions: int) -> int:
-    """Returns the partition of `__consumer_offsets` that has this group's records. `partitions`: the number of
+    """Returns the partition of `__consumer_offsets` that contains this group's records. `partitions`: the number of
     partitions of the topic.
     """
     code = string_hash(group)
@@ -56,7 +55,7 @@ def offsets_partition(group: str, partitions: int) -> int:
 
 class OffsetsTopic:
     """Reads the partitions of `__consumer_offsets` that have the records of the given groups. Use the reader in an
-    `async with` block, in one task. `partition_count`: the number of partitions of the topic.
+    `async with` block, in one asyncio task. `partition_count`: the number of partitions of the topic.
     """
 
     def __init__(self, settings: ClientSettings, groups: Iterable[str], partition_count: int) -> None:
@@ -94,12 +93,13 @@ class OffsetsTopic:
             await consumer.stop()
 
     async def seek(self, positions: Mapping[int, int]) -> None:
-        """Continue reading at the offsets in `positions`. `positions`: maps each partition number to an offset. A
-        partition without an offset is read from its first record.
+        """Sets the offset of the next record to read in each partition. `positions`: maps partition numbers to offsets.
+        A partition that is missing in `positions` is read from its first record.
         """
         consumer = self._started()
         for number, partition in self._partitions.items():
-            consumer.seek(partition, positions.get(number, 0))  # auto_offset_reset moves offset 0 to the first record
+            # if offset 0 has been deleted, auto_offset_reset moves the position to the first record
+            consumer.seek(partition, positions.get(number, 0))
 
     async def end_offsets(self) -> dict[int, int]:
         """Returns the current end offset of each partition. Raises KafkaUnavailable, KafkaRefused."""
@@ -109,9 +109,9 @@ class OffsetsTopic:
         return {partition.partition: end for partition, end in ends.items()}
 
     async def read(self) -> tuple[list[GroupRecord], dict[int, int]]:
-        """Returns the next records, and the next offset of each partition. The records of one partition are in order.
-        The list of records is empty if no record arrives within half a second, or if no broker answers. Raises
-        KafkaRefused if the user may not read `__consumer_offsets`.
+        """Returns the next records, and the offset of the record after them in each partition. The records of one
+        partition are in order. The list of records is empty if no record arrives within half a second, or if no broker
+        answers. Raises KafkaRefused if the user may not read `__consumer_offsets`.
         """
         with _translated(self._settings):
             fetched = await self._started().getmany(timeout_ms=_LONGEST_WAIT_MS, max_records=_MOST_RECORDS)
@@ -124,11 +124,11 @@ class OffsetsTopic:
         return found, await self._positions()
 
     async def _positions(self) -> dict[int, int]:
-        """Returns the next offset of each partition. Because of transaction markers, the next offset may be more than
-        one above the last record's offset.
+        """Returns the offset of the next record in each partition. The next offset may skip some numbers after the last
+        record, because transaction markers also have offsets.
         """
         positions: dict[int, int] = {}
-        with contextlib.suppress(TimeoutError):  # the first offset of a partition may not be known yet
+        with contextlib.suppress(TimeoutError):  # the consumer may not know the first offset of a partition yet
             async with asyncio.timeout(_LONGEST_WAIT_MS / 1000):
                 for number, partition in self._partitions.items():
                     positions[number] = await self._started().position(partition)
@@ -155,7 +155,7 @@ class OffsetsTopic:
 
 @contextlib.contextmanager
 def _translated(settings: ClientSettings) -> Iterator[None]:
-    """Converts errors of the client library to errors of this package."""
+    """Converts errors of aiokafka to errors of this package."""
     try:
         yield
     except (errors.KafkaError, OSError, TimeoutError) as error:

@@ -1,9 +1,9 @@
-"""Requests in versions that aiokafka does not have, for group membership and for admin calls.
+"""Newer versions of requests than aiokafka has, for group membership and for admin calls.
 
-The versions of aiokafka lack `skip_assignment` (KIP-814), reasons (KIP-800), leaving by group.instance.id (KIP-345) and
-the types of groups (KIP-848). OffsetFetch 7 can require stable offsets (KIP-447). DescribeGroups 4 returns
-`group.instance.id`. CreateTopics 4 lets the cluster choose the replication factor (KIP-464). IncrementalAlterConfigs
-changes some configs of a topic and keeps the other configs (KIP-339).
+The versions in aiokafka lack these features: `skip_assignment` (KIP-814), the reasons for joining and leaving
+(KIP-800), leaving by `group.instance.id` (KIP-345), and group types (KIP-848). OffsetFetch 7 can require stable offsets
+(KIP-447). DescribeGroups 4 returns `group.instance.id`. CreateTopics 4 lets the cluster choose the replication factor
+(KIP-464). IncrementalAlterConfigs changes some configs of a topic and keeps the other configs (KIP-339).
 Source of field order and types: `JoinGroupRequest.json` and the other message definitions in kafka-clients.
 """
 
@@ -35,7 +35,7 @@ NO_TAGS: dict[int, bytes] = {}
 TOPIC = 2
 """The code of the resource type "topic". Source: `ConfigResource.Type`."""
 SET_CONFIG, DELETE_CONFIG = 0, 1
-"""The codes of two operations on a config: to set the config, and to reset the config to its default. Source:
+"""The operation codes for a config: set the config, and reset the config to its default. Source:
 `AlterConfigOp.OpType`.
 """
 
@@ -45,8 +45,8 @@ _ERROR = ("error_code", Int16)
 
 
 class VersionedRequest:
-    """A request in several versions. The newest version of the request that the broker knows is sent. `structs`:
-    aiokafka's structs of the versions, the oldest first. `needs`: the text of the error if the broker knows none of the
+    """A request in several versions. A broker gets the newest version that it knows. `structs`: the request in each
+    version, as structs of aiokafka, the oldest version first. `needs`: the error's text if the broker knows none of the
     versions.
     """
 
@@ -55,8 +55,9 @@ class VersionedRequest:
         self._needs = needs or type(structs[0]).__name__
 
     def prepare(self, versions: Mapping[int, tuple[int, int]]) -> Any:
-        """Chooses the version of the request for a broker. aiokafka's connection calls `prepare`. `versions`: maps each
-        API key to the lowest and the highest version that the broker knows. Raises IncompatibleBrokerVersion.
+        """Returns the request in the newest version that the broker knows. The connection of aiokafka calls this
+        method. `versions`: maps each API key to the lowest and the highest version that the broker knows. Raises
+        IncompatibleBrokerVersion.
         """
         for struct in reversed(self._structs):
             lowest, highest = versions.get(struct.API_KEY, (0, -1))
@@ -66,8 +67,8 @@ class VersionedRequest:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Groups partitions by topic. The result maps each topic to its partition numbers. Topics and partition numbers are
-    sorted.
+    """Groups partitions by topic. The result maps each topic to the list of its partition numbers. Topics and partition
+    numbers are sorted.
     """
     numbers: dict[str, list[int]] = {}
     for partition in sorted(set(partitions)):
@@ -83,10 +84,12 @@ def _compact(*names: str) -> tuple[Any, ...]:
     return tuple((name, CompactString("utf-8")) for name in names)
 
 
-def _version(name: str, key: int, version: int, request: Any, response: Any, *, flexible: bool = True) -> Any:
-    """Returns the class of one version of a request. `request`: the fields of the request. `response`: the fields of
-    the response after the throttle time. `flexible`: True if the version has tagged fields (KIP-482).
+def _version(api: tuple[str, int, int], request: Any, response: Any, *, flexible: bool = True) -> Any:
+    """Returns the class of one version of a request. `api`: the name of the request, its API key and the version.
+    `request`: the fields of the request. `response`: the fields of the response after the throttle time. `flexible`:
+    True if the version has tagged fields (KIP-482).
     """
+    name, key, version = api
     common = {"API_KEY": key, "API_VERSION": version}
     tags = (_TAGS,) if flexible else ()
     answer = type(f"{name}Response_v{version}", (Response,), {**common, "SCHEMA": Schema(_THROTTLED, *response, *tags)})
@@ -112,9 +115,7 @@ _DESCRIBED_MEMBER = (
 )
 
 OffsetFetch7 = _version(
-    "OffsetFetch",
-    9,
-    7,
+    ("OffsetFetch", 9, 7),
     (
         *_compact("consumer_group"),
         ("topics", CompactArray(*_compact("topic"), ("partitions", CompactArray(Int32)), _TAGS)),
@@ -123,9 +124,7 @@ OffsetFetch7 = _version(
     (("topics", CompactArray(*_compact("topic"), _COMMITTED, _TAGS)), _ERROR),
 )
 JoinGroup9 = _version(
-    "JoinGroup",
-    11,
-    9,
+    ("JoinGroup", 11, 9),
     (
         *_compact("group"),
         ("session_timeout", Int32),
@@ -144,32 +143,24 @@ JoinGroup9 = _version(
     ),
 )
 Heartbeat3 = _version(
-    "Heartbeat",
-    12,
-    3,
+    ("Heartbeat", 12, 3),
     (*_text("group"), ("generation_id", Int32), *_text("member_id", "group_instance_id")),
     (_ERROR,),
     flexible=False,
 )
 LeaveGroup3 = _version(
-    "LeaveGroup",
-    13,
-    3,
+    ("LeaveGroup", 13, 3),
     (*_text("group"), ("members", Array(*_text("member_id", "group_instance_id")))),
     (_ERROR, ("members", Array(*_text("member_id", "group_instance_id"), _ERROR))),
     flexible=False,
 )
 LeaveGroup5 = _version(
-    "LeaveGroup",
-    13,
-    5,
+    ("LeaveGroup", 13, 5),
     (*_compact("group"), ("members", CompactArray(*_compact("member_id", "group_instance_id", "reason"), _TAGS))),
     (_ERROR, ("members", CompactArray(*_compact("member_id", "group_instance_id"), _ERROR, _TAGS))),
 )
 SyncGroup5 = _version(
-    "SyncGroup",
-    14,
-    5,
+    ("SyncGroup", 14, 5),
     (
         *_compact("group"),
         ("generation_id", Int32),
@@ -179,9 +170,7 @@ SyncGroup5 = _version(
     (_ERROR, *_compact("protocol_type", "protocol_name"), ("member_assignment", CompactBytes)),
 )
 DescribeGroups4 = _version(
-    "DescribeGroups",
-    15,
-    4,
+    ("DescribeGroups", 15, 4),
     (("groups", Array(String("utf-8"))), ("include_authorized_operations", Boolean)),
     (
         (
@@ -197,20 +186,16 @@ DescribeGroups4 = _version(
     flexible=False,
 )
 ListGroups5 = _version(
-    "ListGroups",
-    16,
-    5,
+    ("ListGroups", 16, 5),
     (("states", CompactArray(CompactString("utf-8"))), ("types", CompactArray(CompactString("utf-8")))),
     (_ERROR, ("groups", CompactArray(*_compact("group", "protocol_type", "state", "type"), _TAGS))),
 )
-"""Requests all groups of one broker with their types (KIP-848). Brokers before Kafka 3.8 do not know this version of
+"""Lists all groups of one broker, with their types (KIP-848). Brokers before Kafka 3.8 do not know this version of
 ListGroups.
 """
 _CHANGES = Array(*_text("name"), ("config_operation", Int8), *_text("value"))
 IncrementalAlterConfigs0 = _version(
-    "IncrementalAlterConfigs",
-    44,
-    0,
+    ("IncrementalAlterConfigs", 44, 0),
     (
         ("resources", Array(("resource_type", Int8), *_text("resource_name"), ("configs", _CHANGES))),
         ("validate_only", Boolean),

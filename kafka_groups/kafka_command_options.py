@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from assignor.configs import KAFKA_VERSION
-from assignor.kafka_versions import kafka_version_named
+from assignor.configs.kafka_versions import kafka_version_named
 from assignor_cli.extras import Extra
 from coordinator_client.calls import COORDINATOR_METAVAR, SEVERAL_COORDINATORS, CoordinatorAddress
 

@@ -1,3 +1,3 @@
-"""The schema of the coordinator's database, version by version (Alembic). `assignor migrate` runs the versions that the
-database lacks, and so does `assignor serve` at its start.
+"""The schema of the coordinator's database, version by version (Alembic). `assignor migrate` applies the versions that
+the database lacks. `assignor serve` also applies missing versions when it starts.
 """

@@ -1,10 +1,10 @@
-"""The script that Alembic runs for each command. There is no file alembic.ini: the attributes of Alembic's `Config`
-replace this file.
+"""The script that Alembic runs for each command. There is no file alembic.ini: the settings are attributes of Alembic's
+`Config`.
 
-The attribute `connection` is an open connection, whose transaction the caller ends. If `connection` is not set, the
-attribute `url` names the database, for an asynchronous driver. The attribute `target_metadata` has the tables as the
-code defines them. `alembic revision --autogenerate` compares the database with these tables. This file imports nothing
-of the program that owns the tables.
+The attribute `connection` is an open connection to the database. The caller ends the transaction of the connection. If
+`connection` is not set, the attribute `url` is the database's URL with an asynchronous driver. The attribute
+`target_metadata` has the tables that the code defines. `alembic revision --autogenerate` compares the database with the
+tables in `target_metadata`. This file imports no other module of the program.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _attributes = context.config.attributes
 
 
 def run(connection: Connection) -> None:
-    """Run all missing versions in one transaction, so that an interrupted start leaves the old schema."""
+    """Run all missing versions in one transaction, so that the old schema remains if the program is interrupted."""
     context.configure(connection=connection, target_metadata=_attributes.get("target_metadata"), transactional_ddl=True)
     with context.begin_transaction():
         context.run_migrations()

@@ -1,1 +1,3 @@
-"""Services of the operating system: private files, files that are written as a whole or not at all, limits, forks."""
+"""Functions for the operating system: private files, files that are written completely or not at all, limits, and
+forks.
+"""

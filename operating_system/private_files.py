@@ -1,9 +1,10 @@
 """Files and directories that only their owner may access: modes 0600 and 0700, regardless of the umask.
 
-Only new files and directories get these modes. An existing file keeps its mode, because its owner may have granted
-access to other users on purpose. A warning names the command that removes the access of other users (`access_warning`).
-A process that can open a lock file, even only for reading, can hold the lock for ever. So only users that may write the
-guarded file may open its lock file. Other users need no access, because the lock file has no content.
+This module sets the modes only on files and directories that it creates. An existing file keeps its mode, because its
+owner may have granted access to other users on purpose. A warning names the command that removes the access of other
+users (`access_warning`). A process that can open a lock file, even only for reading, can hold the lock for ever. So
+only users that may write the guarded file may open its lock file. Other users need no access, because the lock file has
+no content.
 """
 
 import contextlib
@@ -31,7 +32,7 @@ def create_private_file(file: Path) -> None:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """Open a file for Python's `open`, and create it as a private file: `open(..., opener=private_opener)`."""
+    """An opener that makes Python's `open` create private files: `open(..., opener=private_opener)`."""
     return os.open(path, flags, FILE_MODE)
 
 
@@ -73,8 +74,8 @@ def warn_if_readable_by_others(path: Path) -> None:
 
 
 def access_warning(path: Path) -> str | None:
-    """Return a warning if other users of the machine can open `path`, with the command that removes their access.
-    Return None if other users cannot open `path`, or if `path` does not exist.
+    """Return a warning if other users of the machine can open `path`. The warning names the command that removes the
+    access of other users. Return None if other users cannot open `path`, or if `path` does not exist.
     """
     try:
         mode = path.stat().st_mode

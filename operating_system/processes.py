@@ -1,12 +1,12 @@
 """Functions for the limit of open files, errors of the operating system, freed memory, and forks.
 
-The coordinator and the Streams runtime need these functions, and do not import each other. `raise_open_file_limit`
+Both the coordinator and the Streams runtime use this module, and neither imports the other. `raise_open_file_limit`
 changes a limit of the calling process.
 
 The child of a fork gets copies of open files, connections and locks that belong to the parent's threads. SQLite forbids
 the child to use or even close a connection of its parent. Spark forks worker processes from a parent process that may
-have opened a log. So `reset_in_children` registers objects that are reset in the child process before any other code
-runs in it.
+have open SQLite connections. So `reset_in_children` registers objects that are reset in the child process before any
+other code runs in it.
 """
 
 import errno
@@ -35,8 +35,8 @@ _ADVICE: Mapping[int, str] = {
 def advice_of(error: OSError | str) -> str | None:
     """Return the advice for an error of the operating system; None for an error without advice.
 
-    `error`: an OSError, or the text of a library's error. The texts of errors of RocksDB and httpx contain the system's
-    message.
+    `error`: an OSError, or the text of a library's error. RocksDB and httpx include the system's message in the texts
+    of their errors.
     """
     if isinstance(error, OSError):
         return _ADVICE.get(error.errno or 0)
@@ -103,8 +103,7 @@ def freeze_loaded_objects() -> None:
     """Exclude all present objects (modules, classes, functions) from later garbage collections.
 
     A full collection visits every object, and the modules of a process have a few hundred thousand objects. Call this
-    function in a server once all modules are loaded. Reference cycles among the present objects are never freed
-    afterwards.
+    function in a server once all modules are loaded. Reference cycles among the present objects are then never freed.
     """
     gc.collect()
     gc.freeze()

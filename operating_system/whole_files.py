@@ -1,10 +1,8 @@
 """Functions for files that the user names. Errors of the system become InputErrors. Files are written completely or not
-at all.
-
-The bytes are written to a temporary file in the directory of the target. At the end, the temporary file is renamed to
-the target. If the target is a symbolic link, the file to which the link leads is replaced, and the link stays. A target
-that is not a regular file, such as `/dev/null` or a pipe, is written directly. A rename would replace a device such as
-`/dev/null` for the whole machine.
+at all. The bytes first go to a temporary file in the directory of the target. After the last byte, the temporary file
+is renamed to the target. If the target is a symbolic link, the file to which the link leads is replaced, and the link
+stays. A target that is not a regular file, such as `/dev/null` or a pipe, is written directly. A rename would replace a
+device such as `/dev/null` by a plain file, for all programs of the machine.
 """
 
 import contextlib
@@ -18,7 +16,7 @@ from assignor.errors import AssignorFault, InputError
 
 @contextlib.contextmanager
 def input_errors(problem: str, path: str | os.PathLike[str], *kinds: type[Exception]) -> Iterator[None]:
-    """A context manager: in its block, an OSError becomes an InputError about the file `path`, such as `F: cannot be
+    """A context manager. An OSError in its block becomes an InputError about the file `path`, such as `F: cannot be
     read: No such file or directory`. `kinds`: other exceptions that also become an InputError. An AssignorFault is
     never converted.
     """

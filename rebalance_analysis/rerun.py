@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from assignor.configs.kafka_versions import KafkaVersion
 from assignor.errors import InputError, KafkaError, OwnAssignorFailed
 from assignor.explain import Explanation, explain_placement, explain_rebalance
-from assignor.kafka_versions import KafkaVersion
 from assignor.pipeline import assign
 from assignor.pipeline.snapshot import RebalanceResult
 from assignor.recording import (
@@ -26,6 +26,7 @@ from assignor.recording import (
 from assignor.recording.streams_group import (
     STREAMS_GROUP_FORMAT,
     RecordedStreamsGroup,
+    as_placement,
     parse_recorded_streams_group,
     streams_group_output,
 )
@@ -42,7 +43,6 @@ from assignor.task_assignors.registry import task_assignor_named
 from assignor.task_assignors.streams_groups.member_sticky import MemberAssignment, StreamsGroupPlacement
 from assignor.types import AssignorErrorCode, TaskId
 from rebalance_analysis.compare import Comparison, compare_placement, compare_rebalance, compare_streams_group
-from rebalance_analysis.streams_groups import as_placement
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""The runtime of Kafka Streams in Python, which runs the tasks that the group assigns to this process.
+"""A Python runtime for Kafka Streams applications, which runs the tasks that the group assigns to this process.
 
-An application can import everything that it needs from this package. The module behind a name is loaded when the name
-is first used, so the import of this package is fast. Starting points:
+An application can import everything that it needs from this package. The import of this package is fast, because the
+module of a name is loaded when the name is first used. Starting points:
 
 ========================  =============================================================  ==============================
 task of the user          starting point                                                 code
@@ -23,11 +23,12 @@ read its stores           `GET /v1/stores/...` of an instance; `StateStoreClient
 watch a restore           `RestoreProgress`, or your own `RestoreListener`               `instance/restore/`
 ========================  =============================================================  ==============================
 
-The package has layers: the group protocol is at the top, and the stored bytes are at the bottom. In `membership/`, a
-`member_machine` makes the decisions of one member. `process_membership` calls the coordinator for all members of the
-process. `rebalance_mailbox` passes the member's orders to the stream thread. In `instance/`, a `stream_thread` loops
-over the steps of `thread_work`. The steps of `thread_work` run tasks, which are in `tasks/`. `instance/restore/`
-restores the stores of the tasks. `logs/` stores all records. docs/runtime/ describes the behaviour of each layer.
+The package has layers: the group protocol is at the top, and the stored bytes are at the bottom. In the folder
+`membership/`, `member_machine` makes the decisions of one member. `process_membership` calls the coordinator for all
+members of the process. `rebalance_mailbox` passes orders from a member to its stream thread. In the folder `instance/`,
+a `stream_thread` runs the steps of `thread_work` in a loop. The steps of `thread_work` run the tasks, which are in
+`tasks/`. `instance/restore/` restores the stores of the tasks. `logs/` stores all records. docs/runtime/ describes the
+behaviour of each layer.
 """
 
 from typing import TYPE_CHECKING
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from streams_runtime.logs.topic_reading import ConsumedRecord as ConsumedRecord
     from streams_runtime.logs.topic_reading import read_topic as read_topic
     from streams_runtime.membership.coordinator_client import CoordinatorClient as CoordinatorClient
+    from streams_runtime.membership.member_events import GroupMembershipOperation as GroupMembershipOperation
     from streams_runtime.processors.api import Cancellable as Cancellable
     from streams_runtime.processors.api import ExceptionHandler as ExceptionHandler
     from streams_runtime.processors.api import FailedRecord as FailedRecord

@@ -1,9 +1,9 @@
-"""The configs of a member, with Kafka's dotted names, defaults and bounds.
+"""The configs of one instance, with Kafka's dotted names, defaults and bounds.
 
-Source: `StreamsConfig` of 4.3.1. `assignor.configs` defines the keys about the placement of tasks
-(`num.standby.replicas`, ...), which become part of the group's definition. An unknown key raises an error. The error
-message names the most similar known key. For a key of Kafka that this project lacks, the message names this project's
-key instead.
+Source: `StreamsConfig` of 4.3.1. `assignor.configs` defines the configs for the placement of tasks
+(`num.standby.replicas`, ...), which become part of the group's definition. An unknown key raises an error that names
+the most similar known key. If Kafka has a key that this project does not have, the error names this project's
+replacement.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ DEFAULT_SESSION_TIMEOUT_MS = 45_000
 REUSE_KTABLE_SOURCE_TOPICS = "reuse.ktable.source.topics"
 MERGE_REPARTITION_TOPICS = "merge.repartition.topics"
 OPTIMIZATIONS = frozenset({REUSE_KTABLE_SOURCE_TOPICS, MERGE_REPARTITION_TOPICS, "single.store.self.join"})
-"""The optimizations that the config `topology.optimization` may list. `single.store.self.join` has no effect, because
-the DSL has no joins of two streams.
+"""The values that the config `topology.optimization` may list. `single.store.self.join` has no effect, because the DSL
+has no joins of two streams.
 """
 
 
@@ -49,10 +49,10 @@ class ProcessingGuarantee(StrEnum):
 
 
 def _values(read: Callable[[str, object, str], object], accepted: str = "") -> Mapping[str, Any]:
-    """Returns the metadata of a field of `StreamsConfig`. `read`: a function that checks and converts a given value.
-    The arguments of `read` are the key, the given value, and a name for the source of the configs, which error messages
-    contain. The function returns the field's value, or raises InputError. `accepted`: a text for the documentation that
-    describes the accepted values; "" if any text is accepted.
+    """Returns the metadata of a field of `StreamsConfig`. `read`: a function that converts a given value to the field's
+    value, or raises InputError. The arguments of `read` are the key, the given value, and the name that error messages
+    show for the source of the configs. `accepted`: a text about the accepted values for the documentation; "" if any
+    text is accepted.
     """
     return {"read": read, "accepted": accepted}
 
@@ -99,7 +99,7 @@ def _text(key: str, value: object, where: str) -> str:
 
 def _secret(key: str, value: object, where: str) -> str:
     if not isinstance(value, str) or not value:
-        # the error message leaves out the value, because the value is secret
+        # the error message does not show the value, because the value is secret
         raise InputError(f"{key} must be text", where)
     return value
 
@@ -144,18 +144,17 @@ def _optimization(key: str, value: object, where: str) -> frozenset[str]:
 class StreamsConfig:
     """The configs of one instance. Times are in milliseconds. A config whose default is None also accepts None.
 
-    `commit_interval_ms`: the commit interval. If `commit_interval_ms` is None, the interval is 100 ms under
-    exactly-once, and otherwise 30 s. `bootstrap_servers`: the addresses of Kafka's brokers, or `embedded:<directory>`
-    for a log in a SQLite file, which needs no server. `application_server`: host:port at which an instance on Spark
-    answers queries of its stores. Port 0 stands for any free port.
-    If `application_server` is None, the instance uses a free port, on the executor's host if there is a token,
-    otherwise on loopback. `application_server_ssl_*`: the TLS settings of the endpoint at `application_server`. Without
-    a certificate, the endpoint serves plain HTTP. `restore_batch_records`: the largest number of records that one pass
-    of a thread restores while other tasks run. `restore_pass_ms`: the longest time for which one pass of a thread
-    restores records while other tasks run. `record_pass_ms`: the longest time for which one pass of a thread processes
-    records before it punctuates and commits. `topology_optimization`: the given optimizations, a subset of
-    `OPTIMIZATIONS`; None if the config was not given. `kafka_properties`: the properties of Kafka's clients, which may
-    contain secrets.
+    `commit_interval_ms`: the time between two commits; None for 100 ms with exactly-once, and for 30 s without it.
+    `bootstrap_servers`: the addresses of Kafka's brokers, or `embedded:<directory>` for an embedded log (a SQLite file,
+    without a server). `application_server`: the host:port at which an instance on Spark answers queries of its stores.
+    Port 0 stands for any free port.
+    If `application_server` is None, the instance uses a free port. The host is then the executor's host if there is a
+    token, and loopback if there is no token. `application_server_ssl_*`: the TLS settings of this endpoint. If no
+    certificate is given, the endpoint serves plain HTTP. A stream thread works in passes. `restore_batch_records`: the
+    limit of the records that one pass restores while other tasks run. `restore_pass_ms`: the time limit for restoring
+    in one pass while other tasks run. `record_pass_ms`: the time limit for processing records in one pass; after it,
+    the thread punctuates and commits. `topology_optimization`: a subset of `OPTIMIZATIONS`; None if the config was not
+    given. `kafka_properties`: the properties for Kafka's clients; they may contain secrets.
     """
 
     application_id: str = field(metadata=_values(_text))
@@ -166,8 +165,8 @@ class StreamsConfig:
     )
     commit_interval_ms: int | None = field(default=None, metadata=_whole(0))
     linger_ms: int = field(default=DEFAULT_LINGER_MS, metadata=_whole(0, JAVA_INT_MAX))
-    # Kafka has no limit for the number of threads. Here, the number is limited because one heartbeat of the process
-    # contains the data of all threads.
+    # The number of threads is limited, because one heartbeat of the process contains the data of all threads. Kafka
+    # does not limit the number of threads.
     num_stream_threads: int = field(default=1, metadata=_whole(1, 1_000))
     max_task_idle_ms: int = field(default=0, metadata=_whole(-1))
     task_timeout_ms: int = field(default=300_000, metadata=_whole(0))
@@ -205,18 +204,18 @@ class StreamsConfig:
     def spreads_over_hosts(self) -> bool:
         """True if neither `client.tag.*` nor `rack.aware.assignment.tags` is given.
 
-        If `spreads_over_hosts` is True, each instance gets the client tag HOST_TAG, whose value is the name of its
-        host. If the group has instances on several hosts, the assignor puts a standby task and its active task on
-        different hosts. To allow both tasks on one host, set `rack.aware.assignment.tags` to an empty value.
-        Differs from Kafka: Kafka sets no client tag, so an active task and its standby may be on one host, and fail
-        together.
+        If this property is True, each instance gets the client tag HOST_TAG with the name of its host as value. If the
+        group has instances on several hosts, the assignor then puts a standby task and its active task on different
+        hosts. To allow both tasks on one host, set `rack.aware.assignment.tags` to an empty value.
+        Differs from Kafka: Kafka sets no client tag. So in Kafka, an active task and its standby may be on the same
+        host and fail together.
         """
         return not self.client_tags and RACK_AWARE_ASSIGNMENT_TAGS not in self.assignment
 
     @property
     def placement(self) -> Mapping[str, object]:
-        """The placement configs for the group's definition: `assignment`, and HOST_TAG as rack-aware tag if
-        `spreads_over_hosts` is True.
+        """The configs for the placement of tasks, which become part of the group's definition. If `spreads_over_hosts`
+        is True, HOST_TAG is the rack-aware tag.
         """
         if not self.spreads_over_hosts:
             return self.assignment
@@ -228,7 +227,7 @@ class StreamsConfig:
 
     @property
     def isolation_level(self) -> IsolationLevel:
-        """The isolation level with which tasks read input topics, and changelogs during a restore."""
+        """The isolation level with which tasks read input topics and changelogs."""
         return IsolationLevel.READ_COMMITTED if self.exactly_once else IsolationLevel.READ_UNCOMMITTED
 
     @property
@@ -269,71 +268,45 @@ class StreamsConfig:
     @classmethod
     def from_dotted(cls, values: Mapping[str, object], where: str = "configs") -> StreamsConfig:
         """Returns the configs that are given by dotted names. Raises an InputError that names the invalid key."""
-        given = _ReadConfigs.of(values, where)
+        configs = cls("", "")._with_values(values, where)
         for key in ("application.id", "bootstrap.servers"):
-            if _FIELD_OF[key].name not in given.fields:
+            if not getattr(configs, _FIELD_OF[key].name):
                 raise InputError(f"{key!r} is missing and has no default", where)
-        configs = cls(
-            **given.fields,
-            client_tags=given.client_tags,
-            assignment=given.assignment,
-            kafka_properties=given.kafka_properties,
-        )
         return _checked(configs, where)
 
     def with_dotted(self, values: Mapping[str, object], where: str = "configs") -> StreamsConfig:
-        """Returns a copy of the configs in which the given values, by dotted names, replace the present values. Raises
-        an InputError that names the wrong key.
+        """Returns a copy of the configs with changed values. `values`: maps dotted names to the new values. Raises an
+        InputError that names the invalid key.
         """
-        given = _ReadConfigs.of(values, where)
-        configs = replace(
-            self,
-            **given.fields,
-            client_tags={**self.client_tags, **given.client_tags},
-            assignment={**self.assignment, **given.assignment},
-            kafka_properties={**self.kafka_properties, **given.kafka_properties},
-        )
-        return _checked(configs, where)
+        return _checked(self._with_values(values, where), where)
 
-
-@dataclass(frozen=True, slots=True)
-class _ReadConfigs:
-    """The checked values of configs that were given by dotted names. `fields`: the fields of StreamsConfig that are not
-    mappings.
-    """
-
-    fields: dict[str, Any]
-    client_tags: dict[str, str]
-    assignment: dict[str, object]
-    kafka_properties: dict[str, str]
-
-    @classmethod
-    def of(cls, values: Mapping[str, object], where: str) -> _ReadConfigs:
-        given = cls({}, {}, {}, {})
+    def _with_values(self, values: Mapping[str, object], where: str) -> StreamsConfig:
+        fields_given: dict[str, Any] = {}
+        tags, assignment, properties = dict(self.client_tags), dict(self.assignment), dict(self.kafka_properties)
         for key, value in values.items():
             if not isinstance(key, str):
                 raise InputError(f"unknown config {key!r}: configs have names of text", where)
             if key.startswith(_CLIENT_TAG_PREFIX):
-                given.client_tags[key.removeprefix(_CLIENT_TAG_PREFIX)] = str(value)
+                tags[key.removeprefix(_CLIENT_TAG_PREFIX)] = str(value)
             elif (setting := _FIELD_OF.get(key)) is not None:
                 is_default = value is None and setting.default is None
-                given.fields[setting.name] = None if is_default else setting.metadata["read"](key, value, where)
+                fields_given[setting.name] = None if is_default else setting.metadata["read"](key, value, where)
             elif key in _ASSIGNMENT_KEYS or key.startswith("topic."):
-                given.assignment[key] = value
+                assignment[key] = value
             elif key in KAFKA_PROPERTIES:
-                given.kafka_properties[key] = str(value)
+                properties[key] = str(value)
             else:
                 raise InputError(f"unknown config {key!r}{_hint(key)}", where)
-        return given
+        return replace(self, **fields_given, client_tags=tags, assignment=assignment, kafka_properties=properties)
 
 
 def _checked(configs: StreamsConfig, where: str) -> StreamsConfig:
-    """Returns the configs. Raises InputError if values contradict each other, or if an assignment config is out of its
-    bounds.
+    """Checks the configs and returns them. Raises InputError if values contradict each other, or if a config for the
+    placement of tasks is out of bounds.
     """
     _check_heartbeats(configs, where)
-    # The results of these calls are not used: the calls only check the configs, so that errors are raised where the
-    # user gives the configs.
+    # The calls below only check the configs, so that errors are raised where the user gives the configs. The results of
+    # the calls are not used.
     AssignmentConfigs.from_dotted(configs.assignment, where)
     check_names(configs, where)
     _check_properties(configs, where)
@@ -342,7 +315,7 @@ def _checked(configs: StreamsConfig, where: str) -> StreamsConfig:
 
 
 HOST_TAG = "host"
-"""The client tag whose value is the name of an instance's host."""
+"""The key of the client tag that contains the name of the instance's host."""
 
 _CLIENT_TAG_PREFIX = "client.tag."
 MOST_TAGS, LONGEST_TAG, LONGEST_TAG_VALUE = 5, 20, 30
@@ -350,21 +323,21 @@ MOST_TAGS, LONGEST_TAG, LONGEST_TAG_VALUE = 5, 20, 30
 
 _ASSIGNMENT_KEYS = frozenset(KNOWN_KEYS)
 KAFKA_PROPERTIES = (CLIENT_KEYS | LOG_KEYS) - {"bootstrap.servers", "client.id", LINGER_MS, REPLICATION_FACTOR}
-"""The properties of Kafka's clients that the configs of an application may contain."""
+"""The configs of an application may contain these properties of Kafka's clients."""
 
-# the key of a config is computed from the name of its field, so that key and field name always agree
+# the key of each config is computed from its field name, so that the two names always agree
 _FIELD_OF = {one.name.replace("_", "."): one for one in fields(StreamsConfig) if one.metadata}
 
 
 def accepted_values(key: str) -> str:
-    """Returns a text that describes the accepted values of a config; "" if any text is accepted."""
+    """Returns a text about the accepted values of a config; "" if any text is accepted."""
     setting = _FIELD_OF.get(key)
     return "" if setting is None else str(setting.metadata["accepted"])
 
 
 def check_names(configs: StreamsConfig, where: str) -> None:
-    """Checks the configs that are used as names of topics, directories and members, or that are printed in tables.
-    Raises InputError.
+    """Checks the configs that become names of topics, directories and members, and the configs that tables show. Raises
+    InputError.
 
     Source: `Topic.validate`; for client tags `StreamsConfig.validateRackAwarenessConfiguration`.
     """
@@ -430,7 +403,7 @@ def _check_heartbeats(configs: StreamsConfig, where: str) -> None:
 
 
 def _hint(key: str) -> str:
-    """Returns advice for an unknown key, as the end of an error message, without a full stop."""
+    """Returns advice for an unknown key. The text is the end of an error message, and has no full stop."""
     if key in _INSTEAD:
         return f": {_INSTEAD[key]}"
     if key in _SINGLE_CLIENT_KEYS or key.startswith(_CLIENT_PREFIXES):
@@ -438,9 +411,9 @@ def _hint(key: str) -> str:
     return did_you_mean(key, [*_FIELD_OF, *_ASSIGNMENT_KEYS])
 
 
-# Advice for Kafka's keys that this project lacks, and for Kafka's keys that are set outside these configs. Source:
-# `StreamsConfig`, `ConsumerConfig`, `ProducerConfig` of 4.3.1. `stream.threads.run.as` is a former config of this
-# project.
+# Advice for two kinds of Kafka's keys: keys that this project does not have, and keys that are set outside these
+# configs. Source: `StreamsConfig`, `ConsumerConfig`, `ProducerConfig` of 4.3.1. `stream.threads.run.as` is a former
+# config of this project.
 _HANDLERS = "handlers are arguments of Application"
 _SENDING = f"{_HANDLERS}: processing_exception_handler= also handles errors when sending"
 _NO_CLIENT = "single clients cannot be configured here; the value is fixed, or write the key without its prefix"

@@ -12,7 +12,7 @@ An assignor is pure: it reads no clock, and equal states always give equal assig
 here. An empty `Optional` is None, and an `Instant` is a number of milliseconds since 1970. The functions of
 `TaskAssignmentUtils` are functions of this package. An assignor can log its reasons (`ApplicationState.log`), which
 Kafka does not support. An assignor has no `configure` method: the configs are in `ApplicationState.assignment_configs`.
-Java's TaskAssignor is called `CustomTaskAssignor`, because here the name TaskAssignor belongs to the simpler interface
+Java's TaskAssignor is called `CustomTaskAssignor` here. The name TaskAssignor belongs to the simpler interface
 `assign(problem, log)` of Kafka's own assignors.
 Source: `org.apache.kafka.streams.processor.assignment`.
 """

@@ -1,6 +1,6 @@
 """The assignor's view of its application: the tasks, the clients with their previous tasks, and the configs.
 
-Each value of this view is read from the placement problem at its first use. Source: `ApplicationState`,
+Each value is read from the placement problem when an assignor first uses the value. Source: `ApplicationState`,
 `KafkaStreamsState`, `TaskInfo`, `TaskTopicPartition`, and `StreamsPartitionAssignor.buildApplicationState`.
 """
 
@@ -19,12 +19,12 @@ from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class TaskTopicPartition:
-    """A source partition or a changelog partition of a task. A partition of a source topic that serves as changelog is
-    a source partition and a changelog partition at once.
+    """A source partition or a changelog partition of a task. If a source topic also serves as changelog, its partitions
+    are both source and changelog partitions.
 
     `rack_ids`: the racks of the brokers with a replica; None if no racks are known. As in Kafka, if several tasks read
     the same partition, only one of these tasks has the racks of the partition. The rack-aware strategy swaps no tasks
-    if the racks of some tasks are missing.
+    if the racks of a task's partition are missing.
     """
 
     topic_partition: TopicPartition
@@ -93,15 +93,15 @@ class KafkaStreamsState:
         return self._client.rack
 
     def lag_for(self, task: TaskId) -> int:
-        """Returns the lag of this process on the task. Raises UnsupportedOperationError if lags were not requested, and
-        IllegalStateError if the task has no lag.
+        """Returns the lag of this process on the task. Raises UnsupportedOperationError if the state was made without
+        lags, and IllegalStateError if the task has no lag.
         """
         self._check_lags()
         return self._client.lags.lag_for(task)
 
     def prev_tasks_by_lag(self, consumer_client_id: str) -> tuple[TaskId, ...]:
         """Returns the stateful tasks that this consumer reported, smallest lag first. Raises UnsupportedOperationError
-        if lags were not requested.
+        if the state was made without lags.
         """
         self._check_lags()
         lags = self._client.lags
@@ -109,8 +109,8 @@ class KafkaStreamsState:
         return tuple(sorted({task for task in reported if task in lags}, key=lambda task: (lags.lag_for(task), task)))
 
     def stateful_tasks_to_lag_sums(self) -> dict[TaskId, int]:
-        """Returns the lag of this process on each task that has a changelog. Raises UnsupportedOperationError if lags
-        were not requested.
+        """Returns the lag of this process on each task that has a changelog. Raises UnsupportedOperationError if the
+        state was made without lags.
         """
         self._check_lags()
         return {task: self._client.lags.lag_for(task) for task in sorted(self._client.lags)}
@@ -125,8 +125,8 @@ class KafkaStreamsState:
 @dataclass(frozen=True)
 class ApplicationState:
     """The input of an assignor. `problem`: the placement problem, made by the pipeline or read from a recorded line by
-    `parse_placement`. `log`: the log to which the assignor may append its reasons. Tasks and clients are in the order
-    of the leader's Java maps, because Kafka's own assignors break ties by this order.
+    `parse_placement`. `log`: the log of decisions, to which the assignor may append its reasons. Tasks and clients are
+    in the order of the leader's Java maps. Kafka's own assignors break ties by the order of tasks and clients.
     """
 
     problem: PlacementProblem
@@ -174,8 +174,8 @@ class ApplicationState:
     ) -> TaskInfo:
         """Creates the `TaskInfo` of a task. `looked_up`: the partitions of the tasks whose `TaskInfo` was created
         earlier; this method adds the partitions of `task`. If several tasks read a partition, the racks of the
-        partition are looked up for the first task only. Kafka keeps equal partitions in a set, so in Kafka, too, only
-        the first of several equal partitions gets racks.
+        partition are looked up for the first task only. In Kafka, too, only the first of several equal partitions gets
+        racks, because Kafka keeps partitions in a set.
         """
         changelogs = known.changelog_partitions.get(task, ())
         sources = known.task_partitions.get(task, ())

@@ -66,8 +66,8 @@ class RackAwareOptimizationParams:
         return replace(self, non_overlap_cost=non_overlap_cost)
 
     def costs(self) -> Costs | None:
-        """Returns the costs. Returns None if the configs lack a rack-aware strategy, the traffic cost or the
-        non-overlap cost.
+        """Returns the costs. Returns None if one of three configs is missing: the rack-aware strategy, the traffic cost
+        or the non-overlap cost.
         """
         configs = self.application_state.assignment_configs
         traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
@@ -101,10 +101,10 @@ def optimize_rack_aware_standby_tasks(
     """Swaps standbys in `assignments`. Swaps no standby if the rack of a client or the racks of a changelog are
     unknown.
 
-    As in Kafka, the tasks to optimize do not select standbys: if there is at least one task to optimize, all standbys
-    are optimized. As in Kafka, client tags do not prevent swaps, because Kafka compares the tags of a standby's
-    destination with themselves. Raises the errors of `optimize_rack_aware_active_tasks`. With balance_subtopology, also
-    raises IllegalStateError for a standby that could move but is not among the tasks to optimize.
+    As in Kafka, if there is at least one task to optimize, the standbys of all tasks are optimized. As in Kafka, client
+    tags do not prevent swaps: Kafka compares the tags of the destination with themselves. Raises the errors of
+    `optimize_rack_aware_active_tasks`. The strategy balance_subtopology also raises IllegalStateError for a standby
+    that could be swapped, if its task is not to be optimized.
     """
     active, standby = (_holders(assignments, each) for each in (AssignedTaskType.ACTIVE, AssignedTaskType.STANDBY))
     traffic = PublicRackTraffic.of(params, standby, Role.STANDBY)
@@ -177,10 +177,10 @@ class PublicRackTraffic:
 
     @classmethod
     def of(cls, params: RackAwareOptimizationParams, holders: Holders, role: Role) -> PublicRackTraffic | None:
-        """Returns None if there are no tasks or no costs, if a client has no rack, or if the racks of a partition are
-        unknown. The traffic of an active copy is its reads of source and changelog partitions. The traffic of a standby
-        is its reads of changelog partitions. `holders`: for each process, the tasks of which the process has a copy
-        with the role `role`.
+        """Returns None if there are no tasks to optimize or no costs. Also returns None if the rack of a client or the
+        racks of a partition are unknown. The cost of an active copy includes its reads of source and changelog
+        partitions. The cost of a standby includes only its reads of changelog partitions. `holders`: the tasks that
+        each process has in the given role.
         """
         state, costs = params.application_state, params.costs()
         tasks = params.tasks if params.tasks is not None else _sorted_tasks(holders.values())
@@ -238,8 +238,8 @@ def _check_assigned(tasks: Iterable[TaskId], assigned: Mapping[TaskId, int] | fr
 
 
 def _check_may_move(traffic: PublicRackTraffic, copies: Standbys, wanted: frozenset[TaskId]) -> None:
-    """Raises IllegalStateError for the first standby that could be swapped but is not in `wanted`. Pairs of clients are
-    checked in the leader's order, and the standbys of each pair are checked in sorted order.
+    """Raises IllegalStateError for the first standby that could be swapped, if `wanted` lacks its task. Pairs of
+    clients are checked in the leader's order, and the standbys of each pair are checked in sorted order.
     Source: `BalanceSubtopologyGraphConstructor.validateTasks`.
     """
     for source, destination in combinations(range(len(traffic.racks)), 2):

@@ -1,8 +1,8 @@
 """Places standbys for assignors of the public interface as Kafka does: by load, or by client tags (KIP-708).
 
-The rules are those of `task_assignors/standby_assignors.py`, but the tasks are placed in the order of a HashSet.
+This module follows the rules of `task_assignors/standby_assignors.py`, but places the tasks in the order of a HashSet.
 `task_assignors/client_tags.py` contains the rule for client tags. The load of a client does not change while the client
-is queued, so `heapq` gives the same clients as Kafka's ConstrainedPrioritySet. Source:
+is queued. So `heapq` gives the same clients as Kafka's ConstrainedPrioritySet. Source:
 `TaskAssignmentUtils.defaultStandbyTaskAssignment`.
 """
 
@@ -29,11 +29,11 @@ from assignor.types import ProcessId, Role, TaskId
 def default_standby_task_assignment(
     application_state: ApplicationState, assignments: dict[ProcessId, KafkaStreamsAssignment]
 ) -> None:
-    """Adds num.standby.replicas standbys of every task with a changelog to `assignments`, or fewer if there are too few
-    clients. If tags are configured, the order of `assignments` changes the result.
+    """Adds standbys to `assignments`. Every task with a changelog gets num.standby.replicas standbys, or fewer if there
+    are too few clients. If tags are configured, the order of `assignments` changes the result.
 
-    As in Kafka, if tags are configured, a task gets one standby even with num.standby.replicas=0, on a client whose
-    tags differ from the tags of the task's active client.
+    As in Kafka, if tags are configured, a task gets one standby even if num.standby.replicas is 0. The one standby goes
+    to a client whose tags differ from the tags of the task's active client.
     """
     add_missing_clients(application_state, assignments)
     standbys = _StandbysToPlace(application_state, assignments)
@@ -56,8 +56,8 @@ class _StandbysToPlace:
         self._queue: list[tuple[float, ProcessId]] = []
 
     def assign_by_load(self, wanted: Iterable[tuple[TaskId, int]]) -> None:
-        """Places standbys on the least loaded clients. `wanted`: the tasks in the order in which to place them, each
-        with the number of standbys that it still needs.
+        """Places standbys on the least loaded clients. `wanted`: for each task, the number of standbys that it still
+        needs, in the order of placement.
         """
         self._queue_all()
         for task, missing in wanted:
@@ -75,8 +75,8 @@ class _StandbysToPlace:
                 self._state.log.append(Decision(DecisionKind.NO_STANDBY_HOST, task, Role.STANDBY, detail=missing))
 
     def assign_by_tags(self, tasks: list[TaskId]) -> None:
-        """Places each standby on a client that shares no configured tag with the task's other copies. A standby is
-        placed by load if every client shares a configured tag with another copy of the task.
+        """Places each standby on a client that shares no configured tag with the clients of the task's other copies.
+        Places a standby by load if every client shares a configured tag with the client of another copy.
         """
         keys = self._state.assignment_configs.rack_aware_assignment_tags
         tags = ClientTags({process: client.client_tags for process, client in self._clients.items()}, keys)

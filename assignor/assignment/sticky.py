@@ -1,9 +1,10 @@
 """The sticky assignor of Kafka's public interface: `task.assignor.class=...StickyTaskAssignor` (KIP-924).
 
-StickyTaskAssignor has the steps of LegacyStickyTaskAssignor, with two differences. Among clients with the same load, a
-client with more threads has no precedence. Racks are used as in `rack_optimization`. Differs from Kafka: Kafka places
-standbys in the order of a HashSet of objects that have only identity hash codes, so the order differs in each run.
-StickyTaskAssignor of this project places standbys in the order of a HashSet of task ids.
+StickyTaskAssignor has the steps of LegacyStickyTaskAssignor, with two differences. StickyTaskAssignor does not prefer
+the client with more threads if two clients have the same load. StickyTaskAssignor uses the optimization in
+`rack_optimization.py` for racks. Differs from Kafka: Kafka's order of standbys differs in each run, because Kafka uses
+a HashSet of objects with identity hash codes. StickyTaskAssignor of this project places standbys in the order of a
+HashSet of task ids.
 Source: `StickyTaskAssignor` of `org.apache.kafka.streams.processor.assignment.assignors`.
 """
 
@@ -61,16 +62,16 @@ class _PublicStickyPlacement(StickyPlacement):
     prefers_more_threads = False
 
     def _ranks(self) -> Sequence[int]:
-        """Returns the rank of each client in the order of the HashSet in which Kafka collects the clients for this
-        assignor.
+        """Returns the rank of each client. The ranks follow the order of the HashSet in which Kafka collects the
+        clients.
         """
         order = hash_set_order([client.process_id for client in self._clients], process_hash)
         ranks = {process: rank for rank, process in enumerate(order)}
         return [ranks[client.process_id] for client in self._clients]
 
     def fair_share(self, client: Client) -> int:
-        """Returns the fair share by the rule of the group's Kafka version. In 4.4, it is the client's share of all
-        tasks, rounded up; the product wraps as a Java int.
+        """Returns the fair share by the rule of the group's Kafka version. In Kafka 4.4, the fair share is the client's
+        share of all tasks, rounded up. If a number overflows an int, the result is the same as in Java.
         """
         if not self._problem.configs.kafka_version.rules.rounds_active_share_up:
             return super().fair_share(client)
@@ -78,8 +79,8 @@ class _PublicStickyPlacement(StickyPlacement):
         return share // self._threads if share >= 0 else -(-share // self._threads)  # Java rounds towards zero
 
     def _unassigned_in_set_order(self) -> list[TaskId]:
-        """Returns the unassigned tasks in Kafka's order. Kafka copies the keys of a map of all tasks and removes the
-        assigned tasks one by one.
+        """Returns the unassigned tasks in Kafka's order. Kafka copies the keys of a map of all tasks, and removes the
+        assigned tasks from the copy one by one.
         """
         unassigned = JavaHashSet.copy_of(hash_set_order(self._problem.tasks, task_hash), task_hash)
         for task in self._previous_active:

@@ -47,7 +47,7 @@ class KafkaStreamsAssignment:
     __slots__ = ("_followup_rebalance_deadline_ms", "_process_id", "_tasks")
 
     def __init__(self, process_id: ProcessId, tasks: Iterable[AssignedTask] = ()) -> None:
-        """Raises IllegalStateError if `tasks` has a task both as active and as standby."""
+        """Raises IllegalStateError if `tasks` contains an active copy and a standby of one task."""
         self._process_id = process_id
         self._followup_rebalance_deadline_ms: int | None = None
         self._tasks: dict[TaskId, AssignedTask] = {}
@@ -76,10 +76,10 @@ class KafkaStreamsAssignment:
         self._tasks.pop(task.id, None)
 
     def with_followup_rebalance(self, deadline_ms: int) -> KafkaStreamsAssignment:
-        """Returns an assignment of the same process with a deadline. The returned object shares its tasks with this
-        object, so a change of the tasks affects both objects. The process requests a rebalance at `deadline_ms`
-        (milliseconds since 1970), or at once if `deadline_ms` is 0. Only the returned assignment has the deadline.
-        Raises IllegalArgumentError if `deadline_ms` does not fit 64 bits.
+        """Returns a new assignment of this process, with a deadline for the next rebalance. The returned object shares
+        its tasks with this object, so a change of the tasks affects both objects. The process requests a rebalance at
+        `deadline_ms` (milliseconds since 1970), or at once if `deadline_ms` is 0. Only the returned assignment has the
+        deadline. Raises IllegalArgumentError if `deadline_ms` does not fit 64 bits.
         """
         if not -JAVA_LONG_MAX - 1 <= deadline_ms <= JAVA_LONG_MAX:
             raise IllegalArgumentError(f"a deadline has to be a 64-bit number of milliseconds, not {deadline_ms}")
@@ -160,9 +160,7 @@ def validate_task_assignment(application_state: ApplicationState, task_assignmen
 def _first_in_java_order(
     assignment: KafkaStreamsAssignment, tasks: Set[TaskId], active: Set[TaskId]
 ) -> AssignmentError:
-    """Returns the error that Kafka finds first for a client with faulty tasks: Kafka checks the tasks in HashMap
-    order.
-    """
+    """Returns the first error that Kafka finds in a client's tasks. Kafka checks the tasks in HashMap order."""
     unknown = next(
         task not in tasks
         for task in hash_set_order(assignment.tasks, task_hash)

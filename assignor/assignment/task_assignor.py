@@ -4,11 +4,11 @@ The pipeline validates the assignor's answer, and calls `on_assignment_computed`
 validation finds a fatal error, the pipeline calls `on_assignment_computed` at once, with an empty assignment. If
 validation finds no fatal error, the pipeline calls `on_assignment_computed` after it has computed the whole assignment.
 After any validation error, fatal or not, the rebalance fails with a StreamsException. Validation stops at the first
-error. If the first error is not fatal and the assignor's answer also names an unknown process, the rebalance fails at
-once with a NullPointerException.
+error. If the first error is not fatal, an unknown process in the assignor's answer makes the rebalance fail at once
+with a NullPointerException.
 
 If the assignor raises TaskAssignmentError, every member gets ASSIGNMENT_ERROR. If the assignor raises
-MissingSourceTopicError, every member gets INCOMPLETE_SOURCE_TOPIC_METADATA. An exception of the assignor other than
+MissingSourceTopicError, every member gets INCOMPLETE_SOURCE_TOPIC_METADATA. Any exception other than
 TaskAssignmentError and MissingSourceTopicError makes the rebalance fail.
 Source: `TaskAssignor`, `StreamsPartitionAssignor.processStreamsPartitionAssignment`.
 """
@@ -50,7 +50,7 @@ class CustomTaskAssignor(ABC):
         """
 
     def in_pipeline(self, name: str) -> RunTaskAssignor:
-        """Returns this assignor with the interface of the pipeline. `name`: the assignor's name in configs."""
+        """Returns an object that runs this assignor in the pipeline. `name`: the assignor's name in configs."""
         return RunTaskAssignor(name, self)
 
 
@@ -111,7 +111,7 @@ def _check_processes(answer: TaskAssignment, problem: PlacementProblem) -> None:
 
 
 def _check_types(answer: object, name: str) -> None:
-    """Checks the types of the answer, which the compiler checks in Java."""
+    """Checks the types of the assignor's answer, because Python does not check types as Java's compiler does."""
     if not isinstance(answer, TaskAssignment):
         raise InputError(f"{name} returned {type(answer).__name__} instead of a TaskAssignment", "assignor")
     for each in answer.assignment:

@@ -4,49 +4,48 @@ A process (`ClientMetadata`) has one member for each stream thread. Kafka's lead
 order of a Java HashMap of member ids. If the members of one process send different data, the result depends on the
 order of this HashMap. The endpoint, the tags and `first_rack` of a process come from its first member. If several
 members report the same partition, the last of these members counts as its owner. If several members report the same
-task, the offset sum of the last of these members is used. Subscriptions of a newer version than
-LATEST_SUPPORTED_VERSION cannot be decoded. All members that send a newer version belong to one dummy client, which only
-counts them. Source: step zero of `StreamsPartitionAssignor.assign`.
+task, the offset sum of the last of these members is used. A subscription with a version above LATEST_SUPPORTED_VERSION
+cannot be decoded. All members with a version above LATEST_SUPPORTED_VERSION belong to one dummy client, which only
+counts its members. Source: step zero of `StreamsPartitionAssignor.assign`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 
-from assignor.errors import ConfigError, IllegalStateError, NumberFormatError, TaskAssignmentError
+from assignor.configs.application_server import host_of
+from assignor.configs.kafka_versions import VERSION_WITHOUT_A_NAME, KafkaVersion
+from assignor.errors import IllegalStateError, TaskAssignmentError
 from assignor.java.hash_codes import process_hash
 from assignor.java.order import hash_set_order
 from assignor.protocol.subscription_info import MemberSubscription, decode_members
 from assignor.protocol.versions import EARLIEST_PROBEABLE_VERSION, LATEST_SUPPORTED_VERSION
-from assignor.types import JAVA_INT_MAX, AssignorErrorCode, HostInfo, ProcessId, TaskId, TopicPartition, utf16_order
+from assignor.types import AssignorErrorCode, HostInfo, ProcessId, TaskId, TopicPartition, utf16_order
 
 DEFAULT_FUTURE_PROCESS_ID = ProcessId.parse("ffffffff-ffff-4fff-bfff-ffffffffffff")
-"""The id of the dummy client. Differs from Kafka: Kafka's id of the dummy client is random, while this id is constant,
-so that results are repeatable.
+"""The id of the dummy client. Differs from Kafka: the id of the dummy client is constant, so that results are
+repeatable. In Kafka, the id of the dummy client is random.
 """
 
-_ENDPOINT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)", re.ASCII)
 _TOPOLOGY_NAME = itemgetter(2)
 _CLIENTS_KEPT = 128
 _MANY_CONSUMERS = 100
 _SHUTDOWN_REQUESTED = int(AssignorErrorCode.SHUTDOWN_REQUESTED)
-_JAVA_WHITESPACE = "".join(map(chr, range(0x21)))
 
 
 @dataclass(frozen=True, slots=True)
 class ClientMetadata:
-    """A process of the group. `consumers`: the ids of its members, sorted. The number of members is the capacity of the
-    process.
+    """A process of the group. `consumers`: the member ids of the process, sorted. The number of members is the capacity
+    of the process.
 
     `owned_partitions`: each owned partition, with the member that claims to own it. `offset_sums`: the offset sum of
-    each reported task. `reported_tasks`: each member that reported tasks, with these tasks. `rack`: the rack of all
-    members; None if their racks differ. `first_rack`: the rack of the first member, which assignors of the public
-    interface see.
+    each reported task. `reported_tasks`: the tasks that each member reported, by member id; members that reported no
+    tasks are absent. `rack`: the rack of all members; None if their racks differ. `first_rack`: the rack of the first
+    member; assignors of the public interface get this rack.
     """
 
     process_id: ProcessId
@@ -64,10 +63,10 @@ class ClientMetadata:
 class ReceivedVersions:
     """The versions of the subscriptions of one rebalance.
 
-    `min_received`: the lowest version of a subscription, capped at LATEST_SUPPORTED_VERSION; all assignments are
+    `min_received`: the lowest version of all subscriptions, but at most LATEST_SUPPORTED_VERSION; all assignments are
     encoded in this version. `min_supported`: the lowest of the members' latest supported versions; UNKNOWN_VERSION if a
     member does not send its latest supported version. `future`: the version of the last member whose version is above
-    LATEST_SUPPORTED_VERSION; None if there is no such member.
+    LATEST_SUPPORTED_VERSION; None if all versions are supported.
     """
 
     min_received: int = LATEST_SUPPORTED_VERSION
@@ -75,7 +74,7 @@ class ReceivedVersions:
     future: int | None = None
 
     def is_version_probing(self) -> bool:
-        """True if another rebalance must follow, in which members send lower versions.
+        """True if some members have to rejoin with a lower version, in another rebalance.
 
         Raises TaskAssignmentError if one member has a future version and another member's version is too old for
         version probing.
@@ -107,8 +106,8 @@ def received_versions(versions: Iterable[tuple[int, int]]) -> ReceivedVersions:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """All processes of a group. `clients`: the processes, in the order of the leader's Java HashMap. `owners`: each
-    partition that a subscription lists as owned, with all members whose subscriptions list it.
+    """All processes of a group. `clients`: the processes, in the order of the leader's Java HashMap. `owners`: for each
+    owned partition, all members whose subscriptions list the partition as owned.
     """
 
     clients: Mapping[ProcessId, ClientMetadata]
@@ -117,42 +116,30 @@ class GroupMetadata:
     shutdown_requested: bool
 
 
-def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: ProcessId | None) -> GroupMetadata:
+def group_metadata(
+    subscriptions: Mapping[str, bytes],
+    future_process_id: ProcessId | None,
+    kafka_version: KafkaVersion = VERSION_WITHOUT_A_NAME,
+) -> GroupMetadata:
     """Decodes the subscriptions and groups them by process. `subscriptions`: the ConsumerProtocolSubscription bytes of
-    each member, by member id, in the order received.
+    each member, by member id, in the order in which the leader received them.
 
     Raises DecodeError with the member's id, and ConfigError for an endpoint that is not host:port. Raises
     IllegalStateError for a process that reports tasks of a named topology together with tasks without a topology name.
     """
-    group = _GroupBuilder(future_process_id or DEFAULT_FUTURE_PROCESS_ID)
-    for member_id, member in decode_members(subscriptions):
+    group = _GroupBuilder(future_process_id or DEFAULT_FUTURE_PROCESS_ID, kafka_version)
+    for member_id, member in decode_members(subscriptions, kafka_version.rules.largest_collection):
         group.add(member_id, member)
     return group.build()
-
-
-def host_of(endpoint: str | None) -> HostInfo | None:
-    """Parses a user endpoint. Returns None if the endpoint is None or blank text. Raises ConfigError for text that is
-    not host:port.
-    Source: `HostInfo.buildFromEndpoint`.
-    """
-    if endpoint is None or not endpoint.strip(_JAVA_WHITESPACE):
-        return None
-    match = _ENDPOINT.fullmatch(endpoint)
-    if match is None:
-        raise ConfigError(f"Error parsing host address {endpoint}. Expected format host:port.")
-    digits = match[2].lstrip("0") or "0"
-    if len(digits) > len(str(JAVA_INT_MAX)) or int(digits) > JAVA_INT_MAX:
-        raise NumberFormatError(f'For input string: "{match[2]}"')
-    return HostInfo(match[1], int(digits))
 
 
 def named_beside_unnamed() -> IllegalStateError:
     """Returns the error for a client that reports tasks of a named topology together with tasks without a topology
     name.
 
-    Kafka sorts a client's tasks, and `TaskId.compareTo` cannot compare a task of a named topology with a task without a
-    topology name. Kafka Streams 4 has no named topologies any more, but a member may still report tasks of named
-    topologies.
+    Kafka sorts a client's tasks. Kafka's `TaskId.compareTo` cannot compare a task of a named topology with a task
+    without a topology name. Kafka Streams 4 has no named topologies any more, but a member may still report tasks of
+    named topologies.
     """
     return IllegalStateError(
         "Can't compare a TaskId with a namedTopology to one without",
@@ -163,9 +150,10 @@ def named_beside_unnamed() -> IllegalStateError:
 class _ClientBuilder:
     """Collects the members of one process and builds its `ClientMetadata`."""
 
-    def __init__(self, process_id: ProcessId, first: MemberSubscription) -> None:
+    def __init__(self, process_id: ProcessId, first: MemberSubscription, kafka_version: KafkaVersion) -> None:
         self.process_id = process_id
-        self.host = host_of(first.info.user_end_point)
+        end_point = first.info.user_end_point
+        self.host = None if end_point is None else host_of(end_point, kafka_version)
         self.tags = first.info.client_tags
         self.first_rack = first.subscription.rack
         self.racks: set[str | None] = {self.first_rack}
@@ -190,11 +178,14 @@ class _ClientBuilder:
 
 
 class _GroupBuilder:
-    def __init__(self, future_process_id: ProcessId) -> None:
+    def __init__(self, future_process_id: ProcessId, kafka_version: KafkaVersion) -> None:
         self.future_process_id = future_process_id
+        self.kafka_version = kafka_version
         self.clients: dict[ProcessId, _ClientBuilder] = {}
         self.claims: list[dict[TopicPartition, str]] = []
-        """Mappings of owned partition to member id, one mapping for each member that owns partitions."""
+        """One mapping for each member that owns partitions. The mapping has the member's id for each owned
+        partition.
+        """
         self.versions: list[tuple[int, int]] = []
         self.shutdown_requested = False
 
@@ -208,7 +199,7 @@ class _GroupBuilder:
         process_id = self.future_process_id if version > LATEST_SUPPORTED_VERSION else info.process_id
         client = self.clients.get(process_id)
         if client is None:
-            client = self.clients[process_id] = _ClientBuilder(process_id, member)
+            client = self.clients[process_id] = _ClientBuilder(process_id, member, self.kafka_version)
         client.racks.add(subscription.rack)
         client.consumers.append(member_id)
         if offset_sums:
@@ -234,7 +225,7 @@ class _GroupBuilder:
 
 
 def _owners(claims: Sequence[Mapping[TopicPartition, str]]) -> dict[TopicPartition, tuple[str, ...]]:
-    """Returns each partition of `claims` with all members that claim to own it, in the order of `claims`."""
+    """Returns, for each partition of `claims`, all members that claim to own it, in the order of `claims`."""
     owners: dict[TopicPartition, tuple[str, ...]] = {}
     for claimed in claims:
         owners.update(dict.fromkeys(claimed, (next(iter(claimed.values())),)))

@@ -1,21 +1,21 @@
 """The state of each client before the rebalance: its previous tasks, and its lag on every stateful task.
 
-A task was active on a client if a member of the client owns a partition of the task, or reported LATEST_OFFSET as the
-task's offset sum. If a member of the client reported a task that was not active on the client, the task was a standby
-on the client.
+A task was active on a client if a member of the client owns a partition of the task. A task was also active on a client
+if a member reported LATEST_OFFSET as the task's offset sum. If a member of the client reported a task that was not
+active on the client, the task was a standby on the client.
 
-The lag of a client on a task is the task's end-offset sum (the sum of the end offsets of its changelogs) minus the
-offset sum that the client reported. Three rules apply to the end offsets:
+The end-offset sum of a task is the sum of the end offsets of its changelogs. The lag of a client on a task is the
+task's end-offset sum minus the offset sum that the client reported. Three rules apply to the end offsets:
 
 - A changelog that this rebalance creates is empty, so its end offsets are not looked up.
-- If a source topic serves as changelog, a partition's committed offset is used as its end offset, because later records
-  have not been processed.
+- If a source topic serves as changelog, a partition's committed offset is used as its end offset. Records after the
+  committed offset have not been processed.
 - If a partition of a source topic that serves as changelog has no committed offset, 0 is used as its end offset.
 
 Most clients report only the few tasks that they hold. If a client did not report a task, the client's lag on the task
 is the task's end-offset sum. All clients that did not report the task have the same lag on it. So each client stores
-only the lags on the tasks that it reported, and all clients share one mapping of lags on unreported tasks. So the lags
-of 50,000 tasks on 500 clients need about 100,000 numbers.
+only the lags on the tasks that it reported. All clients share one mapping of lags on unreported tasks. So the lags of
+50,000 tasks on 500 clients need about 100,000 numbers.
 
 Source: `ClientState.initializePrevTasks`, `prevTasksByLag`, `computeTaskLags`, `lagFor`;
 `StreamsPartitionAssignor.populateClientStatesMap`, `computeEndOffsetSumsByTask`; `ClientUtils`.
@@ -65,8 +65,8 @@ def end_offset_sums(
     source_topics: frozenset[str],
     offsets: EndOffsets,
 ) -> EndOffsetSums:
-    """Adds up the end offsets of each task's changelogs. `topics`: the changelogs of each subtopology that existed
-    before this rebalance. `source_topics`: the source topics that serve as changelog.
+    """Adds up the end offsets of each task's changelogs. `topics`: the changelogs of each subtopology, without the
+    changelogs that this rebalance creates. `source_topics`: the source topics that serve as changelog.
     """
     tasks = tuple(stateful_tasks)
     ends_of = {
@@ -87,8 +87,8 @@ def end_offset_sums(
 
 
 def _ends(topic: str, source_topics: frozenset[str], offsets: EndOffsets) -> tuple[Sequence[int | None], int | None]:
-    """Returns a list with the end offset of each partition of the topic, and the end offset to use for partitions that
-    the list lacks. An end offset is None if its look-up failed or did not return the topic.
+    """Returns a list of the end offsets of the topic's partitions. Also returns the end offset to use for partitions
+    that the list lacks. An end offset is None if its look-up failed or did not return the topic.
     """
     if topic in source_topics:
         if COMMITTED_OFFSETS_FAILURE in offsets.failures:
@@ -104,9 +104,9 @@ class TaskLags:
     """The lags of one client on all stateful tasks. A lag is a number of records, LATEST_OFFSET for a running active
     task, or UNKNOWN_OFFSET_SUM if the lag is unknown.
 
-    `reported`: the tasks that the client reported, with the client's lags on these tasks. `unreported`: all stateful
-    tasks, with the lag of a client that did not report the task. All clients share the mapping `unreported`. A lag in
-    `reported` takes precedence over the lag in `unreported`.
+    `reported`: the client's lag on each task that it reported. `unreported`: for each stateful task, the lag of a
+    client that did not report the task. All clients share the mapping `unreported`. A lag in `reported` takes
+    precedence over the lag in `unreported`.
     """
 
     reported: Mapping[TaskId, int]
@@ -125,7 +125,7 @@ class TaskLags:
 
     def known_and_unknown(self, tasks: Sequence[TaskId]) -> tuple[list[TaskId], list[TaskId]]:
         """Returns two lists in the order of `tasks`: the tasks that have a lag, and the tasks that have no lag."""
-        # `reported` is searched first: it is small, and it has nearly all of `tasks` if the client reported tasks
+        # search `reported` first, because it is small and often contains nearly all of `tasks`
         first, second = (self.reported, self.unreported) if self.reported else (self.unreported, self.reported)
         known = [task for task in tasks if task in first or task in second]
         if len(known) == len(tasks):
@@ -140,11 +140,11 @@ class TaskLags:
 def compute_task_lags(offset_sums: Mapping[TaskId, int], end_offset_sums: Mapping[TaskId, int]) -> TaskLags:
     """Computes the lags of a client. `offset_sums`: the sums that the client reported. `end_offset_sums`: the
     end-offset sum of every stateful task. The result leaves out reported tasks that are not stateful or no longer
-    exist. If the reported sum is greater than the end-offset sum, the lag is the whole end-offset sum: the client has
-    to restore the task from the beginning.
+    exist. If the reported sum is greater than the end-offset sum, the client has to restore the task from the
+    beginning. The lag is then the whole end-offset sum.
     """
     reported = dict(offset_sums)
-    # look-ups in a pass of their own, so that the CPU can overlap their cache misses
+    # one loop does all look-ups, so that the CPU can overlap their cache misses
     end_sums = list(map(end_offset_sums.get, offset_sums))
     for (task, offset_sum), end_offset_sum in zip(offset_sums.items(), end_sums, strict=True):
         if end_offset_sum is None:
@@ -171,7 +171,7 @@ _SUBTOPOLOGY, _PARTITION, _TOPOLOGY_NAME = itemgetter(0), itemgetter(1), itemget
 @dataclass(frozen=True, slots=True)
 class ClientState:
     """A client before the rebalance. `previous_active` and `previous_standby` may contain tasks that the topology no
-    longer has. `active_owners`: each task of which a member owns a partition, with this member.
+    longer has. `active_owners`: for each task of which a member owns a partition, the id of this member.
     """
 
     metadata: ClientMetadata
@@ -196,7 +196,7 @@ class ClientState:
         lags = self.lags
         try:
             return sorted(_sorted_tasks(reported), key=lags.reported.__getitem__)
-        except KeyError:  # raised only if a reported task is not stateful or no longer exists
+        except KeyError:  # a reported task is not stateful, or no longer exists
             return sorted(sorted([task for task in reported if task in lags]), key=lags.lag_for)
 
 
@@ -214,9 +214,9 @@ def client_states(
     task_for_partition: Mapping[TopicPartition, TaskId],
     end_offset_sums: Mapping[TaskId, int],
 ) -> dict[ProcessId, ClientState]:
-    """Returns the state of each client, in the order of Kafka's second HashMap of clients. Kafka fills its second
-    HashMap of clients in the order of its first HashMap of clients. The two maps have different orders if a bucket is
-    crowded (`java/order.py`). Raises the errors of `client_state`.
+    """Returns the state of each client, in the order of Kafka's second HashMap of clients. Kafka copies the clients
+    from a first HashMap to a second HashMap. The two maps have different orders if a bucket has nine or more keys
+    (`java/order.py`). Raises the errors of `client_state`.
     """
     return {
         process_id: client_state(clients[process_id], task_for_partition, end_offset_sums)
@@ -234,7 +234,7 @@ def client_state(
     without a topology name.
     """
     owned = metadata.owned_partitions
-    # look-ups in a pass of their own, so that the CPU can overlap their cache misses
+    # one loop does all look-ups, so that the CPU can overlap their cache misses
     tasks_owned = list(map(task_for_partition.get, owned))
     active_owners = {task: member for task, member in zip(tasks_owned, owned.values(), strict=True) if task is not None}
     previous_active = set(active_owners)

@@ -2,7 +2,8 @@
 
 Whole numbers and lists are parsed as Kafka parses the text of a properties file. The error for an unknown key names the
 nearest known key. The error for a value out of bounds names the bounds. `kafka.version` and the keys that begin with
-`minimal.movement.` are this project's own; only MinimalMovementTaskAssignor uses the latter.
+`minimal.movement.` are this project's own. Only MinimalMovementTaskAssignor uses the keys that begin with
+`minimal.movement.`.
 
 Source: `StreamsConfig` and `AssignmentConfigs` of Kafka Streams 4.3.1; `ConfigDef.parseType` (which trims values with
 `String.trim`), `Integer.parseInt`, `Long.parseLong`.
@@ -14,9 +15,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from assignor.configs.application_server import APPLICATION_SERVER, check_application_server
+from assignor.configs.kafka_versions import VERSION_WITHOUT_A_NAME, KafkaVersion, kafka_version_named
 from assignor.configs.pins import Pin, TaskWeights, pins_document, pins_from, weights_document, weights_from
 from assignor.errors import ConfigError, InputError
-from assignor.kafka_versions import VERSION_WITHOUT_A_NAME, KafkaVersion, kafka_version_named
 from assignor.names.near_names import did_you_mean
 from assignor.types import JAVA_INT_MAX, JAVA_INT_MIN, JAVA_LONG_MAX, JAVA_LONG_MIN, utf16_order
 
@@ -60,7 +62,6 @@ RACK_AWARE_ASSIGNMENT_TRAFFIC_COST = "rack.aware.assignment.traffic_cost"
 RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST = "rack.aware.assignment.non_overlap_cost"
 REPLICATION_FACTOR = "replication.factor"
 WINDOW_STORE_ADDITIONAL_RETENTION_MS = "windowstore.changelog.additional.retention.ms"
-APPLICATION_SERVER = "application.server"
 UPGRADE_FROM = "upgrade.from"
 KAFKA_VERSION = "kafka.version"
 MINIMAL_MOVEMENT_TASK_WEIGHTS = "minimal.movement.task.weights"
@@ -71,8 +72,8 @@ RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
 MAX_RACK_AWARE_ASSIGNMENT_TAGS = 5
 MAX_RACK_AWARE_ASSIGNMENT_TAG_KEY_LENGTH = 20
 
-# for each key, the lowest and highest value that Kafka accepts; a key without a bound in Kafka has the bounds of its
-# type
+# For each key, the lowest and the highest value that Kafka accepts. If Kafka has no bound for a key, the bounds of its
+# type count.
 INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
     NUM_STANDBY_REPLICAS: (JAVA_INT_MIN, JAVA_INT_MAX),
     ACCEPTABLE_RECOVERY_LAG: (0, JAVA_LONG_MAX),
@@ -118,9 +119,9 @@ class AssignmentConfigs:
     """
     application_server: str = ""
     upgrade_from: str | None = None
-    """The config of a rolling upgrade as text. `check` refuses a value that the Kafka version does not know."""
+    """The value of Kafka's config `upgrade.from`. `check` refuses a value that the Kafka version does not know."""
     kafka_version: KafkaVersion = VERSION_WITHOUT_A_NAME
-    """The version of Kafka whose rules decide. Source: none, this project's own setting `kafka.version`."""
+    """The version of Kafka whose rules the leader follows. Kafka itself has no setting `kafka.version`."""
     minimal_movement_task_weights: TaskWeights | None = None
     minimal_movement_pins: tuple[Pin, ...] = ()
 
@@ -160,12 +161,23 @@ class AssignmentConfigs:
 
     def check(self) -> None:
         """Raises ConfigError for a value that Kafka's leader refuses when it is configured."""
+        checks = [self._check_upgrade_from, self._check_application_server]
+        if self.kafka_version.rules.refuses_incomplete_endpoints:
+            checks.reverse()  # Kafka checks all configs in alphabetical order
+        for check in checks:
+            check()
+
+    def _check_upgrade_from(self) -> None:
         known = self.kafka_version.rules.upgrade_from
         if self.upgrade_from is not None and self.upgrade_from not in known:
             raise ConfigError(
                 f"Invalid value {self.upgrade_from} for configuration {UPGRADE_FROM}: String must be one of: "
                 f"null, {', '.join(known)}"
             )
+
+    def _check_application_server(self) -> None:
+        if self.application_server:
+            check_application_server(self.application_server, self.kafka_version, self.log_prefix)
 
     @property
     def log_prefix(self) -> str:

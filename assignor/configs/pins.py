@@ -1,6 +1,6 @@
-"""A user's weights and pins of single tasks. A pin restricts the clients that may have copies of a task.
+"""Weights and pins: rules for single tasks, set by a user. A pin restricts the clients that may have copies of a task.
 
-Weights and pins are in the configs of a group, under this project's own keys (`assignment_configs.py`); only
+Weights and pins are in the configs of a group, under this project's own keys (`assignment_configs.py`). Only
 MinimalMovementTaskAssignor uses weights and pins. A pin selects one task (`0_3`, `name__0_3`), the tasks of a
 subtopology (`0_*`, `name__0_*`), or all tasks (`*`).
 """
@@ -17,12 +17,14 @@ from assignor.errors import InputError
 from assignor.types import TaskId
 
 RESTORE_SIZE = "restore-size"
-"""This value of the config `minimal.movement.task.weights` gives each task the number of records in its state as its
-weight.
+"""With this value of the config `minimal.movement.task.weights`, the weight of a task is the number of records in its
+state.
 """
 
 APART_BY_PROCESS = "process"
-"""The value of `apart` that separates copies by process; any other value of `apart` is the key of a client tag."""
+"""With this value of the field `apart` of a pin, copies go to different processes. Any other value of `apart` is the
+key of a client tag.
+"""
 
 HEAVIEST_WEIGHT = 1e15
 _EVERY_TASK = "*"
@@ -66,7 +68,7 @@ class TaskPattern(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A rule for the tasks that match `tasks`; exactly one of `tags` and `apart` is set.
+    """A rule for the tasks that match one of the patterns in `tasks`. Either `tags` or `apart` is set, but not both.
 
     `tags`: the tags that a client must have to get copies of the tasks. `apart`: the key of a client tag, or
     APART_BY_PROCESS. If `apart` is a key, all copies of all tasks of the pin go to clients with different values of the

@@ -13,8 +13,8 @@ V = TypeVar("V")
 class JavaHashMap(MutableMapping[K, V]):
     """A `java.util.HashMap`. An iteration yields the keys that the map has when the iteration starts.
 
-    `items` are put into the map one after the other, as by `update`. The order of the keys is that of a `JavaHashSet`
-    of the keys.
+    `items` are put into the map one after the other, as by `update`. The keys have the same order as in a
+    `JavaHashSet`.
     """
 
     __slots__ = ("_keys", "_values")
@@ -43,8 +43,8 @@ class JavaHashMap(MutableMapping[K, V]):
         self._values[key] = value
 
     def compute_if_absent(self, key: K, value: V) -> None:
-        """Adds the entry as `computeIfAbsent` does, unless the map has the key. The order then differs from that after
-        `put`: see `JavaHashSet.compute_if_absent`.
+        """Adds the entry as `computeIfAbsent` does, unless the map has the key. `compute_if_absent` can give the keys
+        another order than `put`: see `JavaHashSet.compute_if_absent`.
         """
         self._keys.compute_if_absent(key)
         self._values.setdefault(key, value)

@@ -4,32 +4,30 @@ Kafka often chooses the first client, task or member that a `HashMap` or `HashSe
 hash maps and hash sets is part of Kafka's behaviour. The iteration order follows from four rules of Java's hash table:
 
 1. A table is an array of buckets. The number of buckets, the capacity, is a power of two. A key lies in the bucket
-   `spread & (capacity - 1)`. The mask `capacity - 1` keeps only the low bits of `spread`, so Java first mixes the high
+   `spread & (capacity - 1)`. The mask `capacity - 1` keeps only the low bits of `spread`. So Java first mixes the high
    half of the hash code into the low half: `spread = hash ^ (hash >>> 16)`. An iteration visits the buckets from 0 up,
    and the keys of each bucket in the order of the bucket's linked list.
 2. A new key goes to the end of its bucket's list. (Only `computeIfAbsent` puts a new key at the front of the list.)
 3. When the table holds more keys than 3/4 of its capacity, the capacity doubles. The capacity never shrinks. After the
-   capacity has doubled, the mask `capacity - 1` keeps one bit more, so each key of bucket b stays in bucket b or moves
+   capacity has doubled, the mask `capacity - 1` keeps one bit more. So each key of bucket b stays in bucket b or moves
    to bucket b + old capacity. The keys that stay in bucket b keep their order, and so do the keys that move.
-4. A new key that leaves nine or more keys in its bucket doubles a table of fewer than 64 buckets. In a table of 64
-   buckets or more, the bucket becomes a red-black tree instead (`tree_bin.py`), which changes the order of the bucket's
-   list. In this file, a bucket of nine or more keys is called crowded.
+4. If a bucket has nine or more keys after a key was added, a table of fewer than 64 buckets doubles. In a table of 64
+   buckets or more, the bucket becomes a red-black tree instead (`tree_bin.py`). The tree changes the order of the
+   bucket's list. In this file, a bucket of nine or more keys is called crowded.
 
-Rules 1 to 3 give a short way to compute the order of a table in which no bucket ever became a tree. If no bucket ever
-became a tree, the keys are in the order of a stable sort by `spread & (capacity - 1)`: keys of one bucket stay in the
-order in which they were added. So the order depends only on the final capacity of the table and on the order in which
-keys were added. In nearly all tables no bucket ever becomes a tree, so `uncrowded_order` can compute the order of these
-tables.
+If no bucket ever became a tree, only rules 1 to 3 apply, and the order is quick to compute. In a table without trees,
+the keys are sorted by `spread & (capacity - 1)`. Keys of one bucket stay in the order in which they were added. So the
+order depends only on the final capacity of the table and on the order in which keys were added. In nearly all tables no
+bucket ever becomes a tree, so `uncrowded_order` can compute the order of these tables.
 
 A bucket may become a tree, and the table may then grow until no bucket is crowded any more. The order that the tree
-gave to the bucket's list remains even if the bucket is no longer a tree. Therefore `uncrowded_capacity` checks the
-buckets at each capacity that the table had, with the keys that the table held at that time. If a bucket became a tree,
-`JavaHashSet` computes the order: it carries out all four rules step by step. `JavaHashSet` also supports the removal of
-keys.
+gave to the bucket's list remains even if the bucket is no longer a tree. So `uncrowded_capacity` checks the buckets at
+each capacity of the table, with the keys that the table then held. If a bucket became a tree, `JavaHashSet` computes
+the order: it carries out all four rules step by step. `JavaHashSet` also supports the removal of keys.
 
-Java has several ways to fill a hash set or hash map. Two ways to fill a collection can give different orders to the
-same keys, because they lead to different capacities or insert keys at different ends of a bucket's list. Each way to
-fill a collection in Java has a counterpart in this package:
+Java has several ways to fill a hash set or hash map. Two ways to fill a collection can lead to different capacities, or
+insert keys at different ends of a bucket's list. So two collections of the same keys can have different orders. Each
+way to fill a collection in Java has a counterpart in this package:
 
 - `new HashSet<>()`, `new HashSet<>(n)`, then `add` or `addAll`, and `Collectors.toSet()`: `JavaHashSet(items)`,
   `JavaHashSet(items, initial_capacity=n)`; `hash_set_order` if only the order is needed
@@ -84,8 +82,8 @@ def hash_map_copy_order(keys: Collection[K], hash_of: Callable[[K], int] = java_
 
 
 def compute_if_absent_order(keys: Iterable[K], hash_of: Callable[[K], int] = java_hash) -> list[K]:
-    """Returns the order of a `new HashMap<>()` after one call of `computeIfAbsent` for each of `keys`, which may
-    contain a key twice.
+    """Returns the order of a HashMap that was filled by one call of `computeIfAbsent` for each of `keys`. A key may be
+    in `keys` twice.
     """
     table: JavaHashSet[K] = JavaHashSet(hash_of=hash_of)
     for key in keys:
@@ -117,8 +115,8 @@ class JavaHashSet(MutableSet[K]):
         self._hash_of = hash_of
         self._capacity = table_size_for(initial_capacity)
         self._spreads: dict[K, int] = {}
-        # The keys by bucket. None if no bucket is a tree and `add_all` added all keys: `order` then sorts `_spreads`
-        # instead, and the next `add` fills `_bins` first.
+        # The keys of each bucket. None if no bucket is a tree and `add_all` added all keys. If `_bins` is None, `order`
+        # sorts `_spreads` instead, and the next `add` first fills `_bins`.
         self._bins: dict[int, list[K] | JavaTreeBin[K]] | None = {}
         self._order: list[K] | None = None
         self.add_all(items)
@@ -223,8 +221,8 @@ class JavaHashSet(MutableSet[K]):
         self._remove(value, JavaTreeBin.remove)
 
     def remove_while_iterating(self, key: K) -> None:
-        """Removes the key as Java's `Iterator.remove` does, which can leave the keys of a tree in a different order
-        than `discard` leaves them.
+        """Removes the key as Java's `Iterator.remove` does. In a tree, the remaining keys can have a different order
+        than after `discard`.
         """
         self._remove(key, JavaTreeBin.remove_while_iterating)
 
@@ -310,8 +308,8 @@ def table_size_for(capacity: int) -> int:
 
 
 def spreads_of_tasks(tasks: Sequence[Any]) -> list[int] | None:
-    """Returns the spread hash of each task. Returns None if a task has a topology name, or numbers so large that a hash
-    code would have to be wrapped.
+    """Returns the spread hash of each task. Returns None if a task has a topology name, or if the hash code of a task
+    overflows an int.
 
     Tasks are hashed more often than all other keys. This function does not call `task_hash` for each task, because
     these calls would take most of the time.
@@ -332,7 +330,7 @@ def _usual_spreads(subtopologies: list[int], partitions: list[int]) -> list[int]
             if not 0 <= code <= largest:
                 return None
             spreads.append(code ^ code >> 16)
-    except OverflowError:  # raised only in the compiled module, in which the numbers are C longs
+    except OverflowError:  # only the compiled module raises this error, because its numbers are C longs
         return None
     return spreads
 
@@ -401,7 +399,7 @@ def _small_table(spreads: Sequence[int], capacity: int) -> tuple[int, int]:
 
 
 def _gets_crowded(spreads: Sequence[int], present: int, until: int, capacity: int) -> bool:
-    """True if a bucket has nine or more keys right after it gets one of the keys from index `present` up to `until`."""
+    """Adds the keys from index `present` up to `until`, and returns True if a bucket gets its ninth key."""
     bucket_of = (capacity - 1).__and__
     counts = Counter(map(bucket_of, islice(spreads, present)))
     for number in range(present, until):
@@ -413,7 +411,7 @@ def _gets_crowded(spreads: Sequence[int], present: int, until: int, capacity: in
 
 
 def is_crowded(spreads: Sequence[int], capacity: int) -> bool:
-    """True if more than eight keys with these spread hashes share a bucket of a table of this capacity."""
+    """True if a table of this capacity has a bucket with more than eight of the keys."""
     if len(spreads) <= TREEIFY_THRESHOLD:
         return False
     if capacity > _SPARSE * len(spreads):

@@ -80,7 +80,9 @@ class JavaPriorityQueue(Generic[E]):
         self._heap.clear()
 
     def _sift_up(self, at: int, element: E) -> None:
-        """Puts `element` at index `at` or at one of its ancestors. The element does not pass an equal parent."""
+        """Puts the element at the index `at`, or at the index of an ancestor. The element stays below a parent with an
+        equal key.
+        """
         heap, key = self._heap, self._key
         own = key(element)
         while at > 0:
@@ -92,7 +94,9 @@ class JavaPriorityQueue(Generic[E]):
         heap[at] = element
 
     def _sift_down(self, at: int, element: E) -> None:
-        """Puts `element` at index `at` or at one of its descendants. Of two equal children the left one rises."""
+        """Puts the element at the index `at`, or at the index of a descendant. If two children have equal keys, the
+        left child moves up.
+        """
         heap, key = self._heap, self._key
         size = len(heap)
         own = key(element)

@@ -15,8 +15,8 @@ LEFT, RIGHT = 0, 1
 
 
 class Node(Generic[E]):
-    """A node of the tree. `children`: the left and the right child, indexed by LEFT and RIGHT, so that one piece of
-    code balances both sides.
+    """A node of the tree. `children`: the left and the right child, indexed by LEFT and RIGHT. So one piece of code
+    balances both sides of the tree.
     """
 
     __slots__ = ("children", "entry", "parent", "red")
@@ -74,7 +74,7 @@ class RedBlackTree(Generic[E]):
         self._root.red = False
 
     def _rotate(self, node: Node[E], side: int) -> None:
-        """Rotates `node` down to `side`, so that the child of `node` on the other side takes the place of `node`."""
+        """Rotates `node` down to the given side. The child of `node` on the other side takes the place of `node`."""
         riser = node.children[1 - side]
         assert riser is not None
         inner = riser.children[side]

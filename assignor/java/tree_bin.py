@@ -1,18 +1,20 @@
-"""One crowded bucket of a Java `HashMap`: a red-black tree that is iterated as a linked list.
+"""One crowded bucket of a Java `HashMap`: a red-black tree and a linked list of the same entries.
 
-In a table of 64 buckets or more, Java makes a tree of a bucket of more than eight entries, so that a look-up takes a
-logarithmic number of comparisons.
+In a table of 64 buckets or more, Java turns a bucket of more than eight entries into a tree. A look-up in the tree
+takes a logarithmic number of comparisons.
 Every entry of the bucket is a node of the tree, and also an element of a doubly linked list. Look-ups use only the
 tree, and iterations use only the list. But the tree changes the order of the list in two cases:
 
 1. A new entry is inserted into the list directly after the entry that is its parent in the tree. The parent
    is determined before the tree is balanced (`TreeNode.putTreeVal`).
 2. After an insertion, the root of the tree moves to the front of the list (`TreeNode.moveRootToFront`). After a removal
-   by `HashMap.remove`, the root also moves to the front of the list; `Iterator.remove` leaves the list in its order.
+   by `HashMap.remove`, the root also moves to the front of the list. `Iterator.remove` does not change the order of the
+   list.
 
-So the order of the list depends on the root and on the parents of the entries, which depend on all earlier rotations.
-Therefore this tree is balanced exactly as in Java, with the same cases in the same order. The tree is sorted by the
-spread hash as a signed int. Entries with equal spread hashes are sorted by their natural order (`compareTo`).
+So the order of the list depends on the root and on the parents of the entries. The root and the parents depend on all
+earlier rotations. Therefore this tree is balanced exactly as in Java, with the same cases in the same order. The tree
+is sorted by the spread hash as a signed int. Entries with equal spread hashes are sorted by their natural order
+(`compareTo`).
 
 Three operations convert between a list and a tree:
 
@@ -21,18 +23,18 @@ Three operations convert between a list and a tree:
 - When the table doubles, the list is split into two parts. A part of six entries or fewer becomes a plain list again; a
   larger part becomes a new tree. If all entries of a tree of more than six entries go to one part, the tree stays as it
   is.
-- A removal by `HashMap.remove` turns a small tree into a plain list; `Iterator.remove` keeps the tree. To decide if a
-  tree is small, Java does not count the entries: a tree is small if the root, one of its two children, or the left
-  child of its left child is missing.
+- A removal by `HashMap.remove` turns a small tree into a plain list; `Iterator.remove` keeps the tree. Java does not
+  count the entries to find out if a tree is small. A tree is small if it lacks the root, a child of the root, or the
+  left child of the root's left child.
 
 A bucket becomes a tree only if nine keys share the bucket (or eight keys with `computeIfAbsent`). Tasks with equal 31 *
-subtopology + partition have equal hash codes; nine such tasks exist in an application with at least nine subtopologies
-of at least 249 partitions each.
+subtopology + partition have equal hash codes. An application with at least nine subtopologies of at least 249
+partitions each has nine tasks with equal hash codes.
 Source: `HashMap.TreeNode` of Java 17.
 
-Differs from Java: Java orders keys with equal hashes and no natural order (`TopicPartition`, `HostInfo`) by their
-identity hash codes, which no other process can reproduce. Of two keys with equal hashes and no natural order, this tree
-puts the newer key to the left of the older key.
+Differs from Java: keys with equal hashes and no natural order (`TopicPartition`, `HostInfo`) are not sorted by their
+identity hash codes. No other process can reproduce identity hash codes. Of two keys with equal hashes and no natural
+order, this tree puts the newer key to the left of the older key.
 """
 
 from __future__ import annotations
@@ -133,7 +135,7 @@ class JavaTreeBin(RedBlackTree[_BinEntry[K]]):
         """Splits the entries by one more bit of the hash when the table doubles. A part of six entries or fewer becomes
         a plain list.
 
-        Exception: a tree of one entry stays a tree. Only removals by an iterator can leave a tree of one entry.
+        As an exception, a tree of one entry stays a tree. Only removals by an iterator can leave a tree of one entry.
         """
         low: list[tuple[K, int]] = []
         high: list[tuple[K, int]] = []
@@ -154,7 +156,7 @@ class JavaTreeBin(RedBlackTree[_BinEntry[K]]):
         return left is None or right is None or left.children[LEFT] is None
 
     def _list_behind(self, before: _BinEntry[K] | None, entry: _BinEntry[K]) -> None:
-        """Inserts `entry` into the list after `before`, or at the front if `before` is None."""
+        """Inserts `entry` into the list after the entry `before`, or at the front of the list if `before` is None."""
         after = self._first if before is None else before.after
         entry.before, entry.after = before, after
         if before is None:
@@ -211,7 +213,9 @@ class JavaTreeBin(RedBlackTree[_BinEntry[K]]):
         self._put_in_place_of(node, None)
 
     def _balance_after_uprooting(self, node: Node[_BinEntry[K]]) -> None:
-        """Balances the tree when each path from a leaf to the root through `node` has one black node too few."""
+        """Balances the tree after a removal. Each path from a leaf to the root through `node` has one black node too
+        few.
+        """
         while not node.red and (parent := node.parent) is not None:
             side = node.side()
             sibling = parent.children[1 - side]

@@ -1,8 +1,9 @@
 """A sorted set that reproduces `java.util.TreeSet` even if the sort keys of its members change later.
 
 A member's position in the tree depends on the comparisons at the time when the member was added. If a sort key changes
-later, the member does not move, and the place of a new member depends on the shape of the red-black tree.
-`Topology#describe` needs a `JavaTreeSet`: Kafka sorts nodes by sizes that still grow. Source: `TreeMap.put`.
+later, its member does not move. The place of a new member depends on the shape of the red-black tree.
+`Topology#describe` needs a `JavaTreeSet`, because Kafka sorts nodes by sizes, and the sizes change after the sort.
+Source: `TreeMap.put`.
 """
 
 from collections.abc import Callable, Iterator

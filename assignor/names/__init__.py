@@ -1,1 +1,3 @@
-"""Names: legal names, short names for people, suggestions for misspelt names, printable text, names of packages."""
+"""Functions for names: legal names, short names, suggestions for misspelt names, printable names, and names of
+modules.
+"""

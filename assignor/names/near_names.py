@@ -8,12 +8,14 @@ from collections.abc import Iterable
 
 _CLOSE = 0.6
 _PART_COUNTS = 0.9
-"""The match of a part of a name is multiplied by this factor, so that a match of the whole name ranks higher."""
+"""If only a part of a name matches, the ratio is multiplied by this factor. So a match of the whole name ranks
+higher.
+"""
 
 
 def near_name(wrong: str, known: Iterable[str], at_least: float = _CLOSE) -> str | None:
-    """Returns the known name that is closest to `wrong`, or None if the closest name has a `difflib` ratio (0 to 1)
-    below `at_least`.
+    """Returns the known name that is closest to `wrong`. Returns None if the `difflib` ratio (0 to 1) of the closest
+    name is below `at_least`.
 
     A wrong name without dots is also compared with the parts of a dotted name: `standbys` is close to
     `num.standby.replicas`. The comparison ignores case, and treats dashes and underscores as dots.

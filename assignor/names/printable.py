@@ -1,9 +1,8 @@
-"""Escapes text that comes from outside this program, such as names of members, for a terminal or a log.
+"""Escapes text that comes from outside this program, such as names of members, for a terminal or a log file.
 
-Unescaped text can do harm in a terminal or log: an escape sequence colours or clears the terminal, a line end forges
-another line, and a bidirectional override shows a name in another order. Control characters and other unprintable
-characters are replaced by Python's escapes: `\\x1b`, `\\n`, `\\u202e`. Printable characters of all scripts stay as they
-are.
+Unescaped text can do harm. An escape sequence can colour or clear the terminal. A line end can forge another line of a
+log file. A bidirectional override can show a name in another order. Control characters and other unprintable characters
+are replaced by Python's escapes: `\\x1b`, `\\n`, `\\u202e`. Printable characters of all scripts stay as they are.
 """
 
 import json
@@ -14,7 +13,7 @@ _MAY_HARM_IN_LINES = re.compile(r"[^\x20-\x7e\n]")
 
 
 def one_line(text: str) -> str:
-    """Escapes text for one line: a table cell, a name in a sentence, or a line of a log."""
+    """Escapes text for one line: a table cell, a name in a sentence, or a line of a log file."""
     return text if text.isprintable() else _MAY_HARM.sub(_escaped, text)
 
 

@@ -29,8 +29,8 @@ def instance_name(client_id: str) -> str | None:
 
 
 class ShortNames:
-    """Short names by process id: the first eight digits of the id, or the whole id if several of `processes` have the
-    same first eight digits.
+    """Short names of processes: the first eight digits of the process id. If several of `processes` have the same first
+    eight digits, their short names are the whole ids.
     """
 
     def __init__(self, processes: Iterable[ProcessId | None]) -> None:
@@ -49,10 +49,10 @@ class ShortNames:
 
 
 class InstanceNames(ShortNames):
-    """Short names of processes, made from client ids. The short name is the common beginning of the client ids of the
-    process's threads, if this beginning is short and no other process has the same beginning. If the config `client.id`
-    is not set, the client ids begin with the whole process id, so their common beginning is not short. `names`: for
-    each process, the common beginning of its client ids, or None if they have no common beginning.
+    """Short names of processes, made from client ids. The short name of a process is the common beginning of its
+    threads' client ids. The beginning is used only if it is short and no other process has the same beginning. If the
+    config `client.id` is not set, the client ids begin with the whole process id, so their common beginning is not
+    short. `names`: for each process, the common beginning of its client ids, or None if they have no common beginning.
     """
 
     def __init__(self, names: Mapping[ProcessId, str | None]) -> None:
@@ -79,7 +79,9 @@ class InstanceNames(ShortNames):
 
 
 class FullNames(InstanceNames):
-    """Full names: for a process, its name (if it has a name) and its whole id; for a thread, its whole name."""
+    """Full names. The full name of a process has its short name (if it has one) and its whole id. The full name of a
+    thread is the unchanged id of its member.
+    """
 
     def short(self, process: ProcessId | None) -> str:
         if process is None:

@@ -1,4 +1,4 @@
-"""Loads objects of users' own modules, named `module:name`."""
+"""Loads an object from a user's own module. The object is given as `module:name`."""
 
 from importlib import import_module
 from types import ModuleType
@@ -8,7 +8,7 @@ from assignor.names.near_names import did_you_mean
 
 
 def named_object(reference: str, where: str, searched: str = "to import") -> object:
-    """Imports the module of `module:name`, which runs the module's code, and returns the object. `name` may contain
+    """Imports the module of `module:name` and returns the object. The import runs the module's code. `name` may contain
     dots, as in `Class.method`.
 
     `searched`: the last words of the error message "there is no module ...". Raises InputError, with different messages

@@ -2,21 +2,21 @@
 
 The host maps contain every process with an endpoint. A process without tasks is included, because it would otherwise
 request another rebalance at once. The host maps show the places of tasks after this rebalance, even if another process
-still has to revoke a task. If several processes have the same endpoint, the host maps contain only the last of these
-processes in the order of the leader's HashMap.
+still has to revoke a task. If several processes have the same endpoint, the host maps contain only one of them: the
+last process in the leader's HashMap.
 
-If another member still owns a partition of a task, the task is held back until that member has revoked the partition.
+If another member still owns a partition of a task, the task is held back until the member has revoked the partition.
 The assignment of the task's new owner requires the new owner to rejoin at once (next rebalance 0). If the new owner's
-process had a standby of the task, the new owner gets the task as a temporary standby, so that the task's state stays
+process had a standby of the task, the new owner gets a temporary standby. The temporary standby keeps the task's state
 open.
 
 If a process has to request the next rebalance, the assignment of its first member contains the time of the next
 rebalance. If a probing rebalance is needed, the leader's process has to request it. If a task of the first member is
-held back, the first member rejoins at once, and no member of the process gets the time of the next rebalance.
+held back, the first member rejoins at once. Then no member of the process gets the time of the next rebalance.
 
 The partitions of a task are written in the order of the HashSet that Kafka's partition grouper fills
-(`PartitionsInJavaOrder`). The order of the partitions of a task affects only the bytes: decoders read the partitions of
-a standby task and of a host as sets.
+(`PartitionsInJavaOrder`). The order of a task's partitions affects only the bytes, because decoders read these
+partitions as a set.
 
 Source: `StreamsPartitionAssignor.populatePartitionsByHostMaps`, `computeNewAssignment`, `addClientAssignments`,
 `populateActiveTaskAndPartitionsLists`, `buildStandbyTaskMap`; `PartitionGrouper.partitionGroups`; KIP-429, KIP-441.
@@ -67,7 +67,7 @@ def _remembered(source_topics: SourceTopics, sources: Sources) -> PartitionsInJa
 
 
 class PartitionsInJavaOrder:
-    """The partitions of each task in Java's order, which the first call `of(task)` computes."""
+    """The partitions of each task in Java's order. The first call of `of(task)` computes this order."""
 
     def __init__(
         self, source_topics: SourceTopics, partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -125,8 +125,8 @@ def host_maps(
 
 def _partitions(tasks: Iterable[TaskId], partitions: PartitionsInJavaOrder) -> tuple[TopicPartition, ...]:
     """Returns the partitions of the tasks. Raises NullPointerError for a task that the group does not have. Only an
-    assignor of the public interface can return a task that the group does not have. Validation does not report an
-    unknown task if the validation has stopped at an earlier error.
+    assignor of the public interface can return an unknown task. Validation does not report the unknown task if
+    validation stops at an earlier error.
     """
     try:
         as_added = [partition for task in tasks for partition in partitions.of(task)]
@@ -155,9 +155,7 @@ class ConsumerAssignments:
 
 @dataclass(frozen=True, slots=True)
 class _GroupAssignment:
-    """The data from which the assignments of all members are made, and the result to which the assignments are
-    added.
-    """
+    """The data from which all assignments are made, and the result with the assignments made so far."""
 
     group: GroupMetadata
     partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -176,8 +174,8 @@ def rebalance_deadlines(
     is needed, the leader's process has to request it. The time of the probing rebalance is a sum of two Java longs,
     which can wrap to a time in the past.
 
-    Differs from Kafka: a leader outside the group (None) keeps the deadline itself. The sum for a leader outside the
-    group is capped and does not wrap, so that the time stays in the future.
+    Differs from Kafka: if the leader is outside the group (`leader` is None), the leader keeps the deadline itself. For
+    a leader outside the group, the time of the probing rebalance is capped and does not wrap.
     """
     deadlines_ms: dict[ProcessId | None, int] = dict(placement.followup_deadlines_ms.items())
     if placement.probing_rebalance_needed:
@@ -198,7 +196,7 @@ def consumer_assignments(
     log: DecisionLog,
     drained_members: frozenset[str] = frozenset(),
 ) -> ConsumerAssignments:
-    """Spreads the tasks over members and encodes all assignments. `members`: all members of the group, in the order of
+    """Assigns the tasks to members and encodes all assignments. `members`: all members of the group, in the order of
     the result. `partitions_for_task`: the sorted partitions of each task. `deadlines_ms`: the deadlines that members
     keep (see `rebalance_deadlines`); empty if the leader is outside the group. `drained_members`: members that get no
     tasks as long as their process has other members. Raises IllegalStateError if a member would get a partition that
@@ -278,8 +276,8 @@ def _of_consumer(
 def _hand_out(
     group_assignment: _GroupAssignment, state: ClientState, consumer: str, tasks: Sequence[TaskId]
 ) -> tuple[list[tuple[TopicPartition, TaskId]], list[TaskId]]:
-    """Returns the partitions that the consumer gets, sorted, each with its task. Also returns the tasks that are held
-    back. If a task is held back, the consumer gets none of its partitions. Raises NullPointerError as
+    """Returns the sorted partitions that the consumer gets, each with its task. Also returns the tasks that are held
+    back. The consumer gets no partition of a task that is held back. Raises NullPointerError as
     `_partitions_of_standbys` does.
     """
     assigned: list[tuple[TopicPartition, TaskId]] = []
@@ -318,8 +316,8 @@ def _hand_out(
 def _temporary_standbys(
     group_assignment: _GroupAssignment, state: ClientState, consumer: str, held_back: Sequence[TaskId]
 ) -> list[TaskId]:
-    """Returns the stateful tasks that are held back and of which this process had standbys. A task that is a temporary
-    standby keeps its state open until the owner of the active task has revoked the task.
+    """Returns the stateful tasks that are held back and that were standbys on this process. A temporary standby keeps
+    the state of the task open until the owner has revoked the active task.
     """
     if not held_back:
         return []

@@ -23,7 +23,7 @@ from assignor.types import AssignorErrorCode, ProcessId
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of the group, as the leader received it. `subscription`: the bytes of its
+    """A member of the group, as the leader received it. `subscription`: the bytes of the member's
     ConsumerProtocolSubscription.
     """
 
@@ -35,7 +35,7 @@ class Member:
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """The data that the leader reads from the cluster for a rebalance. `changelog_end_offsets`: the end offset of each
-    changelog partition, by topic; None if the look-up failed, so that tasks are placed without lags.
+    changelog partition, by topic; None if the look-up failed. If the look-up failed, tasks are placed without lags.
     `created_internal_topics`: the descriptions of the topics that this rebalance has created, which a rack-aware
     strategy needs; None before the topics are created.
     """
@@ -48,9 +48,9 @@ class ClusterView:
     created_internal_topics: Mapping[str, TopicMetadata] | None = None
 
     def with_created(self, created: Iterable[str], after: ClusterView) -> ClusterView:
-        """Returns this view with the descriptions of the topics that the rebalance has created. `after`: a view that
-        was read after the topics of `created` were created. Only the descriptions of the topics of `created` are taken
-        from `after`. The topics of `created` still count as created by this rebalance.
+        """Returns this view with the descriptions of the topics that the rebalance has created. `created`: the names of
+        the created topics. `after`: a view that was read after the topics were created; only the descriptions of the
+        created topics are taken from this view.
         """
         existing = after.existing_internal_topics
         described = {topic: existing[topic] for topic in created if topic in existing}
@@ -66,7 +66,7 @@ class RebalanceSnapshot:
     id of the dummy client for members of an unknown future version. In Kafka, the id of the dummy client is random. The
     dummy client exists only if the group has members of an unknown future version. `created_internal_topics`: the
     descriptions of the topics that this rebalance creates. A recorder always records the descriptions of created
-    topics; a leader reads the descriptions only if a rack-aware strategy needs them. `topics_refusal`: the brokers'
+    topics. A leader reads the descriptions only if a rack-aware strategy needs them. `topics_refusal`: the brokers'
     error for the failed call about internal topics (see `failures`), as `"SimpleName: message"`; None if the error is
     unknown. `steering`: the instructions of operators.
     """
@@ -108,9 +108,9 @@ class RebalanceResult:
     `internal_topics`: every internal topic that the tasks need, with its partition count; after an error, only the
     created topics. `created_topics`: the topics that have to be created. `probing_rebalance_at_ms`: the time of the
     next probing rebalance, in milliseconds since 1970. `followup_rebalance`: True if the group has to rebalance again
-    at once, because a task waits until its owner revokes it. `error_code`: the code in an error assignment. `error`:
-    the exception that Kafka's leader would have thrown. `placement`: the tasks of each process, before tasks are
-    assigned to threads and before tasks are held back; None if no task was placed. `problem`: the input of the task
+    at once, because a task is held back until its owner has revoked it. `error_code`: the code in an error assignment.
+    `error`: the exception that Kafka's leader would have thrown. `placement`: the tasks of each process, before tasks
+    are assigned to threads and before tasks are held back; None if no task was placed. `problem`: the input of the task
     assignor, with every client's lags and previous tasks; None if the rebalance ended before the task assignor ran.
     """
 

@@ -1,14 +1,14 @@
 """Computes a whole rebalance, from subscription bytes to assignment bytes. `_steps` carries out the steps of a
 rebalance:
 
-0. group the members' subscriptions by process
-1. count and check the repartition topics, and list those to create
-2. make tasks of partitions, find the previous tasks and the lags of every client, call the task assignor
-3. map every host to its partitions
-4. spread each client's tasks over its threads, hold back tasks that another member still owns, encode the assignments
+0. Group the members' subscriptions by process.
+1. Count and check the repartition topics. List the repartition topics to create.
+2. Make tasks from partitions. Find the previous tasks and the lags of every client. Call the task assignor.
+3. List the partitions of every host.
+4. Assign each client's tasks to its threads. Hold back tasks that another member still owns. Encode the assignments.
 
-A what-if analysis calls `gather_members`, `make_tasks` and `sum_end_offsets` before it changes a group, so that the
-analysis has the same tasks and changelogs as the leader. Source: `StreamsPartitionAssignor.assign`.
+A what-if analysis calls `gather_members`, `make_tasks` and `sum_end_offsets` before it changes a group. So the analysis
+has the same tasks and changelogs as the leader. Source: `StreamsPartitionAssignor.assign`.
 """
 
 import gc
@@ -87,13 +87,16 @@ class GroupTasks:
 
 
 def gather_members(snapshot: RebalanceSnapshot) -> GroupMetadata:
-    """Carries out step 0. Raises DecodeError with the member's id, or KafkaError, as `group_metadata` does."""
+    """Carries out step 0, which groups the members by process. Raises DecodeError with the member's id, or KafkaError,
+    as `group_metadata` does.
+    """
     subscriptions = {member_id: member.subscription for member_id, member in snapshot.members.items()}
-    return group_metadata(subscriptions, snapshot.future_process_id)
+    return group_metadata(subscriptions, snapshot.future_process_id, snapshot.configs.kafka_version)
 
 
 def make_tasks(snapshot: RebalanceSnapshot, versions: ReceivedVersions, created: CreatedTopics) -> GroupTasks:
-    """Carries out step 1 (repartition topics), and step 2 up to the changelogs. Adds the topics to create to `created`.
+    """Carries out step 1 (repartition topics), and step 2 up to the changelogs. `created`: this function adds the
+    topics that have to be created.
 
     Raises KafkaError if Kafka's leader would throw, and InputError for more partitions than a group can have.
     """
@@ -116,7 +119,7 @@ def make_tasks(snapshot: RebalanceSnapshot, versions: ReceivedVersions, created:
 
 
 def sum_end_offsets(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> EndOffsetSums:
-    """Adds up the end offsets of every stateful task's changelogs, a part of step 2."""
+    """Adds up the end offsets of each stateful task's changelogs, in step 2."""
     return end_offset_sums(
         tasks.changelogs.stateful_tasks,
         tasks.changelogs.pre_existing_topics(),
@@ -150,9 +153,9 @@ def assign(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor
     """Computes one rebalance. `task_assignor`: the assignor to use in place of the assignor that the snapshot names;
     required if the snapshot names a user's own class.
 
-    If Kafka's leader would throw, the result has `error`. If Kafka's leader would send an error code to the members,
-    the result has `error_code`. Raises DecodeError with the id of the member whose bytes cannot be decoded, and
-    InputError for a snapshot without members or with more partitions than a group can have.
+    If Kafka's leader would throw, the field `error` of the result is set. If Kafka's leader would send an error code to
+    the members, the field `error_code` is set. Raises DecodeError with the id of the member whose bytes cannot be
+    decoded. Raises InputError if the snapshot has no members, or more partitions than a group can have.
     """
     if not snapshot.members:
         raise InputError("at least one member is needed", "input.members")
@@ -162,13 +165,13 @@ def assign(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor
 
 @contextmanager
 def _collected_afterwards() -> Iterator[None]:
-    """Disables Python's garbage collector in the `with` block, and enables it afterwards. If several threads enter such
-    blocks at the same time, only the first thread disables and enables the collector. If the collector was disabled
-    before the block, it stays disabled after the block.
+    """Disables Python's garbage collector in the `with` block, and enables it afterwards. If several threads use this
+    context manager at the same time, only the first thread disables and enables the collector. If the collector was
+    disabled before the block, it stays disabled after the block.
 
-    A rebalance creates hundreds of thousands of small objects and no reference cycles. The collector would traverse all
-    existing objects after every few hundred new objects. These traversals would take up to a third of the time of a
-    large rebalance.
+    A rebalance creates hundreds of thousands of small objects and no reference cycles. Without this context manager,
+    the collector would traverse all existing objects after every few hundred new objects. The traversals would take up
+    to a third of the time of a large rebalance.
     """
     if not gc.isenabled():
         yield
@@ -352,7 +355,7 @@ def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lag
     LegacySticky and the assignor of streams groups are not replaced, because they do not use lags. Assignors of the
     public interface are not replaced, because they have to handle unknown lags themselves.
 
-    This function never imports a class that a snapshot names: snapshots come over the network, and loading a class runs
+    This function never imports a class that a snapshot names. Snapshots come over the network, and loading a class runs
     code.
     """
     if task_assignor is None and snapshot.assignor not in BUILT_IN_ASSIGNORS:
@@ -367,9 +370,9 @@ def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lag
 def _kept_deadline(
     snapshot: RebalanceSnapshot, members: ConsumerAssignments, deadlines_ms: Mapping[ProcessId | None, int]
 ) -> int | None:
-    """Returns the earliest of the deadlines for the next rebalance that the leader or a member keeps. A leader outside
-    the group keeps all deadlines itself. If the leader is a member, each member keeps the deadline in its own
-    assignment.
+    """Returns the earliest deadline for the next rebalance, of all deadlines that the leader or the members keep. A
+    leader outside the group keeps all deadlines itself. If the leader is a member, each member keeps the deadline in
+    its own assignment.
     """
     kept = deadlines_ms.values() if snapshot.leader_process_id is None else members.deadlines_encoded_ms
     return min((deadline_ms for deadline_ms in kept if 0 < deadline_ms < JAVA_LONG_MAX), default=None)

@@ -7,8 +7,8 @@ assigns its tasks in three steps:
 1. A thread keeps the tasks that it had before, smallest lag first, until its load is the fair share.
 2. Threads below the fair share take turns to get the next tasks in sorted order.
 3. The remaining tasks go to threads whose load is exactly the fair share, first to previous owners. The last of the
-   remaining tasks are given out in the order of the array of a `java.util.PriorityQueue`, so this array must be the
-   same as in Java.
+   remaining tasks are assigned in the order of the array of a `java.util.PriorityQueue`. So the array must be the same
+   as in Java.
 
 Source: `StreamsPartitionAssignor.assignTasksToThreads`, KIP-441.
 """
@@ -36,13 +36,13 @@ ThreadTasks = dict[str, list[TaskId]]
 """The tasks of each member, by member id, in the order of assignment. A member without tasks may be missing."""
 
 ThreadDecisions = list[tuple[DecisionKind, Sequence[TaskId], Iterable[str]]]
-"""Decisions: each tuple has a kind, the tasks of this kind, and the consumer of each of these tasks. The consumers of a
-tuple can be iterated over only once.
+"""A list of decisions. Each tuple has a kind of decision, the tasks with this decision, and the consumer of each of
+these tasks. The consumers of a tuple can be iterated over only once.
 """
 
 Walk = Callable[[Collection[TaskId]], Collection[TaskId]]
-"""A function that returns tasks in the iteration order of the leader's Java collection. The argument of the function:
-the tasks in the order in which they were added to the collection.
+"""A function that returns tasks in the iteration order of the leader's Java collection. The function gets the tasks in
+the order in which they were added to the collection.
 """
 
 
@@ -105,10 +105,10 @@ def assign_tasks_to_threads(
     walk: Walk = tuple,
 ) -> ThreadTasks:
     """Runs one pass. `tasks`: the tasks in the order in which Java adds them to its collection; with a single consumer,
-    in any order. `consumers`: sorted. `walk`: a function that is called only if the iteration order of the tasks
-    changes the result. `previous_tasks_by_lag`: each consumer that had tasks, with its previous tasks, in the order of
-    `consumers`; empty in the pass of stateless tasks. `thread_load`: the number of tasks of each consumer so far; this
-    function updates `thread_load`.
+    in any order. `consumers`: the sorted member ids. `walk`: a function that returns the tasks in Java's iteration
+    order. `walk` is called only if the iteration order changes the result. `previous_tasks_by_lag`: the previous tasks
+    of each consumer that had tasks, in the order of `consumers`; empty in the pass of stateless tasks. `thread_load`:
+    the number of tasks that each consumer has already; this function adds the tasks of this pass.
     """
     if len(consumers) == 1:
         return {consumers[0]: _all_to_one(tasks, previous_tasks_by_lag, consumers[0], thread_load, decided)}
@@ -129,8 +129,8 @@ class _Threads:
     """The threads in one pass. `assignment`: the tasks of this pass. `load`: the number of tasks of each thread in this
     pass and in the earlier passes. A thread with a load below `fair_share` has room.
 
-    `load` and `assignment` have no entry for a thread without tasks, because in a process of thousands of threads most
-    threads get no task.
+    `load` and `assignment` have no entry for a thread without tasks. In a process of thousands of threads, most threads
+    get no task.
     """
 
     fair_share: int
@@ -165,9 +165,9 @@ def _all_to_one(
 def _keep_with_previous_owner(
     queue: _TaskQueue, threads: _Threads, previous_tasks_by_lag: Mapping[str, Sequence[TaskId]]
 ) -> dict[int, str]:
-    """Carries out step 1: threads keep tasks that they had before. Returns the ranks of the tasks whose previous owner
-    had no room, each with its previous owner. If a task has several previous owners without room, the result has the
-    last of these owners.
+    """Carries out step 1: threads keep tasks that they had before. For each task whose previous owner had no room,
+    returns the rank of the task and the previous owner. If a task has several previous owners without room, the result
+    has the last of these owners.
     """
     skipped: dict[int, str] = {}
     kept: list[TaskId] = []
@@ -220,8 +220,8 @@ def _fill_in_turns(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str
 
 
 def _hand_out_rest(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str], skipped: Mapping[int, str]) -> None:
-    """Carries out step 3 of a pass. At the start of step 3, every thread has its fair share or one task more. Each
-    thread with exactly its fair share may get one more task.
+    """Carries out step 3 of a pass. When step 3 begins, every thread has its fair share or one task more. Each thread
+    with exactly its fair share may get one more task.
     """
     assignment, load, fair_share = threads.assignment, threads.load, threads.fair_share
     ranks: list[int] = []
@@ -246,11 +246,11 @@ class _TaskQueue:
     """A `java.util.PriorityQueue` of distinct tasks, from which tasks are polled and removed.
 
     The rank of a task is its index among the sorted tasks; the queue represents a task by its rank. `poll` returns the
-    tasks with the lowest ranks, which are known without the heap's array. So the heap's array is built only for the
-    iteration over the tasks that are left at the end, and only if more than two tasks are left. `heapq` builds and
-    polls the heap. `heapq` moves elements differently from Java, but because all ranks differ, the resulting array is
-    the same. To remove a task, Java searches the array from the front, which makes the whole pass quadratic; this class
-    stores the position of each rank and needs no search.
+    tasks with the lowest ranks, which are known without the heap's array. The array is built only at the end, if more
+    than two tasks are left, to iterate over these tasks. `heapq` builds and polls the heap. `heapq` and Java move
+    elements differently, but give the same array because all ranks differ. To remove a task, Java searches the array
+    from the front, so a whole pass takes quadratic time. This class stores the position of each rank and needs no
+    search.
     """
 
     __slots__ = ("_as_given", "_polled", "_removed", "_tasks", "_walk", "gone", "ranks")
@@ -290,7 +290,9 @@ class _TaskQueue:
         return list(compress(range(len(self.gone)), map(not_, self.gone))) if len(self) else []
 
     def _array(self) -> list[int]:
-        """Returns the array of Java's heap after its tasks were added in the order of `walk`, removed and polled."""
+        """Returns the array of Java's heap. All tasks were added to the heap in the order of `walk`, and some tasks
+        were then removed or polled.
+        """
         heap = list(map(self.ranks.__getitem__, self._walk(self._as_given)))
         heapify(heap)
         removed, polled = self._removed, self._polled

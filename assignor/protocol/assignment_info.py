@@ -1,17 +1,17 @@
 """AssignmentInfo: the user data of the assignment that the leader sends to a Kafka Streams consumer.
 
-An AssignmentInfo contains the active tasks, the standby tasks with their partitions, the partitions of each host for
-queries, an error code, and the time of the next rebalance. The list of active tasks has one task for each assigned
-partition, in the order of the partitions. Since version 5, the host maps refer to topics by index, and a dictionary of
-the topics precedes the host maps.
+An AssignmentInfo contains the active tasks, and the standby tasks with their partitions. An AssignmentInfo also
+contains the partitions of each host (for queries), an error code, and the time of the next rebalance. The list of
+active tasks has one task for each assigned partition, in the order of the partitions. Since version 5, the host maps
+refer to topics by index, and a dictionary of the topics precedes the host maps.
 
 All members of a rebalance get the same versions and the same host maps, which are by far the longest part. In the
 assignments of a rebalance, only the tasks and the time of the next rebalance differ between members. So there is one
-`AssignmentInfoEncoder` for each rebalance: it encodes the common part once, and is then called for each member. Kafka
-writes hosts, partitions and topics in the order of its hash maps. `AssignmentInfoEncoder` writes the elements of each
-mapping and tuple in the order in which they are given. The topic dictionary is written in the iteration order of the
-hash map that Kafka would fill for the given hosts and partitions. Source: `AssignmentInfo`, `ConsumerProtocolUtils`;
-KIP-441, KIP-535.
+`AssignmentInfoEncoder` for each rebalance. `AssignmentInfoEncoder` encodes the common part once, and the rest for each
+member. Kafka writes hosts, partitions and topics in the order of its hash maps. `AssignmentInfoEncoder` writes the
+elements of each mapping and tuple in the order in which they are given. The topic dictionary has the iteration order of
+the hash map that Kafka would fill with the given hosts and partitions. Source: `AssignmentInfo`,
+`ConsumerProtocolUtils`; KIP-441, KIP-535.
 """
 
 import struct
@@ -53,11 +53,11 @@ _NEXT_REBALANCE_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class AssignmentInfo:
-    """A decoded AssignmentInfo. Fields that `version` does not have keep their defaults. Mappings and tuples are in the
-    order on the wire.
+    """A decoded AssignmentInfo. Fields that `version` does not have keep their defaults. Mappings and tuples keep the
+    order of the encoded bytes.
 
-    `next_rebalance_ms`: JAVA_LONG_MAX means never, 0 means at once. Raises IllegalArgumentError for a version outside 1
-    to 11.
+    `next_rebalance_ms`: the time of the next rebalance; JAVA_LONG_MAX stands for never, and 0 stands for at once.
+    Raises IllegalArgumentError for a version outside 1 to 11.
     """
 
     version: int
@@ -116,8 +116,8 @@ def read_tasks(assignment: bytes | memoryview) -> TasksOfMember:
 
 
 def read_error_code(assignment: AssignmentParts) -> int:
-    """Returns the error code of an assignment in the parts that `split_assignment` makes. The error code is at the end
-    of the shared part.
+    """Returns the error code of an assignment that `split_assignment` has split. The error code is at the end of the
+    part `shared`.
 
     Returns 0 for an assignment without user data, and for versions without an error code. Raises DecodeError.
     """
@@ -278,9 +278,9 @@ _NO_NEXT_REBALANCE = struct.pack(">q", JAVA_LONG_MAX)
 class AssignmentInfoEncoder:
     """Encodes the user data of all members of one rebalance. The part that all members share is encoded only once.
 
-    `topic_dictionary`: each topic of the host maps with its index, in the order in which to write the topics; None for
-    the dictionary that Kafka would make. Raises IllegalArgumentError for a version outside 1 to 11, and InputError for
-    a value that does not fit its field.
+    `topic_dictionary`: the index of each topic of the host maps; topics are written in the order of this mapping. If
+    `topic_dictionary` is None, the encoder makes the dictionary that Kafka would make. Raises IllegalArgumentError for
+    a version outside 1 to 11, and InputError for a value that does not fit its field.
     """
 
     def __init__(
@@ -310,7 +310,9 @@ class AssignmentInfoEncoder:
         standby_tasks: Mapping[TaskId, Iterable[TopicPartition]],
         next_rebalance_ms: int = JAVA_LONG_MAX,
     ) -> bytes:
-        """Returns the user data of one member. Raises TaskAssignmentError for a named topology before version 10."""
+        """Returns the user data of one member. Raises TaskAssignmentError if a task has a topology name and the version
+        is below 10.
+        """
         return bytes(self.parts(active_tasks, standby_tasks, next_rebalance_ms))
 
     def parts(
@@ -319,7 +321,7 @@ class AssignmentInfoEncoder:
         standby_tasks: Mapping[TaskId, Iterable[TopicPartition]],
         next_rebalance_ms: int = JAVA_LONG_MAX,
     ) -> AssignmentParts:
-        """Returns the user data as `encode` does, but in parts. The part `shared` is the same object for all
+        """Returns the user data as `encode` does, but in three parts. The part `shared` is the same object for all
         members.
         """
         head = [self._versions, _INT32.pack(len(active_tasks)), *map(self._encode_task_id, active_tasks)]
@@ -366,8 +368,8 @@ def encode_assignment_info(info: AssignmentInfo, topic_dictionary: Mapping[str, 
 def java_topic_dictionary(*host_maps: HostPartitions) -> dict[str, int]:
     """Returns the dictionary that Kafka makes if its hash maps have these hosts and partitions in the given order.
 
-    Topics are numbered in the order in which they first occur in a HashSet of all partitions, and are written in the
-    order of a HashMap.
+    Topics are numbered in the order in which they first occur in a HashSet of all partitions. The topics are written in
+    the order of a HashMap.
     """
     partitions = list(chain.from_iterable(chain.from_iterable([hosts.values() for hosts in host_maps])))
     topics = dict.fromkeys(map(_TOPIC, hash_set_order(partitions, topic_partition_hash)))

@@ -1,8 +1,8 @@
 """ConsumerProtocol: the subscription that a consumer of a classic group sends, and the assignment that it receives.
 
 The `user_data` of the two messages contain the SubscriptionInfo and the AssignmentInfo of Kafka Streams. A message with
-a version above the highest known version is decoded as the highest known version, because newer versions only add
-fields at the end. Bytes after the last field are ignored.
+an unknown higher version is decoded as the highest known version. Newer versions only add fields at the end. Bytes
+after the last field are ignored.
 Source: `ConsumerProtocol`, `ConsumerProtocolSubscription`, `ConsumerProtocolAssignment`; KIP-429, KIP-792, KIP-881.
 """
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from assignor.errors import InputError
 from assignor.protocol.primitives import Reader, Writer, pack_ints
 from assignor.protocol.shared_assignments import AssignmentParts
-from assignor.types import TopicPartition, utf16_order
+from assignor.types import JAVA_INT_MAX, TopicPartition, utf16_order
 
 HIGHEST_VERSION = 3
 
@@ -24,7 +24,7 @@ _FIRST_VERSION_WITH_GENERATION = 2
 _FIRST_VERSION_WITH_RACK = 3
 _NO_GENERATION = -1
 _NULL = -1
-"""The encoded length of user data that are null."""
+"""The length that is encoded if the user data are null."""
 _NO_BYTES = AssignmentParts(b"")
 
 _SMALLEST_STRING = 2
@@ -82,9 +82,11 @@ def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSI
     return writer.to_bytes()
 
 
-def decode_subscription(data: bytes | memoryview) -> Subscription:
-    """Decodes a subscription. Owned partitions keep the order on the wire. Raises DecodeError."""
-    reader, version = _after_version(data, _SUBSCRIPTION)
+def decode_subscription(data: bytes | memoryview, largest_count: int = JAVA_INT_MAX) -> Subscription:
+    """Decodes a subscription. Owned partitions keep the order on the wire. `largest_count`: the largest length of an
+    array. Raises DecodeError.
+    """
+    reader, version = _after_version(data, _SUBSCRIPTION, largest_count)
     topics = reader.strings("topic", reader.count("topics", _SMALLEST_STRING))
     user_data = reader.nullable_byte_array("user data")
     owned: tuple[TopicPartition, ...] = ()
@@ -160,9 +162,9 @@ def _usable_version(version: int) -> int:
     return min(version, HIGHEST_VERSION)
 
 
-def _after_version(data: bytes | memoryview, what: str) -> tuple[Reader, int]:
-    """Returns a reader of the fields after the version, and the version by which to decode them."""
-    reader = Reader(data, what)
+def _after_version(data: bytes | memoryview, what: str, largest_count: int = JAVA_INT_MAX) -> tuple[Reader, int]:
+    """Returns a reader of the fields after the version, and the version that determines these fields."""
+    reader = Reader(data, what, largest_count)
     version = reader.int16("version")
     if version < 0:
         raise reader.error(f"unsupported version {version}", 0)

@@ -2,9 +2,9 @@
 
 A key begins with the kind of the record as int16. Records of unknown kinds are skipped, so records of later Kafka
 versions do no harm. A group's record without a value is a tombstone: the group was deleted. Values of version 4 are
-flexible (KIP-482): lengths are unsigned varints of length + 1, and every structure ends with tagged fields, which are
-skipped. A value of an unknown version raises DecodeError. Source: `GroupMetadataKey`, `GroupMetadataValue`,
-`LegacyOffsetCommitKey`, `OffsetCommitKey`, `ConsumerGroupMetadataKey`, `ShareGroupMetadataKey`,
+flexible (KIP-482). A length is written as the unsigned varint of the length plus 1. Every structure ends with tagged
+fields, which are skipped. A value of an unknown version raises DecodeError. Source: `GroupMetadataKey`,
+`GroupMetadataValue`, `LegacyOffsetCommitKey`, `OffsetCommitKey`, `ConsumerGroupMetadataKey`, `ShareGroupMetadataKey`,
 `StreamsGroupMetadataKey`, `GroupCoordinatorRecordSerde`.
 """
 
@@ -24,7 +24,7 @@ _FIRST_VERSION_WITH_INSTANCE_ID = 3
 _FIRST_FLEXIBLE_VERSION = 4
 
 _NO_TIMESTAMP = -1
-# the size of the smallest member in version 0: three lengths of two bytes, a time-out, two lengths of four bytes
+# the size in bytes of the smallest member in version 0: three lengths of 2, a time-out of 4, and two lengths of 4
 _SMALLEST_MEMBER = 18
 _SMALLEST_FLEXIBLE_MEMBER = 15
 _LONGEST_VARINT = 5
@@ -89,13 +89,13 @@ class MemberMetadata:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadataValue:
-    """A generation of a group. `members`: the members, in the order of the record. This is the order in which the
-    leader received the members.
+    """A generation of a group. `members`: the members, in the order of the record. The leader received the members in
+    the order of the record, too.
 
     `protocol`: the name of the chosen protocol. `leader`: the leader's member id. For a group without members,
-    `protocol` and `leader` are None. `state_timestamp_ms`: the time at which the group entered the state in which the
-    record was written; None if the record does not contain this time. For a new generation, `state_timestamp_ms` is the
-    time at which the last member joined.
+    `protocol` and `leader` are None. `state_timestamp_ms`: the time at which the group entered the recorded state; None
+    if the record does not contain this time. For a new generation, `state_timestamp_ms` is the time at which the last
+    member joined.
     """
 
     protocol_type: str

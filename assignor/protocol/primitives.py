@@ -1,15 +1,15 @@
 """Reads and writes the primitive values of Kafka's messages.
 
 For any bytes, the reader returns a value or raises `DecodeError` with the offset. The reader accepts a length or a
-count only if the remaining bytes can hold that many elements, so corrupt bytes never take more memory or time than
+count only if the remaining bytes can hold that many elements. So corrupt bytes never take more memory or time than
 valid bytes of the same length. Numbers are big-endian and signed. Source: `ByteBufferAccessor`, `DataInputStream`, and
 the message format of KIP-482 without flexible versions, which `group_metadata` adds.
 
 Text has one of three encodings. The consumer protocol and SubscriptionInfo use UTF-8 (`String.getBytes(UTF_8)`).
 AssignmentInfo uses modified UTF-8 for topics and hosts (`DataOutputStream.writeUTF`), and UTF-16 code units for
 topology names (`DataOutputStream.writeChars`). A Java string is a sequence of UTF-16 code units, and may contain an
-unpaired surrogate. In Python, this module represents an unpaired surrogate by the character with the same code, and a
-surrogate pair always by the one character that it encodes.
+unpaired surrogate. This module decodes an unpaired surrogate as the character with the same code. This module decodes a
+surrogate pair as the one character that the pair encodes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from itertools import repeat
 from typing import Any
 
 from assignor.errors import DecodeError, InputError, TaskAssignmentError
-from assignor.types import ProcessId, TopicPartition
+from assignor.types import JAVA_INT_MAX, ProcessId, TopicPartition
 
 _INT8 = struct.Struct(">b")
 _INT16 = struct.Struct(">h")
@@ -55,8 +55,8 @@ def to_utf8(text: str) -> bytes:
 def from_utf8(raw: bytes) -> str:
     """Returns Java's `new String(raw, UTF_8)`. The conversion never fails; malformed bytes become U+FFFD.
 
-    Java and Python differ in one case: the three-byte form of a surrogate, or its first two bytes, becomes a single
-    U+FFFD in Java, but one U+FFFD for each byte in Python.
+    Java and Python differ in one case: the three-byte form of a surrogate, or the first two of these bytes. For these
+    bytes, Java returns a single U+FFFD, and Python returns one U+FFFD for each byte.
     """
     try:
         return raw.decode()
@@ -70,7 +70,7 @@ def to_utf16_units(text: str) -> bytes:
 
 
 def from_utf16_units(raw: bytes) -> str:
-    """Returns the string whose UTF-16 code units are `raw`, which must have an even length."""
+    """Decodes UTF-16 code units, high byte first. `raw`: the bytes; their number must be even."""
     return raw.decode("utf-16-be", "surrogatepass")
 
 
@@ -98,7 +98,9 @@ def malformed_modified_utf8_at(raw: bytes) -> int | None:
 
 
 def from_modified_utf8(raw: bytes) -> str:
-    """Returns the text that `readUTF` returns for a well-formed `raw`. As in Java, overlong forms are accepted."""
+    """Returns the text that `readUTF` returns for the well-formed bytes `raw`. As in Java, overlong forms are
+    accepted.
+    """
     if raw.isascii():
         return raw.decode("ascii")
     return from_utf16_units(b"".join(_unit(match[0]) for match in _MODIFIED_UNIT.finditer(raw)))
@@ -132,17 +134,18 @@ def _number_reader(form: struct.Struct, what: str = "") -> Callable[[Reader, str
 
 
 class Reader:
-    """Reads values from bytes, one after the other. `what`: the name of the structure, for errors. The argument `field`
-    of every method is the name of the field that is read, for errors.
+    """Reads values from bytes, one after the other. `what`: the name of the structure, for errors. `largest_count`: the
+    largest length of an array. Every method has the argument `field`: the name of the field to read, for errors.
     """
 
-    __slots__ = ("_data", "_end", "_offset", "_what")
+    __slots__ = ("_data", "_end", "_largest_count", "_offset", "_what")
 
-    def __init__(self, data: bytes | bytearray | memoryview, what: str) -> None:
+    def __init__(self, data: bytes | bytearray | memoryview, what: str, largest_count: int = JAVA_INT_MAX) -> None:
         self._data = bytes(data)
         self._end = len(self._data)
         self._offset = 0
         self._what = what
+        self._largest_count = largest_count
 
     @property
     def offset(self) -> int:
@@ -199,7 +202,7 @@ class Reader:
 
     def count(self, field: str, smallest: int) -> int:
         """Reads the length of an array. Raises DecodeError if the remaining bytes cannot hold that many elements of at
-        least `smallest` bytes each.
+        least `smallest` bytes each, or if the length is above `largest_count`.
         """
         start = self._offset
         value = self._count(field)
@@ -209,6 +212,8 @@ class Reader:
             raise self.error(
                 f"count of {field} is {value} but {self.remaining} bytes remain, at least {smallest} for each", start
             )
+        if value > self._largest_count:
+            raise self.error(f"count of {field} is {value}, which exceeds {self._largest_count}", start)
         return value
 
     def raw(self, size: int, field: str) -> bytes:
@@ -350,8 +355,8 @@ def pack_ints(values: Sequence[int], field: str) -> bytes:
 def pack_modified_utf8(value: str, field: str) -> bytes:
     """Returns the bytes of `DataOutputStream.writeUTF(value)`: an unsigned 16-bit length and modified UTF-8.
 
-    Raises TaskAssignmentError if the length does not fit 16 bits, because Kafka's leader sends an error assignment if a
-    host name is too long.
+    Raises TaskAssignmentError if the length does not fit 16 bits. (Kafka's leader sends an error assignment if a host
+    name is too long.)
     """
     raw = to_modified_utf8(value)
     if len(raw) > MAX_MODIFIED_UTF8_BYTES:

@@ -64,7 +64,7 @@ class SharedAssignments(Mapping[str, bytes]):
         return all(self[member_id] == raw for member_id, raw in other.items())
 
     def __reduce__(self) -> tuple[Callable[..., SharedAssignments], tuple[list[str], list[list[bytes]]]]:
-        """Pickles the heads, the shared parts and the tails as three lists, because pickling thousands of single
+        """Pickles the heads, the shared parts and the tails as three lists. Pickling thousands of single
         AssignmentParts would take many times as long.
         """
         columns = list(map(list, zip(*self.parts.values(), strict=True)))

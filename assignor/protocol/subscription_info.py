@@ -33,7 +33,7 @@ from assignor.protocol.versions import (
     LATEST_SUPPORTED_VERSION,
     UNKNOWN_VERSION,
 )
-from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
+from assignor.types import JAVA_INT_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 
 _GROUPS_KEPT = 16
 _ZERO_PROCESS_ID = ProcessId(0, 0)
@@ -109,8 +109,8 @@ def _version_problem(version: int, latest_supported: int) -> str | None:
 def encode_subscription_info(info: SubscriptionInfo) -> bytes:
     """Returns the bytes that Kafka writes if its map of tasks iterates in the order of `info.task_offset_sums`.
 
-    Raises TaskAssignmentError for a named topology before version 10, IllegalStateError for a future version, and
-    InputError for a value that does not fit its field.
+    Raises TaskAssignmentError if a task has a topology name and the version is below 10. Raises IllegalStateError for a
+    future version, and InputError for a value that does not fit its field.
     """
     version = info.version
     if info.is_future:
@@ -189,19 +189,24 @@ def _write_client_tags(writer: Writer, client_tags: Mapping[str, str]) -> None:
         writer.nullable_byte_array(to_utf8(value), "client tag")
 
 
-def decode_members(subscriptions: Mapping[str, bytes]) -> Iterator[tuple[str, MemberSubscription]]:
+def decode_members(
+    subscriptions: Mapping[str, bytes], largest_count: int = JAVA_INT_MAX
+) -> Iterator[tuple[str, MemberSubscription]]:
     """Yields each member of a group with its decoded subscription, in the order of the leader's HashMap of member ids.
 
-    `subscriptions`: the ConsumerProtocolSubscription of each member, by member id, in the order received. Raises
-    DecodeError with the member's id. As in Kafka, all subscriptions are decoded before the first user data, so an error
-    in a subscription is raised before any error in user data. Equal bytes of several members are decoded only once.
-    Equal bytes are common, because many threads of a process may have no task.
+    `subscriptions`: the ConsumerProtocolSubscription of each member, by member id, in the order in which the leader
+    received them. `largest_count`: the largest length of an array in a subscription. Raises DecodeError with the
+    member's id.
+
+    As in Kafka, all subscriptions are decoded before the user data of the first member. So an error in a subscription
+    is raised before any error in user data. Equal bytes of several members are decoded only once. Equal bytes are
+    common, because many threads of a process may have no task.
     """
     decoded: dict[bytes, Subscription] = {}
     for member_id, raw in subscriptions.items():
         if raw not in decoded:
             try:
-                decoded[raw] = decode_subscription(raw)
+                decoded[raw] = decode_subscription(raw, largest_count)
             except DecodeError as error:
                 raise _error_of_member(member_id, error) from error
     members: dict[bytes, MemberSubscription] = {}
@@ -210,7 +215,7 @@ def decode_members(subscriptions: Mapping[str, bytes]) -> Iterator[tuple[str, Me
         member = members.get(raw)
         if member is None:
             try:
-                member = members[raw] = _with_user_data(decoded[raw])
+                member = members[raw] = _with_user_data(decoded[raw], largest_count)
             except DecodeError as error:
                 raise _error_of_member(member_id, error) from error
         yield member_id, member
@@ -233,18 +238,18 @@ def _error_of_member(member_id: str, error: DecodeError) -> DecodeError:
     return DecodeError(f"subscription of member {member_id}: {error.what}", error.reason, error.offset, member_id)
 
 
-def _with_user_data(subscription: Subscription) -> MemberSubscription:
+def _with_user_data(subscription: Subscription, largest_count: int = JAVA_INT_MAX) -> MemberSubscription:
     if not subscription.user_data:
         raise DecodeError("user data", "a Kafka Streams member sends a SubscriptionInfo, but there is none", 0)
-    return MemberSubscription(subscription, decode_subscription_info(subscription.user_data))
+    return MemberSubscription(subscription, decode_subscription_info(subscription.user_data, largest_count))
 
 
-def decode_subscription_info(data: bytes | memoryview) -> SubscriptionInfo:
-    """Decodes a SubscriptionInfo. Raises DecodeError.
+def decode_subscription_info(data: bytes | memoryview, largest_count: int = JAVA_INT_MAX) -> SubscriptionInfo:
+    """Decodes a SubscriptionInfo. `largest_count`: the largest length of an array. Raises DecodeError.
 
     Differs from Kafka: a repeated client tag raises an error at once, while Kafka throws only when it reads the tags.
     """
-    reader, version, latest_supported = _after_versions(data)
+    reader, version, latest_supported = _after_versions(data, largest_count)
     if version > LATEST_SUPPORTED_VERSION:
         return SubscriptionInfo(version, latest_supported)
     process_id = reader.process_id("process id")
@@ -278,9 +283,9 @@ def decode_subscription_info(data: bytes | memoryview) -> SubscriptionInfo:
     )
 
 
-def _after_versions(data: bytes | memoryview) -> tuple[Reader, int, int]:
+def _after_versions(data: bytes | memoryview, largest_count: int) -> tuple[Reader, int, int]:
     """Returns a reader of the fields after the two versions, and the two versions."""
-    reader = Reader(data, "SubscriptionInfo")
+    reader = Reader(data, "SubscriptionInfo", largest_count)
     version = reader.int32("version")
     if version < 1:
         raise reader.error(f"unknown version {version}", 0)

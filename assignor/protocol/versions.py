@@ -17,7 +17,7 @@ EARLIEST_PROBEABLE_VERSION = 3
 """The first version whose assignments contain the version that all members support."""
 
 UNKNOWN_VERSION = -1
-"""Stands for the latest supported version of a member whose version is 1 or 2, because such a member does not send its
+"""Stands for the latest supported version of a member of version 1 or 2. Members of version 1 or 2 do not send their
 latest supported version.
 """
 

@@ -1,8 +1,8 @@
 """Reads and writes one rebalance (rebalance/1) or one placement problem (placement/1) as a document.
 
-A document consists of JSON's types: mappings, lists, text and numbers. Reading is strict: a mistake in a document
-raises InputError with the path of the field, and a feature of a later release raises NotBuiltYet. The package
-`recording` opens no files.
+A document consists of JSON's types: mappings, lists, text and numbers. Reading is strict. A mistake in a document
+raises InputError with the path of the field. A feature of a later release raises NotBuiltYet. The package `recording`
+opens no files.
 """
 
 from assignor.configs import dotted_configs as dotted_configs

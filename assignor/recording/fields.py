@@ -1,8 +1,8 @@
 """Reads JSON strictly: a wrong type, or a missing, repeated or unknown field, raises InputError with the field's path.
 
 Paths have the form `input.topology.subtopologies[0].stores[1].name`, so that a person finds the faulty field in a long
-line. Numbers have the bounds of Kafka's types. If a count determines how much memory is allocated, the bound of this
-count is smaller than in Kafka, because a document may come from an untrusted source.
+line. Numbers have the bounds of Kafka's types. A document may come from an untrusted source. So counts that determine
+how much memory is allocated have smaller bounds than in Kafka.
 """
 
 import base64
@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from assignor.configs import AssignmentConfigs
+from assignor.configs.kafka_versions import version_of_release
 from assignor.configs.strict_json import strict_json
 from assignor.errors import InputError
-from assignor.kafka_versions import version_of_release
 from assignor.names.near_names import near_name
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, ProcessId, TaskId
@@ -24,8 +24,8 @@ from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, ProcessId, TaskId
 Value = TypeVar("Value")
 
 MAX_PARTITIONS = 1_000_000
-"""The greatest number of partitions of one topic. This limit bounds the memory that this process allocates for one
-line. The limit is far above the numbers of partitions in real Kafka clusters.
+"""The greatest number of partitions of one topic. The limit bounds the memory that this process allocates for one line.
+The limit is far above the numbers of partitions in real Kafka clusters.
 """
 
 
@@ -109,12 +109,12 @@ def list_items(value: object, where: str) -> Iterator[tuple[object, str]]:
 
 
 def each_of(reader: Callable[[object, str], Value]) -> Callable[[object, str], tuple[Value, ...]]:
-    """Returns a reader of a list; `reader` reads each value of the list."""
+    """Returns a function that reads a list and calls `reader` for each value of the list."""
     return lambda value, where: tuple([reader(item, at) for item, at in list_items(value, where)])
 
 
 def by_name(reader: Callable[[object, str], Value]) -> Callable[[object, str], dict[str, Value]]:
-    """Returns a reader of an object; `reader` reads each value of the object."""
+    """Returns a function that reads an object and calls `reader` for each value of the object."""
     return lambda value, where: {name: reader(entry, at) for name, entry, at in object_entries(value, where)}
 
 
@@ -172,8 +172,8 @@ def as_int32s(value: object, where: str) -> tuple[int, ...]:
 
 
 def _integers(value: object, where: str, low: int, high: int) -> tuple[int, ...]:
-    """Reads a list of numbers. Fast path: lists of numbers are often long, so the path of each number is made only if
-    the list has a wrong number.
+    """Reads a list of numbers. Lists of numbers are often long, so the path of a number is made only if the list has a
+    wrong number.
     """
     if isinstance(value, list) and all(type(item) is int and low <= item <= high for item in value):
         return tuple(value)
@@ -270,20 +270,22 @@ def as_assignor(value: object, where: str) -> str:
 
 
 RECORDING_FIELDS = ("kafka_version", "same_in")
-"""Optional fields of a line of every format. `kafka_version`: the release of Kafka whose rules the leader followed, for
+"""Fields that a line of any format may have. `kafka_version`: the release of Kafka whose rules the leader followed, for
 example 4.4.0. `same_in`: the releases that have the same output; the field is for people, and is ignored.
 """
 
 
 def as_release(value: object, where: str) -> str:
-    """Reads `kafka_version`. Raises InputError for a release that no known version has."""
+    """Reads `kafka_version`. Raises InputError if the release belongs to no known version."""
     release = as_text(value, where)
     version_of_release(release, where)
     return release
 
 
 def configs_of_release(configs: AssignmentConfigs, release: str | None) -> AssignmentConfigs:
-    """Returns the configs with the version of `release`. If the line names no release, the configs stay as they are."""
+    """Returns the configs with the Kafka version of the release. If the line names no release, the configs stay as they
+    are.
+    """
     return configs if release is None else replace(configs, kafka_version=version_of_release(release))
 
 

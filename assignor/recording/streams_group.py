@@ -4,10 +4,12 @@ Source: `GroupSpec`, `TopologyDescriber` and `GroupAssignment` of `org.apache.ka
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from assignor.clients.client_state import TaskLags
+from assignor.configs import AssignmentConfigs
+from assignor.configs.kafka_versions import VERSION_WITHOUT_A_NAME, KafkaVersion, version_of_release
 from assignor.errors import InputError
-from assignor.kafka_versions import VERSION_WITHOUT_A_NAME, KafkaVersion, version_of_release
 from assignor.recording.fields import (
     MAX_PARTITIONS,
     RECORDING_FIELDS,
@@ -23,17 +25,20 @@ from assignor.recording.fields import (
     each_of,
     object_entries,
 )
-from assignor.task_assignors.streams_groups.member_sticky import MemberAssignment, MemberSpec
-from assignor.types import JAVA_INT_MAX, TaskId
+from assignor.recording.placement import RecordedPlacement
+from assignor.task_assignors.base import MemberSpec, PlacementClient, PlacementProblem
+from assignor.task_assignors.streams_groups.adapter import StreamsGroupStickyTaskAssignor
+from assignor.task_assignors.streams_groups.member_sticky import MemberAssignment
+from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 
 STREAMS_GROUP_FORMAT = "streams_group/1"
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedStreamsGroup:
-    """A line of streams_group/1. `members`: by member id, in the order in which the broker's map got them. `tasks`: the
-    tasks of all subtopologies. `stateful`: the tasks with a changelog. `output`: None if the line has no output.
-    `error`: the error of the broker's assignor, "SimpleName: message".
+    """A line of streams_group/1. `members`: the members by member id, in the order in which they were added to the
+    broker's map. `tasks`: the tasks of all subtopologies. `stateful`: the tasks with a changelog. `output`: the
+    recorded result; None if the line has no output. `error`: the error of the broker's assignor, "SimpleName: message".
     """
 
     id: str
@@ -78,7 +83,9 @@ def parse_recorded_streams_group(document: Mapping[str, object]) -> RecordedStre
 
 
 def streams_group_output(placed: Mapping[str, MemberAssignment]) -> dict[str, object]:
-    """Returns the `output` of streams_group/1. A sticky assignor has no warm-ups."""
+    """Returns the `output` of streams_group/1. The lists of warm-ups are empty, because a sticky assignor makes no
+    warm-ups.
+    """
     return {
         member: {
             "active": sorted(map(str, assignment.active)),
@@ -87,6 +94,34 @@ def streams_group_output(placed: Mapping[str, MemberAssignment]) -> dict[str, ob
         }
         for member, assignment in placed.items()
     }
+
+
+def as_placement(recorded: RecordedStreamsGroup) -> RecordedPlacement:
+    """Returns the line as a placement problem of the broker's assignor, without output. What-if, forecasts and sweeps
+    use the problem. A process becomes a client with one thread for each of its members.
+
+    The lag of a task is counted from the highest end offset that a member reports. If no member reports an end offset,
+    the lag is counted from the highest offset, so that the members keep their order. Raises InputError for a process id
+    that is not a UUID, because clients of a placement problem have UUIDs.
+    """
+    ends: dict[TaskId, int] = {}
+    for member in recorded.members.values():
+        for task, end in [*member.task_offsets.items(), *member.task_end_offsets.items()]:
+            if end < JAVA_LONG_MAX:  # a member reports JAVA_LONG_MAX if it does not know the offset yet
+                ends[task] = max(end, ends.get(task, 0))
+    processes: dict[ProcessId, dict[str, MemberSpec]] = {}
+    for member_id, member in recorded.members.items():
+        try:
+            process = ProcessId.parse(member.process_id)
+        except InputError as error:
+            raise InputError(f"{error}; `assignor assign` can run this line", f"members.{member_id}") from None
+        processes.setdefault(process, {})[member_id] = replace(member, process_id=str(process))
+    configs = AssignmentConfigs(
+        num_standby_replicas=recorded.num_standby_replicas, kafka_version=recorded.kafka_version
+    )
+    clients = {process: _client(process, members, recorded, ends) for process, members in processes.items()}
+    problem = PlacementProblem(configs, recorded.tasks, recorded.stateful, clients)
+    return RecordedPlacement(recorded.id, StreamsGroupStickyTaskAssignor.name, problem)
 
 
 def _as_subtopologies(value: object, where: str) -> list[tuple[list[TaskId], bool]]:
@@ -102,8 +137,8 @@ def _subtopologies(value: object, where: str) -> Iterator[tuple[list[TaskId], bo
 
 
 def _as_member(value: object, where: str) -> MemberSpec:
-    """Reads a member. Its rack, instance id and warm-ups have no effect on this assignor, so only their types are
-    checked.
+    """Reads a member. The member's rack, instance id and warm-ups have no effect on this assignor, so only their types
+    are checked.
     """
     fields = Fields(
         value,
@@ -137,3 +172,32 @@ def _as_tasks(value: object, where: str) -> frozenset[TaskId]:
 
 def _as_offsets(value: object, where: str) -> dict[TaskId, int]:
     return {as_task_id(key, at): as_long(offset, at) for key, offset, at in object_entries(value, where)}
+
+
+def _client(
+    process: ProcessId, members: dict[str, MemberSpec], recorded: RecordedStreamsGroup, ends: dict[TaskId, int]
+) -> PlacementClient:
+    active_owners = {task: member_id for member_id, member in members.items() for task in member.active}
+    reported = {
+        member_id: tuple(sorted({*member.standby, *member.task_offsets} - active_owners.keys()))
+        for member_id, member in members.items()
+    }
+    lags: dict[TaskId, int] = {}
+    for member in members.values():
+        for task, offset in member.task_offsets.items():
+            if offset < JAVA_LONG_MAX:
+                lags[task] = min(ends[task] - offset, lags.get(task, JAVA_LONG_MAX))
+    lags.update(dict.fromkeys(active_owners, LATEST_OFFSET))
+    without_state = {task: ends.get(task, UNKNOWN_OFFSET_SUM) for task in recorded.stateful}
+    return PlacementClient(
+        process_id=process,
+        capacity=len(members),
+        lags=TaskLags(lags, without_state),
+        consumers=tuple(members),
+        previous_active=frozenset(active_owners),
+        previous_standby=frozenset(task for tasks in reported.values() for task in tasks),
+        tags=next(iter(members.values())).tags,
+        reported_tasks=reported,
+        active_owners=active_owners,
+        members=members,
+    )

@@ -45,8 +45,8 @@ def rebalance_document(
     kafka_version: str | None = None,
 ) -> dict[str, object]:
     """Returns one recorded rebalance as JSON data. `explanations`: the results of `explain.explanation_document`, which
-    become a part of `output`. `kafka_version`: the release of the leader. If it is None, or a release of another
-    version than that of the snapshot, the document has the release with which this project compared the version.
+    become a part of `output`. `kafka_version`: the release of the leader. If `kafka_version` is None, or belongs to
+    another Kafka version than the snapshot, the document names the release that computed the test vectors.
     """
     document: dict[str, object] = {
         "format": REBALANCE_FORMAT,

@@ -1,8 +1,9 @@
-"""The interface by which the pipeline runs every task assignor, which makes a placement from a placement problem.
+"""The interface of task assignors. The pipeline gives a placement problem to a task assignor, which returns a
+placement.
 
-The input of a task assignor has tasks, clients, lags, and the racks of the partitions that tasks read (KIP-925), but no
-topics, bytes or threads. Assignors are pure: the same problem gives the same placement. An assignor appends the reasons
-for its placement to the log. The pipeline also runs assignors of Kafka's public interface (KIP-924,
+The input of a task assignor has tasks, clients, lags, and the racks of partitions (KIP-925). The input has no topics,
+bytes or threads. Assignors are pure: the same problem gives the same placement. An assignor appends the reasons for its
+placement to the log of decisions. The pipeline also runs assignors of Kafka's public interface (KIP-924,
 `assignor.assignment`) through the interface in this file.
 
 `validate_placement` checks the rules that every placement must keep. If a rule is broken, `validate_placement` raises
@@ -59,9 +60,9 @@ class RacksOnDemand(Mapping[str, tuple[Racks, ...]]):
 class RackInformation:
     """The partitions of tasks, and the racks of partitions.
 
-    `task_partitions`: every task with its source partitions. `changelog_partitions`: every stateful task with its
-    changelog partitions. `partition_racks[topic][p]`: the racks of the brokers with a replica of partition p; unknown
-    topics are absent.
+    `task_partitions`: the source partitions of every task. `changelog_partitions`: the changelog partitions of every
+    stateful task. `partition_racks[topic][p]`: the racks of the brokers with a replica of partition p; unknown topics
+    are absent.
     """
 
     task_partitions: Mapping[TaskId, tuple[TopicPartition, ...]] = field(default_factory=dict)
@@ -69,15 +70,16 @@ class RackInformation:
     partition_racks: PartitionRacks = field(default_factory=dict)
 
     def racks_of(self, partition: TopicPartition) -> Racks | None:
-        """Returns the racks of the partition's replicas; None if the racks are unknown, or if a broker with a replica
-        has no rack.
+        """Returns the racks of the brokers with a replica of the partition. Returns None if the racks are unknown, or
+        if one of the brokers has no rack.
         """
         racks = self.partition_racks.get(partition.topic, ())
         known = racks[partition.partition] if partition.partition < len(racks) else None
         return known if known and None not in known else None
 
     def known_racks_of(self, partition: TopicPartition) -> frozenset[str] | None:
-        """Returns the racks of the partition's replicas, except brokers without a rack; None if no replica is known.
+        """Returns the racks of the brokers with a replica of the partition. Ignores brokers without a rack. Returns
+        None if no replica is known.
 
         Source: `RackUtils.annotateTopicPartitionsWithRackInfo`.
         """
@@ -107,11 +109,29 @@ class RackInformation:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberSpec:
+    """A member of a streams group (KIP-1071) before the rebalance. `process_id`: a text, because the hash of the text
+    determines the iteration order. `active`, `standby`: the member's previous tasks. `task_offsets`: for each task with
+    state on the member's disk, the sum of changelog offsets that the member reports. Only Kafka 4.4 uses
+    `task_offsets`. `task_end_offsets`, `tags`: fields that the broker's sticky assignor ignores. Source:
+    `AssignmentMemberSpec`.
+    """
+
+    process_id: str
+    active: frozenset[TaskId] = frozenset()
+    standby: frozenset[TaskId] = frozenset()
+    task_offsets: Mapping[TaskId, int] = field(default_factory=dict)
+    task_end_offsets: Mapping[TaskId, int] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class PlacementClient:
-    """A process in the input of a task assignor. `capacity`: the number of the process's threads, which is the number
-    of `consumers` if the consumers are known. `host`: the process's `application.server`. `reported_tasks`: each
-    consumer that reported state, with the tasks whose state it reported. `active_owners`: each task of which a consumer
-    owns a partition, with this consumer.
+    """A process in the input of a task assignor. `capacity`: the number of stream threads of the process. `consumers`:
+    the member id of each thread; empty if the member ids are unknown. `host`: the process's `application.server`.
+    `reported_tasks`: for each consumer that reported state, the tasks whose state it reported. `active_owners`: for
+    each task of which a consumer owns a partition, this consumer. `members`: the members of a recorded streams group;
+    empty for other groups.
     """
 
     process_id: ProcessId
@@ -125,6 +145,7 @@ class PlacementClient:
     host: HostInfo | None = None
     reported_tasks: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
     active_owners: Mapping[TaskId, str] = field(default_factory=dict)
+    members: Mapping[str, MemberSpec] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +153,10 @@ class PlacementProblem:
     """The complete input of a placement.
 
     `tasks`, `stateful_tasks` and `clients` are in the iteration order of the leader's Java collections. The sticky and
-    the fallback assignor break ties by the iteration order of `tasks`, `stateful_tasks` and `clients`;
-    HighAvailabilityTaskAssignor sorts tasks and clients. `stateful_tasks`: the tasks that have a changelog. `racks`:
-    the racks of partitions; None if no racks are known; only a rack-aware strategy uses the racks. `store_names`: the
-    names of each subtopology's stores, including stores without a changelog; None if the stores are unknown.
+    the fallback assignor break ties by the order of tasks and clients. HighAvailabilityTaskAssignor sorts tasks and
+    clients. `stateful_tasks`: the tasks that have a changelog. `racks`: the racks of partitions; None if no racks are
+    known; only a rack-aware strategy uses the racks. `store_names`: the names of each subtopology's stores, including
+    stores without a changelog; None if the stores are unknown.
     """
 
     configs: AssignmentConfigs
@@ -148,7 +169,7 @@ class PlacementProblem:
 
 @dataclass(frozen=True, slots=True)
 class ClientPlacement:
-    """The tasks of one client. `warm_ups`: the tasks of `standby` whose copies exist only until they have caught up.
+    """The tasks of one client. `warm_ups`: the tasks of `standby` that the client only restores for a later rebalance.
 
     `active_order`, `standby_order`: the order in which Kafka's leader keeps the tasks; None means sorted. If the tasks
     come from an assignor of the public interface, the leader keeps the tasks in hash order.
@@ -187,11 +208,11 @@ class AssignmentError(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The output of a task assignor. `clients`: an entry for every client of the problem.
+    """The output of a task assignor. `clients`: the tasks of every client.
 
-    `assignment_error`: the result of Kafka's own check of a placement by an assignor of the public interface; None if
-    the placement has not been checked. `followup_deadlines_ms`: the time (milliseconds since 1970) at which each
-    process should request the next rebalance.
+    `assignment_error`: the error that Kafka's own check found; None if Kafka's check was not made. Only the placement
+    of an assignor of the public interface is checked. `followup_deadlines_ms`: the time (milliseconds since 1970) at
+    which each process should request the next rebalance.
     """
 
     probing_rebalance_needed: bool
@@ -210,8 +231,8 @@ class TaskAssignor(Protocol):
     name: str
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
-        """Returns a placement in which every task is active exactly once. Appends the reasons to `log`. Raises
-        KafkaError.
+        """Returns a placement in which every task is active exactly once. Appends the reasons to the log of decisions.
+        Raises KafkaError.
         """
         ...
 
@@ -226,8 +247,8 @@ class PublicInterfaceAssignor(TaskAssignor, Protocol):
     def on_assignment_computed(
         self, assignment: Mapping[str, bytes], subscription: Mapping[str, bytes], error: AssignmentError
     ) -> None:
-        """Receives the assignment and the subscription of each member from the pipeline. `assignment`: empty if `error`
-        is fatal.
+        """Receives the assignment and the subscription of each member from the pipeline. The assignments are empty if
+        `error` is fatal.
         """
         ...
 
@@ -251,7 +272,7 @@ def validate_placement(problem: PlacementProblem, placement: Placement, assignor
 
 
 def refusal(name: str, assignor: str, detail: str | None = None) -> StreamsError:
-    """Returns the error that Kafka's leader throws. `name`: the name of the fault. `detail`: the task or process
+    """Returns the error that Kafka's leader would throw. `name`: the name of the fault. `detail`: the task or process
     concerned, if known.
     """
     severity = "a fatal error" if name in _FATAL else "an error"

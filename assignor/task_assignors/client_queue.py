@@ -1,15 +1,14 @@
 """Queues of clients for the sticky assignor, sorted by their free room.
 
-For each task, Kafka iterates over all candidates and takes the client with the lowest load per thread. Of several
-clients with equal loads, Kafka takes the client with the most threads. Of several clients with equal loads and equally
-many threads, Kafka takes the first client. Kafka's iteration ends as soon as it reaches an empty client. A heap gives
-the same client as Kafka's iteration if equal clients are sorted in Kafka's iteration order.
+For each task, Kafka iterates over all candidates and takes the client with the lowest load per thread. If clients have
+equal loads, Kafka takes the client with the most threads. If clients also have equally many threads, Kafka takes the
+first client. Kafka's iteration ends as soon as it reaches an empty client. A heap gives the same client as Kafka's
+iteration if equal clients are sorted in Kafka's iteration order.
 
-For standbys, Kafka's iteration order is that of a `HashSet`, which Kafka fills for each standby with the clients that
-do not hold the task. In a hash table of a given capacity, the order of the contained clients does not depend on the
-clients that the table lacks. So one queue for each capacity serves all tasks. This module fills a set of clients for
-each standby only if so many process ids share a bucket that the bucket becomes a tree. Source:
-`LegacyStickyTaskAssignor.findLeastLoaded`, `findClientsWithoutAssignedTask`,
+For each standby, Kafka fills a `HashSet` with the clients that do not hold the task, and iterates over this set. If two
+hash tables have the same capacity, two clients have the same order in both tables. So one queue for each capacity
+serves all tasks. This module fills a set of clients for each standby only if a bucket becomes a tree, because many
+process ids share the bucket. Source: `LegacyStickyTaskAssignor.findLeastLoaded`, `findClientsWithoutAssignedTask`,
 `ClientState.hasMoreAvailableCapacityThan`, `java.util.HashSet`.
 """
 
@@ -23,8 +22,8 @@ from assignor.types import ProcessId, TaskId
 
 Room = tuple[float, int]
 """A sort key; the client with the lowest key has the most room. The fields of the key are the tasks per thread and the
-negative number of threads (0 without `prefers_more_threads`). All empty clients have the key `EMPTY`, which is lower
-than all other keys.
+negative number of threads (0 if `prefers_more_threads` is False). All empty clients have the key `EMPTY`, which is
+lower than all other keys.
 """
 
 EMPTY: Room = (-1.0, 0)
@@ -33,15 +32,14 @@ EMPTY: Room = (-1.0, 0)
 @dataclass(slots=True)
 class Client:
     """A client and the tasks that are assigned to it so far. `number`: the index of the client in the leader's order.
-    `prefers_more_threads`: True if, of two clients with the same load, the client with more threads counts as having
-    more room.
+    `prefers_more_threads`: True if, for two clients with the same load, more threads count as more room.
     """
 
     number: int
     process_id: ProcessId
     capacity: int
     prefers_more_threads: bool = True
-    active: dict[TaskId, None] = field(default_factory=dict)  # the keys are in the order of assignment
+    active: dict[TaskId, None] = field(default_factory=dict)  # tasks are in the order in which they were assigned
     standby: dict[TaskId, None] = field(default_factory=dict)
     room: Room = EMPTY
 
@@ -66,18 +64,18 @@ class Client:
 
 
 def roomiest(candidates: Iterable[Client], prefers: Callable[[Client], bool]) -> Client | None:
-    """Returns the client with the most room that `prefers` accepts. If `prefers` accepts no candidate, returns the
-    candidate with the most room. Returns None if there are no candidates. Of clients with equal room, returns the first
-    candidate.
+    """Returns the candidate with the most room, among the candidates that the function `prefers` accepts. If `prefers`
+    accepts no candidate, returns the candidate with the most room. Returns None if there are no candidates. If
+    candidates have equal room, returns the first of these candidates.
     """
     by_room = sorted(candidates, key=_room_of)
     return next(filter(prefers, by_room), by_room[0] if by_room else None)
 
 
 class ClientQueue:
-    """A heap of all clients: the client with the most room first, then by `ranks[client.number]`. An entry of the heap
-    may be out of date. The room of a client only shrinks, so it is enough to correct an entry when the entry reaches
-    the top.
+    """A heap of all clients. The client with the most room is at the top. Clients with equal room are sorted by
+    `ranks[client.number]`. An entry of the heap may be out of date. The room of a client only shrinks, so an entry is
+    corrected only when it reaches the top.
     """
 
     __slots__ = ("_clients", "_heap")
@@ -141,9 +139,9 @@ class StandbyCandidates:
         self._queues: dict[int, ClientQueue] = {}
 
     def first(self, holders: int, prefers: Callable[[Client], bool]) -> Client | None:
-        """Returns the candidate with the most room that `prefers` accepts. If `prefers` accepts no candidate, returns
-        the candidate with the most room. Returns None if there is no candidate. `holders`: a bit mask of the clients
-        that are not candidates.
+        """Returns the candidate with the most room, among the candidates that the function `prefers` accepts. If
+        `prefers` accepts no candidate, returns the candidate with the most room. Returns None if there is no candidate.
+        `holders`: a bit mask of the clients that are not candidates.
         """
         queue = self._queue(holders.bit_count())
         if queue is not None:
@@ -162,8 +160,8 @@ class StandbyCandidates:
         return queue
 
     def _capacity(self, left_out: int) -> int | None:
-        """Returns the capacity of a set that contains all but `left_out` clients. Returns None if a bucket could become
-        crowded while the set is filled (`java/order.py`).
+        """Returns the capacity of a hash set of clients. `left_out`: the number of clients that the set lacks. Returns
+        None if a bucket could become crowded while the set is filled (`java/order.py`).
         """
         size, capacity = len(self._clients) - left_out, DEFAULT_INITIAL_CAPACITY
         while True:

@@ -23,10 +23,10 @@ class ClientTags(Generic[C]):
     """The configured tags (zone, cluster, host, ...) of clients, and the rule for the copies of one task.
 
     The tags of the clients that have a copy are the used tags. A client with a used tag gets no standby. As in Kafka, a
-    client that lacks a tag key counts as different from all other clients, so Kafka prefers this client to clients with
-    a used value of the key. When a client gets a copy, each of its tag keys is checked: if the key has at most as many
-    values as there are clients with a copy, all values of the key become unused. A key without used values excludes no
-    client.
+    client that lacks a tag key counts as different from all other clients. So a client without the key is preferred to
+    clients with a used value of the key. When a client gets a copy, its tags become used. If a tag key has no more
+    values than there are clients with a copy, all values of the key become unused. A key without used values excludes
+    no client.
 
     `of[client]`: the client's tags whose keys are configured.
     """
@@ -60,11 +60,11 @@ class ClientTags(Generic[C]):
     def draw_for_standbys(
         self, queue: list[tuple[float, C]], owner: C, wanted: int, may_hold: Callable[[C], bool]
     ) -> list[C]:
-        """Removes from the queue the clients that get the standbys of one task, and returns these clients. The result
-        may have fewer clients than `wanted`: when every client has a used tag, the caller places the remaining standbys
-        on the least loaded clients. `owner`: the client with the active copy.
+        """Removes from the queue the clients that get the standbys of one task, and returns these clients. `wanted`:
+        the number of standbys. If every client has a used tag, the result has fewer clients. The caller then places the
+        remaining standbys on the least loaded clients. `owner`: the client with the active copy.
 
-        As in Kafka, the first client is chosen before `wanted` is checked, so a client may be returned even if `wanted`
+        As in Kafka, the first client is chosen before `wanted` is checked. So a client may be returned even if `wanted`
         is 0 or negative.
         """
         used: set[Tag] = set()
@@ -83,8 +83,8 @@ class ClientTags(Generic[C]):
 
     def _use(self, client: C, used: set[Tag], used_clients: int) -> None:
         """Adds the client's tags to `used`. If a tag key has at most `used_clients` values, all values of this key
-        become unused instead. As in Kafka, the number of a tag key's values is compared with the number of used
-        clients, not with the number of used values.
+        become unused instead. As in Kafka, the number of values of a tag key is compared with the number of used
+        clients. The number of used values does not matter.
         """
         for tag in self.of[client]:
             values = self._with_key[tag[0]]
@@ -106,8 +106,8 @@ class ClientTags(Generic[C]):
 
 
 def draw(queue: list[tuple[float, C]], accepts: Callable[[C], bool]) -> C | None:
-    """Removes from the heap the least loaded client that `accepts` allows, and returns this client. Returns None if
-    `accepts` allows no client. `queue`: a heap of clients, each with its load.
+    """Removes the least loaded client that the function `accepts` allows from the heap, and returns this client.
+    Returns None if `accepts` allows no client. `queue`: a heap of clients, each with its load.
     """
     rejected: list[tuple[float, C]] = []
     found: C | None = None

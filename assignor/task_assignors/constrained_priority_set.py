@@ -1,51 +1,51 @@
 """A queue of clients that returns the least loaded client that is acceptable for a task.
 
 Kafka's queue is a `java.util.PriorityQueue`: a binary heap in an array. Kafka's queue sorts clients by load, then by
-process id. The queue in this file holds one number for each client, the client's entry, which combines the load and the
-process id (`working_state.Entry`). The smaller of two entries comes first.
+process id. The queue in this file holds one number for each client, called the client's entry. The entry combines the
+load and the process id (`working_state.Entry`). The smaller of two entries comes first.
 
-A client's load changes while the client is in the queue, but the queue does not move the client at that time. Until
+A client's load can change while the client is in the queue. The queue does not move the client at that time. Until
 Kafka offers the client again, the client's entry may be less than the entry of its parent in the heap. A heap is called
 in order if no entry is less than its parent. A poll of a heap that is not in order may return an entry that is not the
-least. The result of the poll depends on the position of each entry in the array. To return the same clients as Kafka,
-this queue has to have each entry at the same position as Kafka's array after every step. The queue has three kinds of
-steps:
+least. The result of the poll depends on the position of each entry in the array. So after every step, each entry has to
+have the same position as in Kafka's array. The queue has three kinds of steps:
 
 - A search polls clients until it finds an acceptable client. Kafka collects the rejected clients in a HashSet, and then
   offers them to the queue again, in the order of this HashSet.
-- An offer removes the client from the array if it is queued already, and pushes it with its present load.
+- An offer removes the client from the array if the client is queued already. The offer then pushes the client with its
+  present load.
 - A search that finds no acceptable client polls all clients and offers all of them again.
 
 Carrying out every step of Kafka's algorithm would be slow, because each search would poll and offer many clients. Three
 observations avoid most of the polls and offers:
 
 1. If the heap is in order, a poll returns the least entry, whatever the positions are. So the search returns the least
-   entry of the acceptable clients, which a comparison of these entries finds. If only one client is acceptable, the
+   entry of all acceptable clients, and a comparison of these entries is enough. If only one client is acceptable, the
    search returns this client, whether the heap is in order or not. So the array is not needed if the heap is in order
    or only one client is acceptable. If the array is not needed, `ConstrainedPrioritySet` only appends the search to a
    list of deferred steps.
-2. The array is needed only if several clients are acceptable and the heap may not be in order. When the array is
+2. The array is needed only if several clients are acceptable and the heap may be out of order. When the array is
    needed, a `ClientHeap` carries out the deferred steps. If the heap is in order after the deferred steps, observation
    1 applies again.
-3. A search that finds no acceptable client pushes all clients again with their present loads, so the heap is in order
-   after the search. If the heap was also in order before the search, the search has polled the clients in sorted order,
-   so the new array depends only on the present entries, and all earlier deferred steps are dropped (REFILLED). If the
-   heap was not in order before the search, the order of the polls depends on the old array, so the earlier deferred
-   steps are still needed (DRAINED).
+3. A search that finds no acceptable client pushes all clients again with their present loads. After this search, the
+   heap is in order. If the heap was also in order before the search, the search has polled the clients in sorted order.
+   The new array then depends only on the present entries, so all earlier deferred steps are dropped (REFILLED). If the
+   heap was not in order before the search, the order of the polls depends on the old array. The earlier deferred steps
+   are then still needed (DRAINED).
 
 An offer can break the order of the heap. `breaking_range_after` returns a range of entries: offers can break the order
 only if an entry in the heap lies in this range.
 
 The array is a `heapq` heap, because `heapq` is written in C. As long as the heap is in order, `heapq` and Java give the
-same array. `heapq` and Java push in the same way: the new entry starts at the end of the array and rises while its
+same array. `heapq` and Java push in the same way. The new entry starts at the end of the array, and rises while its
 parent is greater. To poll, `heapq` and Java remove the root of the heap, which leaves a hole. The hole sinks: the
-lesser of its two children moves up into the hole, again and again. Finally the last entry of the array moves into the
-hole. Java stops the sinking as soon as the last entry is less than both children of the hole. `heapq` lets the hole
-sink to the bottom, and then lets the last entry rise along the path on which the hole has sunk. If the heap is in
-order, the entries grow along the path on which the hole sinks. No two entries of the heap are equal, because each entry
-contains its client's number. So only one position on the path is right for the last entry, and `heapq` and Java find
-the same position. If the heap is not in order, the entries may not grow along the path on which the hole sinks, so
-`_java_poll` carries out Java's algorithm.
+lesser of its two children moves up into the hole, again and again. When the hole has stopped, the last entry of the
+array moves into the hole. Java stops the sinking as soon as the last entry is less than both children of the hole.
+`heapq` lets the hole sink to the bottom. Then `heapq` lets the last entry rise along the path of the hole. If the heap
+is in order, the entries grow along the path on which the hole sinks. No two entries of the heap are equal, because each
+entry contains its client's number. So only one position on the path is right for the last entry, and `heapq` and Java
+find the same position. If the heap is not in order, the entries do not always grow along the path on which the hole
+sinks. So `_java_poll` then carries out Java's algorithm.
 
 Source: `ConstrainedPrioritySet`, `java.util.PriorityQueue`.
 """
@@ -66,22 +66,23 @@ from assignor.types import ProcessId
 NOT_QUEUED: Entry = -1
 
 Offers = tuple[Entry, Entry, Entry, Entry]
-"""Two offers, one after the other: the entries of the two clients before the offers, then their entries after the
-offers. An entry before the offers is NOT_QUEUED if its client was not in the heap.
+"""Two offers: the two entries of the clients before the offers, and the two entries after the offers. An entry before
+the offers is NOT_QUEUED if its client was not in the heap.
 """
 
 BreakingRange = tuple[Entry, Entry]
-"""Two entries that bound a range. A heap that has an entry strictly between the two bounds may not be in order."""
+"""Two entries that bound a range. A heap that has an entry strictly between the two bounds may be out of order."""
 
 ANYWHERE: BreakingRange = (NOT_QUEUED, 1 << 64 + CLIENT_BITS)
 
 
 DRAINED: Entry = -2
-"""The step in which a search polled all clients of a heap that may not be in order, and offered all of them again."""
+"""The step that polls all clients of a heap that may be out of order, and offers all of them again.
+"""
 
 REFILLED: Entry = -3
-"""The step in which a search polled all clients of a heap that was in order, and offered all of them again. The array
-after this step depends only on the entries in the heap.
+"""The step that polls all clients of a heap that is in order, and offers all of them again. The array after this step
+depends only on the entries in the heap.
 """
 
 Step = Entry | Offers
@@ -89,17 +90,18 @@ Step = Entry | Offers
 
 
 def breaking_range_after(offers: Offers) -> BreakingRange | None:
-    """Returns a range of entries: if a heap is in order, two offers can break the order only if the heap has an entry
-    in this range. Returns None if the offers cannot break the order.
+    """Returns a range of entries. Two offers can break the order of a heap only if the heap has an entry in this range.
+    Returns None if the offers cannot break the order.
 
     The offers cannot break the order if no queued client's entry has changed. If the entry of a queued client has
-    changed, the result is a narrow range in the usual case, and ANYWHERE in all other cases. In the usual case, the
-    first client is not queued, and the second client is queued and its entry has become less. When the first client is
-    pushed, the second client is still at its old position, which is too deep in the heap for its new entry. So the push
-    may put the first client into the subtree below the second client. When the second client is then removed, the first
-    client may rise to the old position of the second client. At the second client's old position, the first client
-    breaks the order if its entry is less than the entry of the parent. The parent's entry is less than the second
-    client's old entry, so the parent's entry lies between the two entries that this function returns.
+    changed, returns a narrow range in the usual case, and ANYWHERE in all other cases. In the usual case, the first
+    client is not queued, the second client is queued, and the second client's entry has become less. When the first
+    client is pushed, the second client is still at its old position. The old position is too deep in the heap for the
+    new entry. So the push may put the first client into the subtree below the second client. When the second client is
+    then removed, the first client may rise to the old position of the second client. At the old position of the second
+    client, the first client breaks the order if its entry is less than the entry of its parent. The parent's entry is
+    less than the second client's old entry. So the parent's entry lies between the two entries that this function
+    returns.
     """
     first_before, second_before, first, second = offers
     if first_before != NOT_QUEUED:
@@ -120,8 +122,8 @@ class ClientHeap:
             heappush(self._array, entry)
 
     def carry_out(self, steps: Sequence[Step], entries: Sequence[Entry]) -> None:
-        """Carries out the steps. `entries`: the entry of each client after all of `steps`; NOT_QUEUED for a client that
-        is not in the heap. Only the first step of `steps` may be REFILLED.
+        """Carries out the steps. `entries`: the entry of each client after all steps; NOT_QUEUED for a client that is
+        not in the heap. Only the first step may be REFILLED.
         """
         for step in steps:
             if isinstance(step, tuple):
@@ -134,7 +136,7 @@ class ClientHeap:
                 self._draw(step)
 
     def first_of(self, wanted: Collection[Entry]) -> Entry:
-        """Returns the entry of `wanted` that a search would return, without changing the heap. All entries of `wanted`
+        """Finds the entry in `wanted` that a search would return. Does not change the heap. All entries of `wanted`
         have to be in the heap.
         """
         array = self._array.copy()
@@ -143,9 +145,9 @@ class ClientHeap:
         return entry
 
     def _offer(self, offers: Offers) -> None:
-        """Carries out two offers. Before the offers, the entries of queued clients get their new values at their old
-        positions, because in Kafka the loads change before the offers. Even if the heap is not in order, `heappush`
-        gives the same array as Java's push.
+        """Carries out two offers. In Kafka, the loads change before the offers. So before the offers, the entries of
+        queued clients get their new values at their old positions. Even if the heap is not in order, `heappush` gives
+        the same array as Java's push.
         """
         array = self._array
         first_before, second_before, first, second = offers
@@ -179,8 +181,8 @@ class ClientHeap:
         self.in_order = True
 
     def _drawn_by_javas_steps(self, until: Entry | None) -> list[Entry]:
-        """Polls the heap, which may not be in order, until it returns `until` or is empty. Returns all entries before
-        `until`.
+        """Polls a heap that may be out of order. Stops at the entry `until`, or when the heap is empty. Returns the
+        entries that were polled before `until`.
         """
         drawn: list[Entry] = []
         while self._array and (entry := _java_poll(self._array)) != until:
@@ -193,8 +195,8 @@ class ClientHeap:
 
 
 def _before(steps: Sequence[Step], entries: Sequence[Entry]) -> list[Entry]:
-    """Returns the entry that each client had before `steps` were carried out. `entries`: the entry of each client after
-    `steps`.
+    """Returns the entry that each client had before the steps were carried out. `entries`: the entry of each client
+    after all steps.
     """
     entries = list(entries)
     for step in reversed(steps):
@@ -215,8 +217,8 @@ class _HashSetOrder:
         self._buckets: dict[int, _Buckets] = {}
 
     def of(self, entries: list[Entry]) -> list[Entry]:
-        """Returns the entries in the order of a HashSet to which they were added in the given order: sorted by bucket,
-        and within a bucket in the given order (`java/order.py`).
+        """Returns the entries in the order of a HashSet: sorted by bucket. Entries of one bucket keep the given order
+        (`java/order.py`).
         """
         if len(entries) < 2:
             return entries
@@ -312,8 +314,8 @@ class ConstrainedPrioritySet:
     """Kafka's queue of clients, which contains each client at most once."""
 
     def __init__(self, processes: Sequence[ProcessId], copies: Sequence[int], capacity: Sequence[int]) -> None:
-        """Offers every client to the queue, in the order of `processes`, which are sorted. A client is represented by
-        its index in `processes`.
+        """Offers every client to the queue, in the order of `processes`, the sorted process ids. A client is
+        represented by its index in `processes`.
 
         A client's load is `copies[client] / capacity[client]`; the current value of `copies` is read at each offer.
         """
@@ -326,11 +328,11 @@ class ConstrainedPrioritySet:
         self._freshly_drained = False
 
     def poll(self, accepted: Sequence[int]) -> int | None:
-        """Removes the client of `accepted` that comes first in the queue, and returns this client. If no client of
-        `accepted` is queued, removes no client and returns None.
+        """Removes the first accepted client from the queue, and returns this client. `accepted`: the clients to search.
+        Returns None if no accepted client is queued.
 
-        Kafka also polls clients that are not in `accepted`, collects these clients in a HashSet, and offers them again
-        in the order of the HashSet.
+        Kafka also polls the clients that are not accepted, collects them in a HashSet, and offers them again in the
+        order of the HashSet.
         """
         entries = self._entries
         drawn, drawn_client, choices = NOT_QUEUED, 0, 0
@@ -375,8 +377,8 @@ class ConstrainedPrioritySet:
 
     def _is_in_order(self) -> bool:
         """True if the heap is in order. If no entry lies in the breaking range, the heap is in order without further
-        checks. If an entry lies in the breaking range, this method carries out the deferred steps to find out if the
-        heap is in order.
+        checks. If an entry lies in the breaking range, this method carries out the deferred steps and then checks the
+        heap.
         """
         assert self._breaking_range is not None
         least, most = self._breaking_range
@@ -390,7 +392,7 @@ class ConstrainedPrioritySet:
 
     def _drain_in_vain(self) -> None:
         """Polls all clients and offers all of them again. If the previous step polled all clients of a heap that was in
-        order, polling them again would change nothing, so this method adds no step.
+        order, this method adds no step, because polling them again would change nothing.
         """
         if self._freshly_drained:
             return

@@ -15,47 +15,48 @@ from assignor.types import ProcessId, Role, TaskId
 class DecisionKind(StrEnum):
     """The kinds of decisions, in the order of the steps that log them in a rebalance."""
 
-    # decisions about the target of a copy: the client that should hold the copy when every client is caught up
-    TARGET = "target"  # process = owner by round robin over sorted process ids (or, for a standby, the chosen host)
-    BALANCED = "balanced"  # process = receiver, other = giver: balanceTasksOverThreads moved the target
-    RACK_MOVED = "rack-moved"  # process = receiver, other = giver; detail = partitions fewer read across racks
-    NO_STANDBY_HOST = "no-standby-host"  # detail = number of standbys that found no client
-    # decisions about the client that holds the copy for now, given the lags
-    KEPT = "kept"  # process = target, which is caught up or has the smallest lag
-    SWAPPED = "swapped"  # process = caught-up standby that becomes active, other = target that becomes its standby
-    MOVED_TO_CAUGHT_UP = "moved-to-caught-up"  # process = caught-up client, other = target
-    MOVED_TO_MOST_CAUGHT_UP = "moved-to-most-caught-up"  # process = client with the least lag, other = target
-    WARM_UP = "warm-up"  # process = target, which restores the state while `other` runs the task
-    WARM_UP_BUDGET_SPENT = "warm-up-budget-spent"  # process = target that gets no copy in this rebalance
-    NOWHERE_TO_MOVE = "nowhere-to-move"  # process = target of a standby that stays, as all better clients have a copy
-    STATELESS = "stateless"  # process = client with the lowest load per thread
-    # MinimalMovementTaskAssignor logs these kinds in place of TARGET and BALANCED; it also logs KEPT, SWAPPED and so on
-    TARGET_KEPT = "target-kept"  # process = owner, which has no more than its share
-    TARGET_MOVED = "target-moved"  # process = receiver, other = owner, which has more than its share
-    TARGET_PINNED = "target-pinned"  # process = receiver, other = owner, where a pin forbids the task
-    TARGET_NEW = "target-new"  # process = client of an active task that no caught-up client runs, or of a new standby
-    # in TARGET_MOVED and TARGET_NEW, detail = partitions that the process reads across racks, for active tasks with
-    # racks
-    PIN_SET_ASIDE = "pin-set-aside"  # process = receiver; the pins are ignored, because no client can keep them
-    HANDED_OVER = "handed-over"  # process = caught-up target, other = owner until now
-    WAITS = "waits"  # process = owner, which runs the task until the target `other` has caught up
-    NO_STATE = "no-state"  # process = target of a stateless task, which can move at once
-    # the sticky and the fallback assignors log these kinds
-    PREVIOUS_ACTIVE = "previous-active"  # process = client that ran the task before
-    PREVIOUS_STANDBY = "previous-standby"  # process = client that had a standby of the task
-    LEAST_LOADED = "least-loaded"  # process = client with the most room
-    # the kinds of steering by operators (`steering/`)
-    DRAIN_SET_ASIDE = "drain-set-aside"  # the drain is ignored, because every client is drained
-    DRAIN_MOVES = "drain-moves"  # process = next owner, other = drained client that ran the task
-    DRAIN_WAITS = "drain-waits"  # process = drained client that still runs the task, other = next owner, not caught up
-    KEPT_OWNED = "kept-owned"  # process = owner, which keeps the task because running tasks do not move
-    AWAY_PASSED_OVER = "away-passed-over"  # process = present client that gets the task, other = client that is away
-    AWAY_KEEPS = "away-keeps"  # process = client that is away, other = present client that would have got the task
-    # the assignment of tasks to threads logs these kinds
-    THREAD_PREVIOUS_OWNER = "thread-previous-owner"  # consumer = thread that ran the task or had a standby of it
-    THREAD_BALANCED = "thread-balanced"  # consumer = thread that had room
-    WAITING_FOR_REVOCATION = "waiting-for-revocation"  # consumer = receiver, other_consumer = owner of a partition
-    TEMPORARY_STANDBY = "temporary-standby"  # consumer = receiver, which keeps the state open until the revocation
+    # The first kinds choose the target of a copy: the client that should hold the copy when every client is caught up.
+    TARGET = "target"  # `process`: the target by round robin over process ids, or the client chosen for a standby.
+    BALANCED = "balanced"  # `process`: the new target; `other`: the old target, which had too many tasks per thread.
+    RACK_MOVED = "rack-moved"  # `process`: the new client; `other`: the old client; `detail`: cross-rack reads saved.
+    NO_STANDBY_HOST = "no-standby-host"  # `detail`: the number of standbys for which there was no client.
+    # The kinds below choose, by the lags, the client that holds the copy for now.
+    KEPT = "kept"  # `process`: the target, which is caught up or has the smallest lag.
+    SWAPPED = "swapped"  # `process`: a caught-up standby, now active; `other`: the target, now a standby.
+    MOVED_TO_CAUGHT_UP = "moved-to-caught-up"  # `process`: a caught-up client; `other`: the target.
+    MOVED_TO_MOST_CAUGHT_UP = "moved-to-most-caught-up"  # `process`: the client with least lag; `other`: the target.
+    WARM_UP = "warm-up"  # `process`: the target, which restores the state; `other`: the client that runs the task.
+    WARM_UP_BUDGET_SPENT = "warm-up-budget-spent"  # `process`: the target, which gets no copy in this rebalance.
+    NOWHERE_TO_MOVE = "nowhere-to-move"  # `process`: the target, which keeps the standby; better clients have a copy.
+    STATELESS = "stateless"  # `process`: the client with the lowest load per thread.
+    # MinimalMovementTaskAssignor logs these kinds instead of TARGET and BALANCED. MinimalMovementTaskAssignor also logs
+    # kinds such as KEPT.
+    TARGET_KEPT = "target-kept"  # `process`: the owner, which has no more than its share.
+    TARGET_MOVED = "target-moved"  # `process`: the new target; `other`: the owner, which has more than its share.
+    TARGET_PINNED = "target-pinned"  # `process`: the new target; `other`: the owner, which a pin forbids.
+    TARGET_NEW = "target-new"  # `process`: the client of a new standby, or of a task without a caught-up client.
+    # For active tasks, `detail` of TARGET_MOVED and TARGET_NEW is the number of cross-rack reads of `process`, if a
+    # rack-aware strategy is configured.
+    PIN_SET_ASIDE = "pin-set-aside"  # `process`: the client of a task whose pins no client can keep; they are ignored.
+    HANDED_OVER = "handed-over"  # `process`: the caught-up target; `other`: the owner until now.
+    WAITS = "waits"  # `process`: the owner, which runs the task until the target `other` is caught up.
+    NO_STATE = "no-state"  # `process`: the target of a stateless task, which moves at once.
+    # The sticky and the fallback assignors log these kinds.
+    PREVIOUS_ACTIVE = "previous-active"  # `process`: the client that ran the task before.
+    PREVIOUS_STANDBY = "previous-standby"  # `process`: a client that had a standby of the task.
+    LEAST_LOADED = "least-loaded"  # `process`: the client with the most room.
+    # The assignors that follow the instructions of operators (`steering/`) log these kinds.
+    DRAIN_SET_ASIDE = "drain-set-aside"  # The drain is ignored, because every client is drained.
+    DRAIN_MOVES = "drain-moves"  # `process`: the next owner; `other`: the drained client that ran the task.
+    DRAIN_WAITS = "drain-waits"  # `process`: the drained client, which still runs the task; `other`: the next owner.
+    KEPT_OWNED = "kept-owned"  # `process`: the owner, which keeps the task because running tasks do not move.
+    AWAY_PASSED_OVER = "away-passed-over"  # `process`: a present client that gets the task; `other`: the absent client.
+    AWAY_KEEPS = "away-keeps"  # `process`: the owner, which is away; `other`: a client that does not get the task.
+    # The assignment of tasks to threads logs these kinds.
+    THREAD_PREVIOUS_OWNER = "thread-previous-owner"  # `consumer`: the thread that ran the task or had a standby of it.
+    THREAD_BALANCED = "thread-balanced"  # `consumer`: a thread that had room.
+    WAITING_FOR_REVOCATION = "waiting-for-revocation"  # `consumer`: the next owner; `other_consumer`: the owner.
+    TEMPORARY_STANDBY = "temporary-standby"  # `consumer`: the next owner, which keeps the state open in the meantime.
 
 
 class Decision(NamedTuple):
@@ -74,7 +75,7 @@ class Decision(NamedTuple):
 
 
 class DecisionLog(Sequence[Decision]):
-    """The decisions of a rebalance, in the order in which they were made; decisions can only be appended.
+    """The decisions of a rebalance, in the order in which they were made. Decisions can only be appended.
 
     A rebalance of thousands of tasks makes tens of thousands of decisions, and most of them are never read. So a step
     that decides about many tasks at once passes a function to `later`. The log calls the function when the log is first
@@ -94,8 +95,8 @@ class DecisionLog(Sequence[Decision]):
         self._open.extend(decisions)
 
     def later(self, make: Callable[[], Iterable[Decision]]) -> None:
-        """Appends the decisions that `make` returns. The log calls `make` at most once, when the log is first read; the
-        result must not depend on the time of the call.
+        """Appends the decisions that `make` returns. The log calls the function `make` at most once, when the log is
+        first read. The result of `make` must not depend on the time of the call.
         """
         self._open = []
         self._blocks += (make, self._open)

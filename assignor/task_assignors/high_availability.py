@@ -1,23 +1,24 @@
-"""The default task assignor of Kafka Streams: a balanced placement, in which a task moves only after its state was
-restored on the new client.
+"""The default task assignor of Kafka Streams. The placement is balanced. A task moves only after its state was restored
+on the new client.
 
 The assignor works in three steps:
 
 1. The assignor decides the target of each copy, as if every client were caught up. Stateful tasks are assigned to the
    sorted clients round robin and balanced over threads, before the standbys are placed.
-2. The assignor considers lags: a task stays for now on a client that has the task's state, while the task's target
+2. The assignor considers lags. A task stays for now on a client that has the task's state, while the task's target
    warms up.
 3. The assignor gives each stateless task to the client with the lowest load.
 
-With a rack-aware strategy, tasks are swapped three times to save cross-rack traffic: after the placement of the active
-targets, of the standbys, and of the stateless tasks.
+With a rack-aware strategy, tasks are swapped three times to save cross-rack traffic. The swaps follow the placement of
+the active targets, of the standbys, and of the stateless tasks.
 
 Balancing moves tasks from clients with many tasks per thread to clients with few tasks per thread, in Kafka's order.
-The loops visit each pair of source and destination, both in process order. Tasks move from the source to the
-destination, lowest task id first, as long as a move narrows the gap between the two loads. The loops over sources and
-destinations repeat until no task moves. Kafka checks all pairs of clients, and sorts the source's tasks for each pair.
-This module compares two numbers, one per client, to find out if a task can move between a pair of clients. A client is
-skipped as a source if no task could move from this client even to the least loaded client.
+Two loops visit each pair of a source and a destination, in the order of the process ids. Tasks move from the source to
+the destination, lowest task id first. Each move has to narrow the gap between the loads of the source and the
+destination. The loops over sources and destinations repeat until no task moves. Kafka checks all pairs of clients, and
+sorts the source's tasks for each pair. This module compares two numbers, one per client, to find out if a task can move
+between a pair of clients. A client is not tried as a source if no task could move from this client to the least loaded
+client.
 
 Source: `HighAvailabilityTaskAssignor`, KIP-441, KIP-925.
 """

@@ -2,10 +2,11 @@
 unknown.
 
 LegacySticky and FallbackPrior consist of the steps in `StickyPlacement`, each with its own parameters. The order of
-Java's collections breaks ties: clients are in the order of the leader's map, tasks and previous owners in hash order.
+Java's collections breaks ties. Clients are in the order of the leader's map. Tasks and previous owners are in hash
+order.
 
 With a rack-aware strategy, LegacySticky swaps active tasks between clients to save traffic, and later swaps standbys.
-FallbackPrior swaps no tasks, because in Kafka it gets no RackAwareTaskAssignor.
+FallbackPrior swaps no tasks, because Kafka's FallbackPrior gets no RackAwareTaskAssignor.
 Source: `LegacyStickyTaskAssignor` (`StickyTaskAssignor` before 3.8), `FallbackPriorTaskAssignor`.
 """
 
@@ -36,15 +37,16 @@ DEFAULT_COSTS = Costs(traffic=1, non_overlap=10)
 
 
 class StickyPlacement:
-    """A placement that is built step by step; each method places some of the tasks. Raises IllegalStateError if the
+    """A placement that is built step by step. Each method places some of the tasks. Raises IllegalStateError if the
     clients have no threads.
 
     Differs from Kafka in two points. A client without threads raises an error at once, while Kafka throws only when it
-    first compares the client. More than 46,341 tasks are allowed, while Kafka's number of pairs overflows.
+    first compares the client. More than 46,341 tasks are allowed, while Kafka's count of pairs overflows for more
+    tasks.
     """
 
     prefers_more_threads = True
-    """True if, of two clients with the same load, the client with more threads is chosen."""
+    """True if the client with more threads is chosen when two clients have the same load."""
 
     def __init__(self, problem: PlacementProblem, log: DecisionLog) -> None:
         self._problem = problem
@@ -71,14 +73,14 @@ class StickyPlacement:
         self._map_previous()
 
     def _ranks(self) -> Sequence[int]:
-        """Returns the rank of each client, by client number. Of several equally suitable clients, the client with the
+        """Returns the rank of each client, by client number. If clients are equally suitable, the client with the
         lowest rank is chosen.
         """
         return range(len(self._clients))
 
     def fair_share(self, client: Client) -> int:
-        """Returns the number of active tasks up to which the client keeps previous tasks: the number of tasks per
-        thread, rounded down, times the client's number of threads.
+        """Returns the number of tasks per thread, rounded down, times the client's number of threads. The client keeps
+        previous tasks until it has its fair share of active tasks.
         """
         return client.capacity * (len(self._problem.tasks) // self._threads)
 
@@ -102,16 +104,16 @@ class StickyPlacement:
         }
 
     def keep_previous_active(self, whatever_the_load: bool = False) -> None:
-        """Keeps each task on the client that ran it, as long as the client has fewer active tasks than its fair share.
-        If `whatever_the_load` is True, every task stays on the client that ran it.
+        """Keeps tasks on the clients that ran them. A client keeps tasks until it has its fair share of active tasks.
+        If `whatever_the_load` is True, every task stays on the client that ran the task.
         """
         for task, client in self._previous_active.items():
             if task in self._unassigned and (whatever_the_load or self._has_room(client)):
                 self._assign_active(task, client, DecisionKind.PREVIOUS_ACTIVE)
 
     def give_to_previous_standby(self) -> None:
-        """Gives each unassigned task to the first client that had a standby of the task and has fewer active tasks than
-        its fair share.
+        """Gives each unassigned task to a client that had a standby of the task: the first client with fewer active
+        tasks than its fair share.
         """
         if not self._previous_standby:
             return
@@ -124,8 +126,7 @@ class StickyPlacement:
     def place_remaining_active(self) -> None:
         """Places the remaining active tasks, in the order of their ids. A remaining task goes to its previous owner, or
         else to a client that had a standby of the task. A client is passed over if it is full and another client has
-        more room. If a task has no previous client, or if all its previous clients are passed over, the task goes to
-        the client with the most room.
+        more room. If a task has no previous client that can take it, the task goes to the client with the most room.
         """
         for task in sorted(self._unassigned):
             client, kind, passed_over = self._find_client(task, self._roomiest_of_all)
@@ -133,7 +134,7 @@ class StickyPlacement:
 
     def assign_standbys(self) -> None:
         """Places the standbys by the rule of `place_remaining_active`, but prefers clients on which the task forms new
-        pairs. A task gets all its standbys before the next task gets any.
+        pairs with other tasks. A task gets all its standbys before the next task gets any.
         """
         wanted = self._problem.configs.num_standby_replicas
         for task in self._tasks_to_copy():
@@ -235,7 +236,7 @@ class StickyPlacement:
         self, task: TaskId, least_loaded: Callable[[TaskId], Client]
     ) -> tuple[Client, DecisionKind, Client | None]:
         """Returns the client for one more copy of `task`, and the kind of the decision. Also returns the client that
-        would have been chosen if its load were lower, or None: the previous owner, or a client that had a standby.
+        was passed over because of its load (the previous owner or a client with a standby), or None.
         """
         if len(self._clients) - self._pairs.holder_count(task) == 1:
             return least_loaded(task), DecisionKind.LEAST_LOADED, None
@@ -254,8 +255,8 @@ class StickyPlacement:
         return client.reached_capacity() and self._roomiest_of_all().room < client.room
 
     def _roomiest_of_all(self, _: TaskId | None = None) -> Client:
-        """Returns the client with the most room. Pairs are not checked, because the task has no copies yet, so each
-        pair with this task is new.
+        """Returns the client with the most room. Pairs are not checked: the task has no copies yet, so each of its
+        pairs is new.
         """
         client = self._by_room.first()
         assert client is not None, "no clients"
@@ -280,8 +281,9 @@ class StickyPlacement:
         )
 
     def _in_copied_set_order(self, previous: list[ProcessId]) -> list[Client]:
-        """Returns the previous standbys in the order of a copy of Kafka's set of previous standbys, because Kafka
-        searches the copy. A copy of a HashSet can have a different order than the copied set.
+        """Returns the previous standbys in the order in which Kafka searches them. Kafka first copies its set of
+        previous standbys, and then searches the copy. The copy of a HashSet can have a different order than the copied
+        set.
         """
         order = previous if len(previous) == 1 else hash_set_copy_order(previous, process_hash)
         return [self._by_process[process_id] for process_id in order]
@@ -304,7 +306,8 @@ class LegacyStickyTaskAssignor:
     1. Active tasks stay with their previous owner, up to the owner's fair share (tasks per thread, rounded down).
     2. A task that is not placed yet goes to a client that had a standby of the task, up to the client's fair share.
     3. The remaining active tasks are placed as by `place_remaining_active`.
-    4. Standbys are placed by the rule of step 3, but clients on which the task forms new pairs are preferred.
+    4. Standbys are placed by the rule of step 3, but clients on which the task forms new pairs with other tasks are
+       preferred.
 
     With a rack-aware strategy, tasks are swapped to save traffic after step 3 and after step 4. Raises
     IllegalStateError if the clients have no threads, or if the racks of a partition are missing.
@@ -328,7 +331,8 @@ class FallbackPriorTaskAssignor:
 
     Every active task stays with its previous owner, whatever the load of the owner. Standbys, and active tasks without
     a previous owner, are placed as by LegacyStickyTaskAssignor. FallbackPriorTaskAssignor always requests a probing
-    rebalance, because lags may be known in that rebalance. Raises IllegalStateError if the clients have no threads.
+    rebalance, because lags may be known in the probing rebalance. Raises IllegalStateError if the clients have no
+    threads.
     """
 
     name = "FallbackPriorTaskAssignor"

@@ -1,9 +1,9 @@
 """Finds task assignors by their names in configs and recordings.
 
-The built-in assignors are Kafka's assignors, this project's MinimalMovementTaskAssignor, and the assignor of the
-broker's streams groups, which Kafka calls `sticky`. A name of the form `module:Class` stands for a user's own class. A
-user's class either extends `assignor.assignment.CustomTaskAssignor`, or has a method `assign(problem, log)` and a text
-attribute `name`. An assignor's module is imported when the assignor is first requested.
+The built-in assignors are Kafka's assignors, this project's MinimalMovementTaskAssignor, and the broker's assignor for
+streams groups. Kafka calls the broker's assignor `sticky`. A name of the form `module:Class` stands for a user's own
+class. A user's class either extends `assignor.assignment.CustomTaskAssignor`, or has a method `assign(problem, log)`
+and a text attribute `name`. An assignor's module is imported when the assignor is first requested.
 Source: `internal.task.assignor.class` and `task.assignor.class` of `StreamsConfig`.
 """
 
@@ -28,13 +28,14 @@ BUILT_IN_ASSIGNORS = {
 
 
 def task_assignor_named(name: str) -> TaskAssignor:
-    """Returns a new assignor. `name`: one of BUILT_IN_ASSIGNORS, or `module:Class` of a class that takes no arguments.
+    """Returns a new assignor. `name`: one of BUILT_IN_ASSIGNORS, or `module:Class` for a class without constructor
+    arguments.
 
-    The import of a user's module runs the module's code, so never pass a name from a caller that may not run code in
+    The import of a user's module runs the module's code. So never pass a name from a caller that may not run code in
     this process. Raises InputError if the name or the class is invalid.
     """
     path = BUILT_IN_ASSIGNORS.get(name, name)
-    if path is not name:  # a class of this package needs none of the checks of a user's module
+    if path is not name:  # built-in classes need no checks, unlike the class of a user
         module_name, _, class_name = path.partition(":")
         return task_assignor_from(getattr(import_module(module_name), class_name), path, name)
     if ":" not in path:
@@ -45,7 +46,7 @@ def task_assignor_named(name: str) -> TaskAssignor:
 
 
 def task_assignor_from(assignor_class: object, path: str, name: str) -> TaskAssignor:
-    """Returns an instance of the class with the interface that the pipeline runs. `path`: the class as `module:Class`,
+    """Returns an instance of the class, as an assignor that the pipeline can run. `path`: the class as `module:Class`,
     for error messages. `name`: the assignor's name in configs. Raises InputError if the class is invalid.
     """
     instance = _instance_of(assignor_class, path)

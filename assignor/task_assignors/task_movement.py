@@ -1,14 +1,14 @@
 """Moves tasks from their targets to clients that can run them now. A task stays on its target, swaps with a caught-up
 standby, or runs on another client while its target warms up.
 
-If the target of a task or standby is not caught up and another client has a smaller lag, the task or standby goes to
-another client for now. The target restores the state as a warm-up, as far as max.warmup.replicas allows, and gets the
-task or standby in a later rebalance.
+A task or standby goes to another client for now if its target is not caught up and another client has a smaller lag.
+The target restores the state as a warm-up, as far as max.warmup.replicas allows, and gets the task or standby in a
+later rebalance.
 
 `LagRanking` finds the caught-up clients of a task, and the clients that come next by lag. Kafka builds two sets for
-every task: the sorted caught-up clients, and all clients sorted by lag. But only a few clients report a given task, and
-all other clients have one common lag on this task. So `LagRanking` stores the reported lags by task, and, for each
-task, one unreported lag for all other clients. The clients without a reported lag are sorted by process id.
+every task: the sorted caught-up clients, and all clients sorted by lag. Only a few clients report a given task. All
+clients that do not report a task have one common lag on it. So for each task, `LagRanking` stores the reported lags,
+and one unreported lag for all other clients. The clients without a reported lag are sorted by process id.
 
 Source: `TaskMovement`, `HighAvailabilityTaskAssignor.tasksToCaughtUpClients`, `tasksToClientByLag`; KIP-441.
 """
@@ -156,8 +156,8 @@ def rank_by_lag(state: WorkingState, acceptable_recovery_lag: int) -> LagRanking
 
 
 def _own_lags(lags: TaskLags, shared: Mapping[TaskId, int], tasks: list[TaskId]) -> Mapping[TaskId, int]:
-    """Returns those lags of the client that may differ from `shared`. Returns all lags of the client if the client does
-    not use `shared`.
+    """Returns the client's lags that may differ from `shared`. If the client does not use `shared`, returns all its
+    lags.
     """
     if lags.unreported is shared or lags.unreported == shared:
         return lags.reported
@@ -168,14 +168,16 @@ _Movement = tuple[int, int]
 """The task and the target of a standby that cannot stay on its target."""
 
 _DecisionFields = list[Any]
-"""A flat list with five fields for each movement: the kind of decision, the task, the client, the target, and the kind
-of decision about the target's warm-up. The list is flat because a tuple for each movement would burden Python's garbage
-collector. Decisions are made from the list only when the log is read.
+"""A flat list with five fields for each movement. The fields are the kind of decision, the task, the client, the
+target, and the kind of decision about the target's warm-up. The list is flat because a tuple for each movement would
+burden Python's garbage collector. Decisions are made from the list only when the log is read.
 """
 
 
 class WarmUpBudget:
-    """The number of warm-ups that max.warmup.replicas still allows. Active tasks use the budget before standbys."""
+    """The number of warm-ups that max.warmup.replicas still allows. The warm-ups of active tasks use the budget first.
+    The warm-ups of standbys use the rest.
+    """
 
     def __init__(self, remaining: int) -> None:
         self.remaining = remaining
@@ -222,8 +224,8 @@ def _fewest_caught_up_first(lags: LagRanking, tasks: list[int]) -> list[int]:
 
 
 def _move_active(state: WorkingState, lags: LagRanking, budget: WarmUpBudget, movements: list[int]) -> _DecisionFields:
-    """Moves each task to a caught-up client that has a standby of the task, otherwise to any caught-up client,
-    otherwise to the client with the smallest lag.
+    """Moves each task to a caught-up client, preferably to a client that has a standby of the task. If no client is
+    caught up, moves the task to the client with the smallest lag.
     """
     owners, standbys, caught_up_on = state.owner, state.standby, lags.caught_up
     queue = ConstrainedPrioritySet(state.processes, state.assigned, state.capacity)
@@ -260,7 +262,9 @@ def _move_active(state: WorkingState, lags: LagRanking, budget: WarmUpBudget, mo
 
 
 def _decisions_to_keep(names: NamedNumbers, kept: list[int], clients: Iterable[int], role: Role) -> Iterator[Decision]:
-    """Yields the decisions about tasks that stay. `kept`: the tasks. `clients`: the client of each task of `kept`."""
+    """Yields the decisions about tasks that stay. `kept`: the tasks that stay. `clients`: the client of each task of
+    `kept`.
+    """
     for task, client in zip(kept, clients, strict=True):
         yield Decision(DecisionKind.KEPT, names.tasks[task], role, names.processes[client])
 

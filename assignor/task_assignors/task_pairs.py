@@ -2,10 +2,10 @@
 
 Kafka stores every pair of tasks that was ever placed on one client. The number of pairs is quadratic in the number of
 tasks. As long as no tasks are swapped, no client loses a task. So a pair is known if and only if some client holds both
-tasks. The tasks that form known pairs with a given task are the tasks of all clients that hold the given task. This
-module represents a set of tasks as one number with a bit for each task.
+tasks. So a task forms known pairs with all tasks of all clients that hold the task. This module represents a set of
+tasks as one number with a bit for each task.
 
-With a rack-aware strategy, active tasks are swapped between clients before the standbys are placed, and Kafka does not
+With a rack-aware strategy, active tasks are swapped between clients before the standbys are placed. Kafka does not
 record the pairs that the swaps create. After active tasks were swapped, a pair is known if both tasks were active on
 one client before the swaps. A pair is also known if a client holds both tasks, and got at least one of them as a
 standby.
@@ -34,19 +34,21 @@ class TaskPairs:
         self._bits: dict[TaskId, int] = {}
         self._holders: dict[TaskId, int] = {}
         self._owner: dict[TaskId, int] = {}
-        # the active tasks or standbys of each client, as a bit mask
+        # bit masks of the active tasks of each client, and of the standbys of each client
         self._active = [0] * clients
         self._active_before_swaps = self._active
         self._standby = [0] * clients
-        # a cache: for each client, one task that formed a new pair in the last call of `has_new_pair`; this task
-        # usually forms a new pair in the next call, too
+        # A cache: for each client, one task that formed a new pair in the last call of `has_new_pair`. The task of the
+        # last call usually forms a new pair in the next call, too.
         self._witness = [0] * clients
         # the task of the last call of `has_new_pair`, and the tasks that share a client with this task
         self._current: TaskId | None = None
         self._known = 0
 
     def add(self, task: TaskId, client: int) -> None:
-        """Records that `client` holds `task` from now on: as active if no client holds it yet, otherwise as standby."""
+        """Adds a copy of the task to the client. The copy is active if no client holds the task yet, otherwise it is a
+        standby.
+        """
         holders = self._holders.get(task)
         if holders is None:
             self._holders[task] = 1 << client
@@ -61,8 +63,8 @@ class TaskPairs:
         self._standby[client] |= self._bits[task]
 
     def swap_active(self, moved: dict[TaskId, int]) -> None:
-        """Records swaps of active tasks. Call this method before any standby is added. `moved`: each moved task with
-        its new client.
+        """Moves active tasks that were swapped. Call this method before any standby is added. `moved`: the new client
+        of each moved task.
         """
         self._active_before_swaps = self._active.copy()
         for task, client in moved.items():
@@ -83,7 +85,9 @@ class TaskPairs:
         return self._holders.get(task, 0).bit_count()
 
     def has_new_pair(self, task: TaskId, client: int) -> bool:
-        """True if `client`, which does not hold `task`, holds a task that shares no client with `task` so far."""
+        """True if the client holds another task that would form a new pair with the task. Call this method only for a
+        client that does not hold the task.
+        """
         if task != self._current:
             self._know(task)
         witness = self._witness[client]

@@ -1,7 +1,8 @@
 """The tasks of each client while an assignor works.
 
-`WorkingState` represents tasks and clients by numbers: a task by its index among the sorted stateful tasks, a client by
-its index among the sorted process ids. So the numbers of tasks and clients compare as their ids compare in Kafka.
+`WorkingState` represents tasks and clients by numbers. The number of a task is its index among the sorted stateful
+tasks. The number of a client is its index among the sorted process ids. So numbers of tasks and clients sort as their
+ids sort in Kafka.
 Source: the assigned tasks of `ClientState`; `HighAvailabilityTaskAssignor` works on a TreeMap of clients and a TreeSet
 of tasks.
 """
@@ -20,10 +21,10 @@ from assignor.topology.partition_grouper import places_in_order
 from assignor.types import ProcessId, Role, TaskId
 
 Entry = int
-"""A load and a client in one number that sorts as in Kafka's comparator: by load, then by process id.
+"""One number for a client and its load. Entries sort as in Kafka's comparator: by load, then by process id.
 
-The high bits of an entry are the bits of the load as a double, because the bits of non-negative doubles sort like the
-doubles. The low bits of an entry are the client's number.
+The high bits of an entry are the bits of the load as a double. The bits of non-negative doubles sort like the doubles.
+The low bits of an entry are the client's number.
 """
 
 CLIENT_BITS = 32
@@ -34,8 +35,8 @@ _DOUBLE = Struct(">d")
 
 class NamedNumbers(NamedTuple):
     """The ids of the tasks and processes that a `WorkingState` represents by numbers. The functions that make decisions
-    later (`DecisionLog.later`) keep this tuple and not the whole state. The state refers to the log, so a function in
-    the log that refers to the state would form a reference cycle.
+    later (`DecisionLog.later`) keep this tuple and not the whole state. The state refers to the log of decisions. So a
+    function in the log that refers to the state would form a reference cycle.
     """
 
     tasks: list[TaskId]
@@ -72,8 +73,9 @@ class WorkingState:
         """Creates a state in which nothing is assigned. Raises InputError if there are no clients, or if a client has
         no threads.
 
-        Differs from Kafka: Kafka throws a NoSuchElementException for an empty group, and computes a load of NaN or
-        infinity for a client without threads. A real group has a client, and each client has a thread.
+        Differs from Kafka: for an empty group, Kafka throws a NoSuchElementException. For a client without threads,
+        Kafka computes a load of NaN or infinity. A real group has at least one client, and each client has at least one
+        thread.
         """
         if not problem.clients:
             raise InputError("a placement needs at least one client", "clients")
@@ -90,7 +92,7 @@ class WorkingState:
         return self.assigned[client] / self.capacity[client]
 
     def holds(self, client: int, task: int) -> bool:
-        """True if the client has an active or a standby copy. Source: `ClientState.hasAssignedTask`."""
+        """True if the client has an active copy or a standby of the task. Source: `ClientState.hasAssignedTask`."""
         return self.owner[task] == client or task in self.standby[client]
 
     def assign_active(self, client: int, task: int) -> None:
@@ -118,9 +120,7 @@ class WorkingState:
         self.assigned[destination] += 1
 
     def swap_active_and_standby(self, owner: int, standby: int, task: int) -> None:
-        """Makes the client `standby` the owner of the task, and gives the client `owner` a standby, which leaves all
-        loads unchanged.
-        """
+        """Makes the client `standby` the owner of the task, and gives the client `owner` a standby. No load changes."""
         self.active[owner].remove(task)
         self.standby[owner].add(task)
         self.standby[standby].remove(task)
@@ -164,7 +164,7 @@ class WorkingState:
 
 
 class _LoadBits(dict[int, Entry]):
-    """The part of an `Entry` that contains the load, by number of copies, for clients with `capacity` threads."""
+    """For clients with `capacity` threads, maps a number of copies to the part of an `Entry` that contains the load."""
 
     def __init__(self, capacity: int) -> None:
         super().__init__()
@@ -177,16 +177,16 @@ class _LoadBits(dict[int, Entry]):
 
 
 def load_bits(capacity: Sequence[int]) -> list[Mapping[int, Entry]]:
-    """Returns one mapping for each client: from the number of copies on the client to an `Entry` whose high bits
-    contain the load and whose low bits are 0. `capacity`: the number of threads of each client.
+    """Returns one mapping for each client. The mapping has an `Entry` for each number of copies. The high bits of this
+    `Entry` contain the load, and the low bits are 0. `capacity`: the number of threads of each client.
     """
     of_threads = {threads: _LoadBits(threads) for threads in set(capacity)}
     return [of_threads[threads] for threads in capacity]
 
 
 def assign_to_least_loaded(state: WorkingState, wanted: Iterable[tuple[int, int]]) -> None:
-    """Places standbys on the least loaded clients that have no copy of the task. `wanted`: the tasks in the order in
-    which to place them, each with the number of standbys that it still needs.
+    """Places standbys on the least loaded clients that have no copy of the task. `wanted`: for each task, the number of
+    standbys that it still needs, in the order of placement.
 
     Source: `StandbyTaskAssignmentUtils.pollClientAndMaybeAssignAndUpdateRemainingStandbyTasks`.
     """
@@ -223,7 +223,7 @@ def assign_to_least_loaded(state: WorkingState, wanted: Iterable[tuple[int, int]
 
 def _standby_targets(names: NamedNumbers, chosen: list[int]) -> Iterator[Decision]:
     """Yields the decisions about standbys. `chosen`: a flat list of pairs. The first number of a pair is a task. The
-    second number is the client of one standby, or the negated number of standbys that found no client.
+    second number is the client of one standby, or the negative of the number of standbys for which there was no client.
     """
     for task, client in zip(chosen[::2], chosen[1::2], strict=True):
         if client >= 0:

@@ -1,5 +1,5 @@
-"""The topology of a group: as a graph of nodes, in the form of `rebalance/1`, and the topics and tasks made from the
-topology.
+"""The topology of a group, as a graph of nodes and in the form of `rebalance/1`. This package also computes the topics
+and tasks of the topology.
 """
 
 from assignor.names.moved_modules import MOVED_FROM_TOPOLOGY, name_new_modules

@@ -62,8 +62,8 @@ class TopologyBuilder:
     def add_processor(
         self, name: str, parents: str | Sequence[str], *, stores: Iterable[str] = (), supplier: object = None
     ) -> TopologyBuilder:
-        """Adds a node that receives the records of its parents. `stores`: the state stores that the node uses, which
-        must have been added before.
+        """Adds a node that receives the records of its parents. `stores`: the state stores that the node uses; add the
+        stores first.
         """
         self._check_new_node(name)
         node = ProcessorNode(name, self._checked_parents(name, parents), supplier=supplier)
@@ -93,9 +93,9 @@ class TopologyBuilder:
         for a store without changelog.
 
         A store may be added again, to connect it to more processors. A store that is added again must have the same
-        `supplier` object, because a merely equal supplier could let two tables share their state. Differs from Kafka:
-        all processors share a store that is added several times. In Kafka, only the processors of the last call share
-        the store, and the other processors keep a store without a changelog.
+        `supplier` object. An equal supplier is not enough, because two tables could then share their state. Differs
+        from Kafka: all processors share a store that is added several times. In Kafka, only the processors of the last
+        call share the store, and the other processors keep a store without a changelog.
         """
         store = StoreDefinition(name, changelog, None, supplier)
         known = self._stores.get(name, store)
@@ -147,8 +147,8 @@ class TopologyBuilder:
         return self
 
     def with_suppliers(self, change: Callable[[object], object]) -> TopologyBuilder:
-        """Returns a builder of the same topology in which `change` is applied to the suppliers of nodes and stores.
-        Returns this builder if `change` changes no supplier.
+        """Applies the function `change` to the suppliers of nodes and stores. Returns a builder with the new suppliers,
+        or this builder if no supplier has changed.
         """
         nodes = {name: _with_supplier(node, change) for name, node in self._nodes.items()}
         stores = {name: _with_supplier(store, change) for name, store in self._stores.items()}
@@ -164,8 +164,8 @@ class TopologyBuilder:
         return changed
 
     def use_source_topic_as_changelog(self, store: str, topic: str) -> TopologyBuilder:
-        """Makes a source topic of the store's subtopology the changelog of the store, which gets no other changelog
-        topic.
+        """Uses a source topic of the store's subtopology as the changelog of the store. The store gets no other
+        changelog.
 
         Source: `connectSourceStoreAndTopic`, which the optimised source KTable and read-only state stores use.
         """

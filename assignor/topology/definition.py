@@ -1,7 +1,7 @@
 """The node graph as the user wrote it: sources, processors, sinks, stores, their connections, and the subtopologies.
 
 In the node graph, the names of repartition topics have no application id as prefix. `assembly.py` makes the group's
-topology from the graph, `description.py` makes the text of `Topology#describe`, and a runtime makes running nodes.
+topology from the graph. `description.py` makes the text of `Topology#describe`. A runtime makes running nodes.
 Source: the node factories of `InternalTopologyBuilder`, `InternalTopologyBuilder.makeNodeGroups`, `QuickUnion`.
 """
 
@@ -77,8 +77,8 @@ class GlobalStore:
 @dataclass(frozen=True, slots=True)
 class TopologyDefinition:
     """A node graph. `nodes`: the nodes, in the order in which they were added, so parents come first.
-    `repartition_topics`: each name without application id, with the fixed partition count, or None if the count is not
-    fixed.
+    `repartition_topics`: the fixed partition count of each repartition topic, by name without application id; None if
+    the count is not fixed.
 
     `copartitioned_sources`: the groups of co-partitioned source nodes, each with its nodes in the order in which
     `copartition` received them.

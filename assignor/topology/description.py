@@ -39,12 +39,12 @@ class _Described:
         self.successors: JavaTreeSet[_Described] = JavaTreeSet(_compare)
 
     def grow(self, by: int) -> None:
-        """Adds `by` to the size of this node. Also adds `by` to the size of each node above this node, once for each
-        path that leads from the node above to this node.
+        """Adds the number `by` to the size of this node. Also adds `by` to the size of each node above this node, once
+        for each path from the node above to this node.
 
         Kafka follows each path, but the number of paths can double with every split and merge. So this method visits
-        each node above this node only once, and adds the sum over all paths to the size of the visited node. A node is
-        visited after all nodes below it.
+        each node above this node only once. The method adds the sum over all paths to the size of the visited node. A
+        node is visited after all nodes below it.
         """
         growth = {self.number: by}
         waiting = [(-self.number, self)]

@@ -1,9 +1,9 @@
 """The topology of a group in `rebalance/1` and in the pipeline: the topics and stores of each subtopology, without
 nodes.
 
-Kafka's leader keeps subtopologies in hash maps, and iterates over them in the maps' order. The partition counts of
-chained repartition topics and the order of tasks depend on the iteration order of the hash maps of subtopologies. So
-Java's hash code of a subtopology is part of Kafka's behaviour. Source: `InternalTopologyBuilder.TopicsInfo`,
+Kafka's leader keeps subtopologies in hash maps, and iterates over them in the maps' order. The order of the
+subtopologies determines the order of tasks, and the partition counts of chained repartition topics. So Java's hash code
+of a subtopology is part of Kafka's behaviour. Source: `InternalTopologyBuilder.TopicsInfo`,
 `TopologyMetadata.Subtopology`, and `hashCode` of the `*ChangelogTopicConfig` classes.
 """
 
@@ -135,7 +135,7 @@ def changelogs_walk(changelogs: Mapping[str, ChangelogConfig]) -> list[str]:
 
 
 def java_hash_code(subtopology: Subtopology) -> int:
-    """Returns `TopicsInfo.hashCode()` as int32. Java packs two hashes into a long: the high half is the hash of the
+    """Returns `TopicsInfo.hashCode()` as int32. Java packs two hashes into a long. The high half is the hash of the
     source topics, and the low half is the hash of the changelog configs. `TopicsInfo.hashCode()` is the remainder of
     this long divided by `2**32-1`.
     """
@@ -143,8 +143,8 @@ def java_hash_code(subtopology: Subtopology) -> int:
     changelogs = sum(
         string_hash(topic) ^ _changelog_hash(topic, config) for topic, config in changelog_configs(subtopology).items()
     )
-    # a negative low half is sign-extended, so that its sign bits overwrite the high half; a remainder in Java has the
-    # sign of the dividend
+    # A negative low half is sign-extended, so its sign bits overwrite the high half. In Java, a remainder has the sign
+    # of the dividend.
     packed = int64((int32(sources) << 32) | int32(changelogs))
     remainder = abs(packed) % _REMAINDER
     return int32(remainder if packed >= 0 else -remainder)
@@ -173,8 +173,8 @@ def topic_groups_walk(subtopologies: Iterable[Subtopology]) -> list[Subtopology]
 
 
 def source_topics_walk(subtopologies: Iterable[Subtopology]) -> list[Subtopology]:
-    """Returns the subtopologies in the order of `sourceTopicsByGroup`: a `HashMap<Subtopology, ..>` to which the
-    subtopologies were added one by one, in the order of `topic_groups_walk`.
+    """Returns the subtopologies in the order of `sourceTopicsByGroup`, a `HashMap<Subtopology, ..>`. Kafka adds the
+    subtopologies to this map one by one, in the order of `topic_groups_walk`.
     """
     by_id = {subtopology.id: subtopology for subtopology in topic_groups_walk(subtopologies)}
     return [by_id[subtopology_id] for subtopology_id in hash_set_order(by_id, subtopology_hash)]

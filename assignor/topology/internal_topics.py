@@ -1,8 +1,9 @@
-"""Internal topics (repartition topics and changelogs): partition counts, configs, and the topics to create.
+"""Computes the partition counts and the configs of internal topics (repartition topics and changelogs), and the topics
+to create.
 
 Step 1 computes the partition counts of repartition topics. A repartition topic without a fixed count gets the largest
-count of the source topics of all subtopologies that write to it. The source topics of a subtopology may be repartition
-topics too, so the loop over all repartition topics repeats until all counts are known. Each step of this loop uses the
+partition count of all topics that its writing subtopologies read. The source topics of a subtopology may be repartition
+topics too. So the loop over all repartition topics repeats until all counts are known. Each step of this loop uses the
 partition counts that are already known at this step. So the counts of chained topics depend on the order of the loop,
 which is Java's hash order.
 
@@ -11,13 +12,13 @@ repartition topics, their common count is the user's fixed count, or else the la
 has a topic that is not a repartition topic, the repartition topics get the count of this topic.
 
 Step 2 finds the changelogs of stateful tasks. A task is stateful if its subtopology has a changelog. A source topic
-that serves as changelog makes the tasks of its subtopology stateful; a store without changelog does not. A changelog
-that is created in this rebalance has no offsets yet, so its offsets are not looked up.
+that serves as changelog makes the tasks of its subtopology stateful. A store without changelog does not make tasks
+stateful. A changelog that is created in this rebalance has no offsets yet, so its offsets are not looked up.
 
 An internal topic has the configs of Kafka Streams. The application's `topic.` configs override the configs of Kafka
 Streams. The store's configs override the configs of Kafka Streams and of the application. The retention of a windowed
-changelog and the compaction lag of a versioned changelog are computed, and only the store's configs override the
-computed values. An existing internal topic must have exactly the computed partition count.
+changelog and the compaction lag of a versioned changelog are computed. Only the store's configs override the computed
+values. An existing internal topic must have exactly the computed partition count.
 
 Source: `RepartitionTopics`, `CopartitionedTopicsEnforcer`, `ChangelogTopics`, `InternalTopicManager.makeReady`,
 `RepartitionTopicConfig`, `UnwindowedUnversionedChangelogTopicConfig`, `WindowedChangelogTopicConfig`,
@@ -89,8 +90,7 @@ class InternalTopic:
     """An internal topic that has to exist. `changelog`: the configs of a changelog; None for a repartition topic.
 
     `partitions`: the number of partitions; None as long as it is unknown. `fixed_partitions`: True if the user has
-    fixed the number of partitions, so that it cannot be changed. Raises IllegalArgumentError if `partitions` is below
-    1.
+    fixed the number of partitions. Raises IllegalArgumentError if `partitions` is below 1.
     """
 
     name: str
@@ -148,8 +148,8 @@ class InternalTopicCatalog:
 
 @dataclass(frozen=True, slots=True)
 class ReadyTopics:
-    """The result of `make_ready`. `created`: the topics to create now. `ready`: all requested topics with their
-    partition counts.
+    """The result of `make_ready`. `created`: the topics to create. `ready`: all requested topics with their partition
+    counts.
     """
 
     created: Mapping[str, CreatedTopic] = field(default_factory=dict)
@@ -159,10 +159,10 @@ class ReadyTopics:
 def make_ready(
     topics: Mapping[str, InternalTopic], catalog: InternalTopicCatalog, configs: AssignmentConfigs
 ) -> ReadyTopics:
-    """Checks the existing topics of `topics`, and returns the missing topics of `topics` as topics to create. Raises
-    StreamsError if an existing topic does not have its computed partition count, if a topic has no computed count, or
-    if a call to the brokers failed. Differs from Kafka: a failed call is not repeated, while Kafka repeats it until a
-    timeout.
+    """Checks the requested topics that exist. Returns the requested topics that do not exist as topics to create.
+    Raises StreamsError if an existing topic does not have its computed partition count, or if a topic has no computed
+    count. Also raises StreamsError if a call to the brokers failed. Differs from Kafka: a failed call is not repeated,
+    while Kafka repeats it until a timeout.
     """
     in_kafkas_maps = hash_set_order(hash_set_order(topics, string_hash), string_hash)
     walk = hash_set_copy_order(in_kafkas_maps, string_hash)
@@ -221,8 +221,8 @@ def _could_not_create(topic: str, call: str, refusal: str | None) -> StreamsErro
 
 @dataclass(frozen=True, slots=True)
 class RepartitionTopics:
-    """The result of step 1. `cluster`: the cluster with the repartition topics added. `ready`: the partition counts of
-    the repartition topics.
+    """The result of step 1, which prepares the repartition topics. `cluster`: the cluster with the repartition topics
+    added. `ready`: the partition counts of the repartition topics.
     """
 
     cluster: Cluster
@@ -388,8 +388,8 @@ def _as_text(counts: Mapping[str, int]) -> str:
 @dataclass(frozen=True, slots=True)
 class ChangelogTopics:
     """The changelogs of a group. `stateful_tasks`: the stateful tasks, in the order of Kafka's `HashMap<TaskId, ..>`.
-    `topics`: each subtopology with changelogs, with the sorted changelogs of its tasks. `changelog_partitions`: each
-    stateful task with its changelog partitions.
+    `topics`: the sorted changelogs of each subtopology that has changelogs. `changelog_partitions`: the changelog
+    partitions of each stateful task.
 
     `source_topics`: the source topics that serve as changelogs. `ready`: the partition counts of all existing
     changelogs and of all changelogs to create, except source topics.

@@ -2,9 +2,9 @@
 task `subtopology_p`.
 
 A subtopology has as many tasks as its largest source topic has partitions. Tasks and their partitions depend only on
-the topology and on partition counts, so they are the same in every rebalance of a group. Tasks and their partitions are
-cached, because a group of thousands of tasks would spend a third of each rebalance on their computation. Do not change
-the values that the functions of this module return. Source: `PartitionGrouper`.
+the topology and on partition counts. So all rebalances of a group have the same tasks and partitions. Tasks and their
+partitions are cached. In a group of thousands of tasks, their computation would take a third of each rebalance. Do not
+change the values that the functions of this module return. Source: `PartitionGrouper`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -60,8 +60,8 @@ class ChangelogPartitions(Mapping[TaskId, tuple[TopicPartition, ...]]):
     """
 
     def __init__(self, tasks: Mapping[int, tuple[TaskId, ...]], topics: Mapping[int, tuple[str, ...]]) -> None:
-        """`tasks`: each subtopology with its stateful tasks, in the order of the result. `topics`: each subtopology
-        with its changelogs.
+        """`tasks`: the stateful tasks of each subtopology, in the order of the result. `topics`: the changelogs of each
+        subtopology.
         """
         self._tasks = tasks
         self._topics = topics
@@ -107,7 +107,7 @@ def places_in_order(tasks: tuple[TaskId, ...]) -> Mapping[TaskId, int]:
 
 MAX_GROUP_PARTITIONS = 1_000_000
 """The greatest number of source partitions of one group, and also the greatest number of its changelog partitions. An
-untrusted document can name a large count in a few bytes; this limit bounds the memory that the count can require.
+untrusted document can name a large count in a few bytes. The limit bounds the memory that the count can require.
 """
 
 

@@ -1,10 +1,9 @@
-"""The racks of the partitions of a group's topics, which a rack-aware strategy needs (KIP-925).
+"""Finds the racks of the partitions of a group's topics. A rack-aware strategy needs the racks of partitions (KIP-925).
 
 The cluster's metadata has the replicas of source topics. The leader asks the brokers for descriptions of all other
-topics: changelogs, and topics whose replicas are not in the metadata, such as repartition topics. If this rebalance
-creates a topic, the leader asks for its description after the creation. The description of a topic is not used if a
-partition of the topic has no replica, or has a replica on a broker without a rack. Source:
-`RackAwareTaskAssignor.validateTopicPartitionRack`, `populateTopicsToDescribe`.
+topics, such as changelogs and repartition topics. If this rebalance creates a topic, the leader asks for its
+description after the creation. The description of a topic is used only if every partition has replicas and every broker
+with a replica has a rack. Source: `RackAwareTaskAssignor.validateTopicPartitionRack`, `populateTopicsToDescribe`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,9 +28,9 @@ class TopicRacks:
     def of(
         self, sources: Iterable[str], internal: Mapping[str, int], changelogs: Iterable[str]
     ) -> dict[str, tuple[Racks, ...]]:
-        """Returns the racks of each partition, by topic. `internal`: each internal topic with its partition count. If a
-        topic of `sources` has n partitions in `internal`, the metadata of its first n partitions are ignored. The
-        result lacks a topic that has to be described but has no usable description.
+        """Returns the racks of each partition, by topic. `internal`: the partition count of each internal topic. If a
+        source topic is internal with n partitions, the metadata of its first n partitions are ignored. The result lacks
+        a topic that has to be described but has no usable description.
         """
         racks: dict[str, tuple[Racks, ...]] = {}
         to_describe = dict.fromkeys(changelogs)
@@ -57,8 +56,8 @@ class TopicRacks:
         """Returns the racks of each partition, by topic, for assignors of the public interface. Assignors of the public
         interface also get partitions for which the racks of some replicas are unknown.
 
-        Unlike `of`, `for_public_interface` uses no description of a source topic that serves as changelog if the
-        metadata has the racks of the topic.
+        For a source topic that serves as changelog, `of` uses the description. `for_public_interface` does not use the
+        description if the metadata has the racks.
         Source: `RackUtils.annotateTopicPartitionsWithRackInfo`.
         """
         repartition = frozenset(internal)

@@ -1,4 +1,4 @@
-"""Parses the options of commands that call a running coordinator, makes the calls, and formats the answers as
+"""Parses the options of commands that call a running coordinator. Makes the calls, and formats the answers as
 tables.
 """
 
@@ -41,7 +41,7 @@ ReasonOption = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorCalls:
-    """The options of a command that calls a coordinator: its address, and the bearer token."""
+    """The options of a command that calls a coordinator: the coordinator's address and the bearer token."""
 
     coordinator: Annotated[
         str,
@@ -86,8 +86,8 @@ class GroupCommand(CoordinatorCalls):
         return group_path(self.group)
 
     def show(self, document: Mapping[str, object], sentence: str) -> None:
-        """Print the effect of the command as `sentence` or as `document`. The sentence and the document name the
-        group.
+        """Print the effect of the command: `sentence` as text, or `document` as JSON or YAML. The output also has the
+        group's id.
         """
         show({"group_id": self.group, **document}, f"{self.group}: {sentence}", self.format)
 
@@ -118,10 +118,10 @@ def duration_ms(text: str, option: str) -> int:
 
 
 Cell = tuple[Column, Callable[[Any, View], object]]
-"""A column, and the function that returns the column's value for one element of a JSON array."""
+"""A column of a table, and a function. The function reads the column's value from one element of a JSON array."""
 
 
 def document_table(nothing: str, cells: Sequence[Cell], entries: Iterable[Any], view: View) -> str:
-    """Returns a table as `table_text` does, with a row for each element of a JSON array."""
+    """Returns the text of a table that has one row for each element of a JSON array."""
     rows = ([text_of(entry, view) for _, text_of in cells] for entry in entries)
     return table_text(nothing, [column for column, _ in cells], rows, view)

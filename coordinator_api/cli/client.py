@@ -59,7 +59,9 @@ def call(
 
 
 _addresses = functools.cache(addresses_of)
-"""Parses addresses. The result is cached, so that all calls of a command share the known state of the addresses."""
+"""Parses addresses. The parsed object is cached. The cached object remembers the state of each address for the later
+calls of a command.
+"""
 
 
 def _no_answer(answers: Mapping[str, str]) -> InputError:
@@ -77,8 +79,8 @@ def _no_answer(answers: Mapping[str, str]) -> InputError:
 
 
 def _document(answer: CoordinatorAnswer) -> Any:
-    """The answer's JSON; None for an empty answer. Raises InputError if the answer is not JSON, because the answer may
-    come from another service at this address.
+    """The answer's JSON; None for an empty answer. Raises InputError if the answer is not JSON. Another service may
+    have answered at this address.
     """
     try:
         return answer.document() if answer.content else None

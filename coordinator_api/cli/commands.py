@@ -1,4 +1,4 @@
-"""The commands of this package for the one `assignor` program: `serve`, `migrate`, `backup`, `restore`, `groups ...`,
+"""The commands that this package adds to the program `assignor`: `serve`, `migrate`, `backup`, `restore`, `groups ...`,
 `rebalances ...`, `tokens ...`.
 
 The service's libraries are imported when a command runs, so that other commands of `assignor` start without them.

@@ -1,6 +1,6 @@
 """`assignor groups`: shows the groups of a running coordinator, and sends operators' commands to them.
 
-Long names are shortened so that they stay unique. `-o wide` shows whole names.
+Long names are shortened, but stay unique. `-o wide` shows whole names.
 """
 
 import json
@@ -106,7 +106,7 @@ def list_groups(calls: CoordinatorCalls, output: ResultOutput) -> None:
 def describe_group(group: GroupArgument, calls: CoordinatorCalls, output: ResultOutput) -> None:
     """Show a group's state, its members and its tasks.
 
-    Every copy of a task has a line with the role and the lag of the copy. Advice for the operator is at the top.
+    Each active, standby and warm-up task has a line with its role and its lag. Advice for the operator is at the top.
     """
     output.show(lambda: calls.get(group_path(group)), _group_description)
 
@@ -142,8 +142,8 @@ def export_log(
 
     A damaged log is saved unchanged, with the damaged records.
 
-    Save the log before you repair the group. A repair deletes records from the store: the commit with the first damaged
-    record, and all records after this commit.
+    Save the log before you repair the group. A repair deletes the commit with the first damaged record from the store.
+    A repair also deletes all records after the commit with the first damaged record.
     """
     with nullcontext(sys.stdout) if file is None else _new_file(file) as opened:
         log = calls.get(f"{group_path(group)}/log")
@@ -174,8 +174,8 @@ def repair_log(
 
 @contextmanager
 def _new_file(file: Path) -> Iterator[IO[str]]:
-    """Yields a temporary file, which gets the name `file` if the block ends without an error. A killed export leaves no
-    file of this name. Raises InputError if a file cannot be created or written.
+    """Yields a temporary file. If the block ends without an error, the temporary file becomes `file`. A killed export
+    does not create `file`. Raises InputError if a file cannot be created or written.
     """
     try:
         if os.path.lexists(file):
@@ -236,7 +236,7 @@ def _group_description(document: Any, view: View) -> str:
 
 
 def _notes(document: Any, view: View) -> Iterator[tuple[str, str]]:
-    """Yields each value at the top of a group's description, after the name of the value. A service of an older release
+    """Yields the lines at the top of a group's description, each as a name and a text. A service of an older release
     reports no levers.
     """
     if document["draining"]:
@@ -271,7 +271,7 @@ def _notes(document: Any, view: View) -> Iterator[tuple[str, str]]:
 
 
 def _advice_without_members(document: Any) -> str:
-    """The advice for a group in state Empty that this service leads; an empty text for other groups."""
+    """Returns advice for an Empty group that this service leads, and an empty text for any other group."""
     if document["members"] or document["led_by"] or document["state"] != "Empty":
         return ""
     if not document["generation_id"]:
@@ -283,8 +283,8 @@ def _advice_without_members(document: Any) -> str:
 
 
 def _warm_ups(tasks: Any) -> str:
-    """A text about the warm-ups that the probing rebalance waits for, such as `, 2 warm-ups restore, up to 1,000
-    records are left`.
+    """A text about the warm-ups before the probing rebalance, such as `, 2 warm-ups restore, up to 1,000 records are
+    left`.
     """
     lags = [each["lag"] for each in tasks if each["role"] == "warm-up"]
     known = [lag for lag in lags if isinstance(lag, int) and lag >= 0]
@@ -304,7 +304,7 @@ def _cluster(cluster: Any) -> str:
 
 
 def _repair_text(document: Any, view: View) -> str:
-    """The records that a repair of a log keeps and drops, in sentences."""
+    """Returns sentences about the records that the repair keeps, and about the records that it drops."""
     group, kept, dropped, done = document["group_id"], document["kept"], document["dropped"], document["executed"]
     lines = [
         f"{group}: its log {'could not' if done else 'cannot'} be read: {document['problem']}.",

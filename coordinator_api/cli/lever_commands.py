@@ -22,7 +22,9 @@ from rebalance_analysis.presentation.quantities import duration_text
 
 GenerationOption = Annotated[
     int | None,
-    typer.Option("--generation", metavar="N", help="Generation of the rebalance. Default: the rebalance that waits."),
+    typer.Option(
+        "--generation", metavar="N", help="Generation of the rebalance. Default: the rebalance that waits for approval."
+    ),
 ]
 
 levers = typer.Typer()
@@ -51,9 +53,9 @@ def drain(
 ) -> None:
     """Stop all members, or move the tasks of one instance.
 
-    With --instance or --member, no member stops. Each task of this instance or member moves to another instance as soon
-    as that instance has caught up on the task.
-    Repeat the command to see whether the instance or member can be stopped, and which tasks still have to move.
+    If --instance or --member is given, no member stops. Each task of the drained instance or member moves to another
+    instance as soon as the other instance has caught up. Repeat the command to see which tasks still have to move, and
+    whether the instance or member can be stopped.
     """
     group = command.group
     if instance is None and member is None and not end:
@@ -157,7 +159,10 @@ def hold(
         str, typer.Option("--time-limit", metavar="TIME", help="Longest wait for approval: 60s, 10m, 1h30m.")
     ] = "10m",
     off: Annotated[
-        bool, typer.Option("--off", help="End the hold, and carry out the rebalance that waits.", show_default=False)
+        bool,
+        typer.Option(
+            "--off", help="End the hold, and carry out the rebalance that waits for approval.", show_default=False
+        ),
     ] = False,
 ) -> None:
     """Make rebalances that move tasks wait for approval.
@@ -177,7 +182,7 @@ def hold(
 @levers.command("held", epilog=example("groups held orders"))
 @options_of(command=GroupCommand)
 def show_held(command: GroupCommand) -> None:
-    """Show the rebalance that waits, and its moves of tasks."""
+    """Show the rebalance that waits for approval, and its moves."""
     document = command.get(f"{command.path}/hold")
     show(document, lambda view: _held_text(command.group, document, view), command.format)
 
@@ -185,7 +190,7 @@ def show_held(command: GroupCommand) -> None:
 @levers.command("approve", epilog=example("groups approve orders --generation 12"))
 @options_of(command=OperatorCommand)
 def approve(command: OperatorCommand, generation: GenerationOption = None) -> None:
-    """Carry out the rebalance that waits.
+    """Carry out the rebalance that waits for approval.
 
     The approval also covers the rebalances that follow from the approved rebalance.
     """
@@ -196,9 +201,9 @@ def approve(command: OperatorCommand, generation: GenerationOption = None) -> No
 @levers.command("discard", epilog=example("groups discard orders --reason 'not during the sale'"))
 @options_of(command=OperatorCommand)
 def discard(command: OperatorCommand, generation: GenerationOption = None) -> None:
-    """Discard the rebalance that waits: all tasks stay.
+    """Discard the rebalance that waits for approval.
 
-    The command needs a reason.
+    After a discard, all tasks stay where they are. The command needs a reason.
     """
     if not command.reason:
         raise InputError("say why, for those who find it in the history", "--reason")
@@ -208,7 +213,7 @@ def discard(command: OperatorCommand, generation: GenerationOption = None) -> No
 
 
 def held_line(held: Any, view: View) -> str:
-    """Describes a rebalance that waits, in one line. `held`: the `held_rebalance` of a group's document."""
+    """Describes a rebalance that waits, in one line. `held`: the JSON object `held_rebalance` of the group."""
     left_ms = held["until_ms"] - view.now_ms
     until = f"for {duration_text(left_ms)} more" if left_ms > 0 else "no more"
     return f"a rebalance (generation {held['generation_id']}) waits for approval {until}: {moves_of_held(held)}"

@@ -66,9 +66,10 @@ def show_rebalance(
 ) -> None:
     """Explain one rebalance.
 
-    Shows the triggers of the rebalance, the moves of tasks and the reason for each move, as `assignor explain` does.
-    By default, one line has the number of tasks that stay. With --format wide, each task that stays has its own line.
-    With --format json or yaml, prints the recorded rebalance/1 document, which `assignor assign` can run.
+    Shows the triggers of the rebalance, and each move of a task with its reason, like `assignor explain`.
+    By default, one line counts the tasks that do not move. With --format wide, each task that does not move has its own
+    line. With --format json or yaml, prints the recorded rebalance/1 document. `assignor assign` can run a rebalance/1
+    document.
     """
     path = f"{command.path}/rebalances"
     recorded = command.get(f"{path}/{generation}")
@@ -80,8 +81,7 @@ def show_rebalance(
     before = _past(command.get(f"{path}/{earlier[0]['generation_id']}")) if earlier else None
     past = _past(recorded)
     if past is None:
-        # if the rebalance cannot be run here, for example because the group's custom assignor is missing, let the
-        # coordinator run it
+        # The rebalance cannot be run here, for example without the group's custom assignor. Let the coordinator run it.
         explained = command.get(f"{path}/{generation}/explain", task=task)
         show(explained, lambda view: _explanations(explained, view), command.format)
     else:

@@ -33,7 +33,7 @@ ConfigFile = Annotated[
 DatabaseUrl = Annotated[str | None, typer.Option("--database-url", help="URL of the database, as for serve.")]
 
 _ROWS_OF_TABLES = {"groups": "group", "group_records": "record", "rebalances": "rebalance", "tokens": "token"}
-"""The noun for one row of a table, by the table's name."""
+"""For each table of the database, the noun for one row of the table."""
 
 
 def register(app: typer.Typer) -> None:
@@ -46,8 +46,8 @@ def register(app: typer.Typer) -> None:
 
 
 def _settings_from_flags() -> Callable[..., Settings]:
-    """Returns a function that has one option for every setting, and makes `Settings` of the options. `Settings` parses
-    and checks the values. The function raises SettingsError.
+    """Returns a function with one command-line option for each setting. The returned function makes `Settings` from the
+    options, and raises SettingsError if `Settings` refuses a value.
     """
 
     def settings(config: Path | None = None, **flags: str | None) -> Settings:
@@ -55,8 +55,7 @@ def _settings_from_flags() -> Callable[..., Settings]:
 
     parameters = [_option("config", ConfigFile)]
     for row, field_name in zip(setting_rows(), Settings.model_fields, strict=True):
-        # a secret has a hidden option, so that the error says that secrets have no flag, and not that the option is
-        # unknown
+        # A secret has a hidden option, so that the error can say that secrets have no flag.
         option = typer.Option(
             row.flag or flag(field_name),
             metavar="VALUE",
@@ -85,7 +84,7 @@ def settings_of_database(*, database_url: DatabaseUrl = None, config: ConfigFile
 def serve(settings: Settings) -> None:
     """Run the coordinator.
 
-    A flag overrides the environment (ASSIGNOR_*), which overrides the file, which overrides the default.
+    A flag overrides the environment (ASSIGNOR_*). The environment overrides the file. The file overrides the default.
     """
     from coordinator_api.http import server
     from coordinator_api.web.pages import WEB_PAGES
@@ -135,15 +134,15 @@ def restore(
         bool,
         typer.Option(
             "--exact",
-            help="Keep the members. Use this only for a backup made after the coordinator had stopped for good.",
+            help="Keep the members. Use this option only for a backup made after the coordinator had stopped for good.",
         ),
     ] = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Write a backup into an empty database.
 
-    Each group begins without members, in a generation far above that of the backup. So no member continues with an
-    assignment that it got after the backup. The members join again by themselves.
+    Each group begins without members, in a generation far above that of the backup. The higher generation keeps members
+    from using an assignment that they got after the backup. The members join again by themselves.
     """
     from coordinator_api.store.backup import restore as restore_store
 

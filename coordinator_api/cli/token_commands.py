@@ -1,8 +1,8 @@
 """`assignor tokens`: creates, lists and revokes tokens, at a running coordinator or in a file of tokens.
 
-Rules: a new token is the only line on stdout, so that stdout can be redirected to a file. All messages go to stderr. A
-file of tokens (`auth.tokens.file`) has only the hashes of tokens. Only the owner of the file can read it, and each
-change replaces the whole file.
+A new token is the only line on stdout, so a shell can redirect the token to a file. All messages go to stderr. A file
+of tokens (`auth.tokens.file`) has only the hashes of tokens. Only its owner can read a file of tokens. Each change
+replaces the whole file.
 """
 
 import os
@@ -67,7 +67,9 @@ _TOKENS: Sequence[Cell] = (
 def create_token(
     name: NameArgument,
     calls: CoordinatorCalls,
-    right: Annotated[Right, typer.Option("--right", help="Right of the token. A right includes the rights before it.")],
+    right: Annotated[
+        Right, typer.Option("--right", help="Right of the token. Each right includes the rights named before it.")
+    ],
     groups: Annotated[
         str, typer.Option("--groups", metavar="PREFIX*", help="Limit the token to groups whose ids have this prefix.")
     ] = "*",

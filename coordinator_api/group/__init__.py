@@ -17,37 +17,43 @@ once from the last committed state:
     immediate = group.respond(event, now_ms, committed_image)
     answer(immediate.response)                 # if immediate.wants_tick, send a Tick
 
-After a restart:
+After a restart, the caller rebuilds the group:
 
     group = Group.replay(group_id, limits, records, now_ms)
     outcome = group.handle(Recovered(), now_ms)  # returns a rebalance that was being computed, to compute it again
 
-`apply` adopts the image and the sessions that `handle` computed. If a heartbeat arrives between `handle` and `apply`,
-these sessions lack the heartbeat, so `apply` computes the sessions again, from the records and the present sessions.
+`apply` adopts the image and the sessions that `handle` computed. A heartbeat between `handle` and `apply` is not in the
+sessions that `handle` computed. `apply` then computes the sessions again, from the records and the group's present
+sessions.
 
-A group goes from Empty to PreparingRebalance (members join), CompletingRebalance (the assignment is computed) and
-Stable (members fetch it). Each further rebalance starts at PreparingRebalance again. The modules:
+A new group is Empty. In PreparingRebalance, members join. In CompletingRebalance, the assignment is computed. In
+Stable, members fetch their assignments. Each further rebalance starts at PreparingRebalance again.
 
-    values   states          the states, reasons, outcomes and error codes of the protocol
-             image           the durable state: the group, its members, and its last rebalance
-             group_levers    the settings of operators that Kafka does not have
-             liveness        sessions, connections and timers, in memory only; limits from the settings
-             events          requests of members and operators, results of rebalances, timer events
-             records         the effect of each record on the state, the sessions and the timers; its text in errors
-             record_codec    records as JSON, under names that never change
-             outcome         the outcome of an event: records, answer, rebalance; `GroupTransition` handles one event
-    loop     group           `Group`, and the rule for each event
-             snapshot        the state as the shortest list of records; restores and repairs of logs
-             invariants      checks of the state
-    rules    heartbeats      fenced and refused members; the answers to heartbeats and fetches
-             joining         joins, leaves, expired sessions, and the rejoin grace
-             rebalancing     each rebalance from its start: the wait for joins, the computation, the result
-             holding         computed rebalances that wait for approval
-             administration  commands: declare, drain, delete, set a lever; compares two definitions
-             reporting       groups whose leader is outside this service
-             rebalance_result  the outcome of a computed rebalance; whether the group is settled
-             subscriptions   the fields that the rules read from a member's subscription and assignment
-    views    description     the description of a group for operators
+Modules with values:
+- `states`: the states, reasons, outcomes and error codes of the protocol.
+- `image`: the durable state, which is the group, its members and its last rebalance.
+- `group_levers`: the settings of operators that Kafka does not have.
+- `liveness`: the sessions, connections and timers, in memory only, and the limits from the settings.
+- `events`: the requests of members and operators, the results of rebalances, and timer events.
+- `records`: the effect of each record on the state, the sessions and the timers.
+- `record_codec`: the records as JSON, under names that never change.
+- `outcome`: the records, the answer and the rebalance that an event leads to.
+
+Modules with the loop:
+- `group`: the class `Group`, and the rule for each event.
+- `snapshot`: the state as the shortest list of records, and the restore and repair of logs of records.
+- `invariants`: checks of the state.
+
+Modules with rules:
+- `heartbeats`: fenced and refused members, and the answers to heartbeats and fetches.
+- `joining`: joins, leaves, expired sessions, and the rejoin grace.
+- `rebalancing`: the wait for joins, the computation and the result of each rebalance.
+- `holding`: computed rebalances that wait for approval.
+- `administration`: the commands to declare, drain and delete a group and to set a lever.
+- `reporting`: groups whose leader is outside this service.
+- `rebalance_result`: the outcome of a computed rebalance.
+- `subscriptions`: the fields of a member's subscription and assignment that the rules read.
+- `description`: the description of a group for operators.
 
 Source: Kafka's classic group coordinator (`GroupMetadataManager`); each file names the part that it follows. The loop
 follows the interface of etcd's raft.

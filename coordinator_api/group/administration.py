@@ -1,18 +1,18 @@
 """Commands of operators: declare, drain, delete a group, and set its levers.
 
-This file applies the immediate effects of each command. `holding`, `joining` (rejoin grace) and `rebalancing`
-(promotion) contain the rules that a lever switches on. An operator drains an instance or a member in order to stop it:
-the tasks move to other instances without a pause.
+This file applies the immediate effects of each command. Other files have the rules of the levers. `holding` has the
+hold, and `joining` has the rejoin grace. `rebalancing` has promotion, which is an early probing rebalance. An operator
+drains an instance or a member before stopping it. The tasks move to other instances without a pause.
 
-    the operator sets a drain -> a rebalance; its `RunRebalance.steering` names the drained processes and members
-                                 (`assignor.task_assignors.steering`)
-    the last member of the instance is gone -> the drain ends
-    the operator ends a drain -> the drain ends, and a rebalance starts
+- When the operator sets a drain, a rebalance starts. The field `RunRebalance.steering` names the drained processes and
+  members (`assignor.task_assignors.steering`).
+- When the last member of the instance is gone, the drain ends.
+- When the operator ends a drain, a rebalance starts.
 
-A task that waits for a warm-up moves as soon as the warm-ups have caught up (`rebalancing.promote`), and at the latest
-at the probing deadline. A restart of an instance ends its drain, because the process id changes. Drains are recorded,
-so a restart of the coordinator does not end a drain. Kafka has no drains: the tasks of a stopped instance are not
-processed until other instances have restored the tasks.
+A task that waits for a warm-up moves as soon as the warm-ups have caught up (`rebalancing.promote`). At the probing
+deadline, a task that waits for a warm-up moves in any case. A restart of an instance ends its drain, because the
+process id changes. Drains are recorded, so a restart of the coordinator does not end a drain. Kafka has no drains. In
+Kafka, the tasks of a stopped instance stand still until other instances have restored them.
 
 Source: `GroupMetadataManager.validateDeleteGroup` for the deletion; the other commands of this file do not exist in
 Kafka.
@@ -40,9 +40,10 @@ _SERVERS = "bootstrap.servers"
 
 
 def declare(step: outcome.GroupTransition, event: events.DeclareGroup) -> outcome.Response:
-    """Store the definition. If there are members, a changed definition starts a rebalance. An unchanged definition
-    starts a rebalance only if the last rebalance failed. If there are members, a definition with another topology or
-    cluster is refused unless `replaces_topology` is set.
+    """Store the definition. While the group has members, a changed definition starts a rebalance. An unchanged
+    definition starts a rebalance only if the last rebalance failed. While the group has members, a definition with
+    another topology or cluster is refused. An event with `replaces_topology` is not refused for its topology or
+    cluster.
     """
     image = step.image
     if image.state is GroupState.DEAD:
@@ -111,8 +112,8 @@ def apply_lever_command(step: outcome.GroupTransition, event: events.LeverComman
 
 
 def _request_rebalance(step: outcome.GroupTransition, event: events.RequestRebalance) -> outcome.Response:
-    """Start a rebalance. If a rebalance is being prepared already, the request starts no second one. If a rebalance is
-    being computed, the new rebalance replaces it.
+    """Start a rebalance. If a rebalance is being prepared already, the request starts no second rebalance. If a
+    rebalance is being computed, the new rebalance replaces it.
     """
     if not step.image.members:
         return outcome.Rejected(
@@ -129,7 +130,7 @@ def _set_lever(step: outcome.GroupTransition, event: events.SetLever) -> outcome
     hold also applies to a rebalance that is already held.
 
     A new rejoin grace does not change the deadline of members that are already away. Switching the rejoin grace off
-    removes these members. The answers to heartbeats tell members whether the group is paused.
+    removes the members that are away. The answers to heartbeats tell members whether the group is paused.
     """
     is_hold, is_grace = event.name is LeverName.HOLD, event.name is LeverName.REJOIN_GRACE
     if is_grace and event.is_on and not SHORTEST_GRACE_MS <= event.value_ms <= LONGEST_GRACE_MS:
@@ -186,8 +187,8 @@ def end_drains_of_gone(step: outcome.GroupTransition, before: GroupImage) -> Non
     `end_drains_of_gone` after each event.
 
     If the drained member was removed, a rebalance has already begun. If a drained static member was restarted, no
-    rebalance has begun, so `end_drains_of_gone` starts one. After this rebalance the member may have tasks again.
-    `before`: the state before the event.
+    rebalance has begun, so `end_drains_of_gone` starts one. In a rebalance after its drain, a member may get tasks
+    again. `before`: the state before the event.
     """
     if not any(_may_leave_instance(record, before) for record in step.records):
         return
@@ -216,7 +217,7 @@ def _end_drain(step: outcome.GroupTransition, target: str) -> None:
 
 
 def drains_of_gone(image: GroupImage) -> list[str]:
-    """Returns the drained instances and members that the group does not have any more."""
+    """Returns the drained instances and members that are no longer in the group."""
     if not image.levers.drained:
         return []
     processes = _processes(image)
@@ -246,7 +247,9 @@ def _unknown(image: GroupImage, what: str) -> outcome.Rejected:
 
 
 def _refuse_another_application(members: int, differing: Sequence[str]) -> outcome.Rejected:
-    """Returns the refusal of a definition with another topology, because present members could not start its tasks."""
+    """Returns the refusal of a definition with a different topology. The present members could not start the tasks of a
+    different topology.
+    """
     whose = "1 member, which runs" if members == 1 else f"{members} members, which run"
     return outcome.Rejected(
         RejectionCode.INCONSISTENT_GROUP_PROTOCOL,
@@ -272,15 +275,17 @@ def differences(running: str, declared: str) -> list[str]:
 
 
 def shortened(names: Sequence[str], most: int, separator: str = ", ") -> str:
-    """Returns a text with the first `most` names and the number of further names."""
+    """Returns a text with the first names, and with the number of names that are left out. `most`: the largest number
+    of names in the text.
+    """
     more = len(names) - most
     return separator.join(names[:most]) + (f"{separator}and {more} more" if more > 0 else "")
 
 
 def _of_clusters(running: Mapping[str, str], declared: Mapping[str, str]) -> Iterator[str]:
     """Yields the difference between the clusters if both definitions name an address. A definition without an address
-    either describes its cluster, which members do not read, or names only a provider. In the second case, the cluster
-    is the only cluster of the service.
+    either describes a cluster, or names only a provider. Members do not read a described cluster. A provider without an
+    address stands for the service's only cluster.
     """
     before, after = running.get(_SERVERS), declared.get(_SERVERS)
     if before is None or after is None or not _brokers(before).isdisjoint(_brokers(after)):

@@ -28,7 +28,7 @@ def decompress(stored: bytes, most: int) -> bytes:
         size = zstandard.frame_content_size(stored)
         if size > most:
             raise TooManyBytes(f"{size} bytes are more than {most}")
-        if size < 0:  # without a size in the header, nobody knows how much memory the content needs
+        if size < 0:  # without a size in the header, the memory for the content is not known before decompression
             raise InputError("the zstandard frame does not say how long it is")
         return zstandard.ZstdDecompressor().decompress(stored, allow_extra_data=False)
     except zstandard.ZstdError as error:

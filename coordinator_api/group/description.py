@@ -1,5 +1,5 @@
-"""The description of a group for operators: its state, its members with their tasks and roles, and its next
-rebalance.
+"""The description of a group for operators. The description has the state, the members, the tasks with their roles, and
+the next rebalance.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from coordinator_api.group.subscriptions import assigned_tasks, subscribed_rack,
 @dataclass(frozen=True, slots=True)
 class DescribedTask:
     """A task of a member. `offset_sum`: the task's sum of offsets in the member's last heartbeat; None if no heartbeat
-    has reported the sum since the coordinator started.
+    has reported it to this coordinator.
     """
 
     task_id: TaskId
@@ -32,13 +32,13 @@ class DescribedMember:
     subscription for the current generation.
 
     `subscribed`: the user data of the member's last subscription; None if the user data cannot be read. `process_id`:
-    the process id in these user data; None if the user data cannot be read or have an unknown future version. `tasks`:
-    the tasks of the member's last assignment. `running`: the active tasks that the member owned when it sent its last
-    subscription. `fetched`: True if the member is known to have the assignment of the current generation. `fetched` is
-    always True in a group whose leader is outside this service. `last_heard_ms`: the arrival time of the member's last
-    request. `session_expires_at_ms`: the end of the member's session. Both times are None if the leader is outside this
-    service, because its members have no sessions here. `rack`: the rack of the member's last subscription; None if the
-    subscription has no rack.
+    the member's process id from the last subscription; None if the user data cannot be read or have an unknown future
+    version. `tasks`: the tasks of the member's last assignment. `running`: the active tasks that the member owned when
+    it sent its last subscription. `fetched`: True if the member is known to have the assignment of the current
+    generation. `fetched` is always True in a group whose leader is outside this service. `last_heard_ms`: the arrival
+    time of the member's last request. `session_expires_at_ms`: the end of the member's session. `last_heard_ms` and
+    `session_expires_at_ms` are None if the leader is outside this service. Its members have no sessions here. `rack`:
+    the rack of the member's last subscription; None if the subscription has no rack.
     """
 
     member: ClassicGroupMember
@@ -68,8 +68,8 @@ class GroupDescription:
 def describe(
     group_id: str, image: GroupImage, sessions: Mapping[str, Session], committed_sessions: Mapping[str, Session]
 ) -> GroupDescription:
-    """Describes the group. `sessions`: the sessions of the present members. `committed_sessions`: the sessions of the
-    members of `image`, including members that have been removed since.
+    """Describes the group. `sessions`: the sessions of the present members. `committed_sessions`: the sessions of all
+    members of `image`. Some members of `image` may have been removed since.
     """
     return GroupDescription(
         group_id=group_id,

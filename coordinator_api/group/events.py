@@ -22,10 +22,10 @@ class DeclareGroup:
     sorted keys, because a definition counts as changed if this text has changed. If the group has members, a changed
     definition starts a rebalance. An unchanged definition starts a rebalance only if the last rebalance failed. An
     accepted PUT ends a drain of the group, even if the definition is unchanged. `replaces_topology`: True to accept the
-    definition even if members run another topology or use another cluster. If `replaces_topology` is False, such a
-    definition is refused while the group has members. `declared_by`: the name of the caller that sent the PUT.
-    `no_room`: the reason (a quota) for which a changed definition is refused; None when the quota allows it. The answer
-    is `Declared`.
+    definition even if members run another topology or use another cluster. If `replaces_topology` is False, a
+    definition with another topology or cluster is refused while the group has members. `declared_by`: the name of the
+    caller that sent the PUT. `no_room`: the text of the refusal if a quota forbids a changed definition; None if the
+    quota allows it. The answer is `Declared`.
     """
 
     input_json: str
@@ -37,7 +37,7 @@ class DeclareGroup:
 @dataclass(frozen=True, slots=True)
 class LastJoin:
     """The part of a member's last `Join` that the group remembers, with the same fields. Records contain a `LastJoin`,
-    so a new field comes last and has a default.
+    so a new field must be the last field and must have a default.
 
     `group_instance_id`: the `group.instance.id` of a static member; None for a dynamic member. `incarnation`: as in
     `Join`; None if the member sent no incarnation. `generation_id`: the generation that the member joined for.
@@ -61,11 +61,12 @@ class Join:
     `new_member_id`: a new id that the caller proposes, which is used only if this join needs a new member id.
     `incarnation`: a number that rises each time the static member `group_instance_id` is restarted (Spark's
     taskAttemptId). `join_id`: an id that the sender of a first join chooses. The sender repeats the id if the answer
-    was lost, so that a repeated first join makes no second member (KIP-1082's idea). `leave_on_disconnect`: True if the
-    member's session is to end soon after the connection of its process breaks (see `ConnectionLost`).
-    `no_room`: the reason (a quota) for which a new member is refused; None when the quota allows it.
-    `subscription`: the bytes of a ConsumerProtocolSubscription. The caller has checked that these bytes can be decoded.
-    All times are in milliseconds. The answer is `JoinAnswered`.
+    was lost. Because of the id, a repeated first join makes no second member (the idea of KIP-1082).
+    `leave_on_disconnect`: True to end the member's session soon after the connection of its process breaks (see
+    `ConnectionLost`).
+    `no_room`: the text of the refusal if a quota forbids a new member; None if the quota allows it.
+    `subscription`: the bytes of a ConsumerProtocolSubscription. The caller has checked that the bytes of the
+    subscription can be decoded. All times are in milliseconds. The answer is `JoinAnswered`.
     """
 
     subscription: bytes
@@ -83,8 +84,7 @@ class Join:
     def to_last_join(self, group_instance_id: str | None, incarnation: int | None, generation_id: int) -> LastJoin:
         """Returns the part of this join that the group remembers.
 
-        `to_last_join` stands next to the classes `Join` and `LastJoin`, so that a new field of a join changes only this
-        file of the package.
+        The method is in this file, so that a new field of a join changes no other file of the package.
         """
         return LastJoin(
             group_instance_id=group_instance_id,
@@ -117,8 +117,9 @@ class Heartbeat:
 @dataclass(frozen=True, slots=True)
 class ProcessHeartbeat:
     """One heartbeat for all members of a process. `connection_id`: the service's number for the connection of this
-    heartbeat; None if the service does not watch the connection. `is_recheck`: True if the service repeats a heartbeat
-    whose answer it holds. A recheck does not restart the session timeout. The answer is `ProcessHeartbeatAnswered`.
+    heartbeat; None if the service does not watch the connection. `is_recheck`: True if the heartbeat still waits for
+    its answer and the service handles it again. A recheck does not restart the session timeout. The answer is
+    `ProcessHeartbeatAnswered`.
     """
 
     members: Mapping[str, Heartbeat]
@@ -129,13 +130,13 @@ class ProcessHeartbeat:
 @dataclass(frozen=True, slots=True)
 class ConnectionLost:
     """A connection broke. The event concerns members that asked for `leave_on_disconnect` and sent their last process
-    heartbeat on the broken connection. The session of each of these members ends if the member sends no further request
-    within `disconnect_grace_ms`. If more than half of the group's connections are broken at one time, the cause is
-    probably the network. In this case, members are removed only after their session timeout. The answer is `Accepted`.
+    heartbeat on the broken connection. If an affected member sends no further request within `disconnect_grace_ms`, its
+    session ends. If more than half of the group's connections are broken, the cause is probably the network. In this
+    case, members are removed only after their session timeout. The answer is `Accepted`.
 
-    `held_elsewhere`: for each member whose process waits for the answer to an earlier heartbeat on an open connection,
-    the number of this open connection. A process with a held heartbeat is alive, so its members are moved to the
-    connection of the held heartbeat.
+    `held_elsewhere`: members with an earlier heartbeat that still waits for its answer on another connection. The value
+    for each member is the number of the other connection. A process with a waiting heartbeat is alive, so its members
+    are moved to the other connection.
     """
 
     connection_id: int
@@ -147,7 +148,8 @@ class FetchAssignment:
     """A GET request for the assignment of a member. The arrival of the request restarts the session timeout.
 
     `min_generation`: the `generation_id` of the member's `JoinAnswered`; 0 or less for any generation. `is_recheck`:
-    True if the service repeats a fetch that it holds (long poll). A recheck does not restart the session timeout.
+    True if the fetch still waits for its answer (long poll) and the service handles it again. A recheck does not
+    restart the session timeout.
     The answer is `AssignmentReady` or `AssignmentPending`.
     """
 
@@ -167,15 +169,16 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class ComputedAssignments:
-    """The parts of a computed rebalance that the group needs. A worker process makes this small value.
+    """The parts of a computed rebalance that the group needs. A worker process sends only the needed parts to the
+    service, because the whole result is much larger.
 
     `assignments`: the assignment of each member; empty if `error` is set. `packed`: the stored form of the assignments,
     empty if there are no assignments. `warm_ups`: for each member with warm-ups, the warm-ups among its standby tasks.
     `fingerprint`: a digest that is equal for two rebalances with the same decision from the same input. `error`: the
     error that the leader would have thrown, in the form `"SimpleName: message"`. `error_code`: the code in the error
-    assignments; 0 if there was no error. `moves_owned`: True if a task or standby that a member claims in its
-    subscription goes to another process. `places_ownerless`: True if the rebalance assigns a task that no member
-    claims. The other fields have the same meaning as in `RebalanceResult`.
+    assignments; 0 if there was no error. `moves_owned`: True if the rebalance takes a task or standby away from its
+    process. The subscriptions name the process of each task. `places_ownerless`: True if the rebalance assigns a task
+    that no member owns, according to the subscriptions. The other fields have the same meaning as in `RebalanceResult`.
     """
 
     assignments: SharedAssignments = field(default_factory=lambda: NO_ASSIGNMENTS)
@@ -197,10 +200,10 @@ class AssignmentComputed:
 
     `topics`: the partition counts of the topology's topics after the rebalance, 0 for a topic that does not exist.
     `topics` is empty if the definition describes its cluster itself, or if the cluster was not polled.
-    `missing_topics`: source topics that did not exist. `kept_owned`: True if the rebalance was computed with every task
-    kept in place.
-    The answer is `AssignmentStored`, `RebalanceWaits` if the rebalance waits for approval, `ComputedAgain`, or
-    `AssignmentDiscarded` if the result is stale. A stale result must not be recorded as a rebalance of this group.
+    `missing_topics`: the source topics that did not exist when the rebalance was computed. `kept_owned`: True if the
+    rebalance was computed with every task kept in place.
+    The answer is `AssignmentStored`, `RebalanceWaits`, `ComputedAgain` or `AssignmentDiscarded`. After
+    `AssignmentDiscarded`, the result is stale and must not be recorded as a rebalance of this group.
     """
 
     generation_id: int
@@ -212,10 +215,11 @@ class AssignmentComputed:
 
 @dataclass(frozen=True, slots=True)
 class TopicsSeen:
-    """A poll of the group's cluster found these topics. `topics`: partition counts as in `AssignmentComputed`, for the
-    present definition.
+    """A poll of the group's cluster found these topics. `topics`: the partition counts of the topics of the present
+    definition, in the form of `AssignmentComputed.topics`.
 
-    The event starts a rebalance if these topics differ from those of the last rebalance. The answer is `Accepted`.
+    The event starts a rebalance if the found topics differ from the topics of the last rebalance. The answer is
+    `Accepted`.
     """
 
     topics: Mapping[str, int]
@@ -227,11 +231,11 @@ class ReportRebalance:
     ran.
 
     `led_by`: the leader of the group. `input_json`: the leader's input of the rebalance, in the form of `DeclareGroup`.
-    `members`: the members in the order in which the leader received them. `assignments`: bytes of
-    ConsumerProtocolAssignment; empty for a rebalance that failed. `warm_ups`: for each member, the standby tasks that
-    are known to be warm-ups. `error`: the error in the form `"SimpleName: message"`; None if there was no error.
-    `no_room`: the reason (a quota) for which a new report is refused; None when the quota allows it. The caller has
-    checked that all bytes can be decoded. The answer is `RebalanceReported`.
+    `members`: the members in the order in which the leader received them. `assignments`: for each member, a
+    ConsumerProtocolAssignment as bytes; empty for a rebalance that failed. `warm_ups`: for each member, the standby
+    tasks that are known to be warm-ups. `error`: the error in the form `"SimpleName: message"`; None if there was no
+    error. `no_room`: the text of the refusal if a quota forbids a new report; None if the quota allows it. The caller
+    has checked that all bytes can be decoded. The answer is `RebalanceReported`.
     """
 
     led_by: str
@@ -278,12 +282,12 @@ class RequestRebalance:
 
 @dataclass(frozen=True, slots=True)
 class SetLever:
-    """Set a lever of the whole group if `is_on`, otherwise switch the lever off. `by`, `reason`: as in
-    `OperatorDecision`. The answer is `Accepted`.
+    """Set or switch off a lever of the whole group. `is_on`: True to set the lever, False to switch the lever off.
+    `by`, `reason`: as in `OperatorDecision`. The answer is `Accepted`.
 
-    - Hold: each computed rebalance that takes a task from a live owner waits up to `value_ms` for approval. When the
-      hold is switched off, a held rebalance is carried out.
-    - Rejoin grace: if a member leaves, the group keeps the place of the member for `value_ms`. A value outside of the
+    - Hold: a computed rebalance waits up to `value_ms` for approval if it takes a task from a live owner. When the hold
+      is switched off, a held rebalance is carried out.
+    - Rejoin grace: if a member leaves, the group reserves the member's tasks for `value_ms`. A value outside of the
       bounds in `joining` is refused. Switching the rejoin grace off also removes the members that are away.
     - Promotion: the next probing rebalance starts when the warm-ups have caught up.
     - Pause: members do not process records.
@@ -302,8 +306,8 @@ class DecideHeldRebalance:
     every task stays in place.
 
     `generation_id`: the generation that the operator has examined; the decision is refused if this generation is not
-    held. None applies the decision to whichever generation is held. `by`, `reason`: as in `OperatorDecision`. The
-    answer is `AssignmentStored` or `ComputedAgain`.
+    held. If `generation_id` is None, the decision applies to any held generation. `by`, `reason`: as in
+    `OperatorDecision`. The answer is `AssignmentStored` or `ComputedAgain`.
     """
 
     approves: bool
@@ -314,9 +318,9 @@ class DecideHeldRebalance:
 
 @dataclass(frozen=True, slots=True)
 class SetInstanceDrain:
-    """Drain an instance or a member if `is_on`, otherwise end the drain. Exactly one of `process_id` (as text) and
-    `member_id` is set. The drain of an unknown instance or member is refused. `by`, `reason`: as in `OperatorDecision`.
-    The answer is `Accepted`.
+    """Begin or end the drain of an instance or a member. `is_on`: True to begin the drain, False to end the drain.
+    Exactly one of `process_id` (as text) and `member_id` is set. The drain of an unknown instance or member is refused.
+    `by`, `reason`: as in `OperatorDecision`. The answer is `Accepted`.
     """
 
     is_on: bool
@@ -343,8 +347,8 @@ class Recovered:
 
 
 HeartbeatOrFetch = Heartbeat | ProcessHeartbeat | FetchAssignment
-"""Requests that do not change the durable state. `Group.respond` answers these requests without a commit. These
-requests are not part of the type `Event`.
+"""Requests that do not change the durable state. `Group.respond` answers these requests without a commit. Heartbeats
+and fetches are not part of the type `Event`.
 """
 
 LeverCommand = RequestRebalance | SetLever | SetInstanceDrain | WarmUpsCaughtUp | DecideHeldRebalance

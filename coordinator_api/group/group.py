@@ -32,8 +32,8 @@ from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, 
 from coordinator_api.group.reporting import refuse_led_elsewhere, report
 
 HISTORY_LENGTH = 64
-"""The number of past records in the message of an IllegalTransition. Without the past records, the cause of a broken
-invariant cannot be found.
+"""The number of past records in the message of an IllegalTransition. The past records are needed to find the cause of a
+broken invariant.
 """
 
 _COMPUTED_NEXT = (GenerationStarted, RebalanceKept)
@@ -63,7 +63,7 @@ class Group:
         return group
 
     def begin_sessions(self, now_ms: int) -> None:
-        """Restart all sessions and timeouts at `now_ms`, because no request could arrive before."""
+        """Restart all sessions and timeouts at `now_ms`, because no request could arrive before this time."""
         self._liveness.rearm(self._image, now_ms)
 
     @property
@@ -101,8 +101,8 @@ class Group:
         return outcome
 
     def respond(self, event: HeartbeatOrFetch, now_ms: int, image: GroupImage) -> ImmediateResponse:
-        """Answer the heartbeat or fetch from `image`, the last committed state. Unless the event is a recheck, the call
-        also restarts the session timeout of each member that is not refused.
+        """Answer the heartbeat or fetch from `image`, the last committed state. If the event is not a recheck, the call
+        also restarts the session timeouts of the members whose requests are accepted.
 
         The answer needs no commit. The state of this group may be newer than `image`, because records are being
         committed.
@@ -117,8 +117,9 @@ class Group:
     def apply(self, records: Iterable[CoordinatorRecord], now_ms: int) -> None:
         """Apply records in order, either before their commit or in a replay from the store. Raises IllegalTransition.
 
-        `now_ms`: the time of the event that made the records. If `records` are those of the last `handle` and no other
-        call changed the group since, the state that `handle` computed is adopted.
+        `now_ms`: the time of the event that made the records. The group adopts the state that the last `handle`
+        computed. If the records are not from the last `handle`, or if another call has changed the group, the group
+        applies the records one by one.
         """
         decided, self._decided = self._decided, None
         if decided is not None and records is decided[0].records:
@@ -214,5 +215,6 @@ def _tick(step: GroupTransition) -> None:
     end_join_wait(step)
     start_probing_rebalance(step)
     follow_up_when_acknowledged(step)
-    # This call is the last: it may complete a rebalance that no member has fetched, so a follow-up must not be due yet.
+    # `end_hold_when_over` must be the last call. The call may complete a rebalance. A follow-up may start only after
+    # members have fetched its assignments.
     end_hold_when_over(step)

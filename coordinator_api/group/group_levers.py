@@ -1,5 +1,5 @@
-"""Levers: settings of a group that Kafka does not have, each stored with the caller, the time and the reason of its
-last change.
+"""Levers are settings of a group that Kafka does not have. Each lever is stored with the caller, the time and the
+reason of its last change.
 
 All levers are off by default, and a group without levers behaves like a group in Kafka. Levers are durable: a restart
 of the coordinator does not change them. The docstring of `administration` names the files that contain the rules of

@@ -1,18 +1,18 @@
 """Handles heartbeats and fetches: checks their senders, answers them, and updates sessions.
 
-Heartbeats and fetches do not change the durable state, so they are answered at once from the last committed state,
-while other events of the group wait for the store. Heartbeats and fetches restart the session timeout when they arrive.
-Heartbeats and fetches update the group's `Liveness`, which belongs to the working state. The working state may be newer
-than the committed state. A member that was just removed from the working state has no session any more, so its requests
-update no session. A follow-up rebalance that the leader asked for is due once all members have acknowledged their
+Heartbeats and fetches do not change the durable state. So heartbeats and fetches are answered at once from the last
+committed state. Only the other events of the group wait for the store. Heartbeats and fetches restart the session
+timeout when they arrive. Heartbeats and fetches update the group's `Liveness`, which belongs to the working state. The
+working state may be newer than the committed state. A request of a member that was just removed from the working state
+updates no session. A follow-up rebalance that the leader asked for is due once all members have acknowledged their
 assignments.
 
 These rules fence or refuse members in joins, heartbeats and fetches:
 
-- If a newer incarnation of a static member has replaced a member id, requests with this id get `FENCED_INSTANCE_ID`.
-  The group remembers the last `MAX_FENCED_MEMBER_IDS` replaced ids of each member, so that an older incarnation is
-  fenced even if its request does not name its instance id. Differs from Kafka: Kafka's coordinator remembers no fenced
-  member ids.
+- If a restart of a static member has replaced a member id, requests with this id get `FENCED_INSTANCE_ID`. The group
+  remembers the last `MAX_FENCED_MEMBER_IDS` replaced ids of each member. Because of the remembered ids, an older
+  incarnation is fenced even if its request does not name its instance id. Differs from Kafka: Kafka's coordinator
+  remembers no fenced member ids.
 - A member that is away gets `UNKNOWN_MEMBER_ID`, until its process joins again.
 - A static member that missed a rebalance has lost its tasks and gets `ILLEGAL_GENERATION`.
 
@@ -46,9 +46,9 @@ def answer(image: GroupImage, event: HeartbeatOrFetch) -> outcome.Response:
 def respond(
     liveness: Liveness, working: GroupImage, image: GroupImage, event: HeartbeatOrFetch, now_ms: int
 ) -> outcome.ImmediateResponse:
-    """Answer the heartbeat or fetch from the state `image`. Unless the event is a recheck, the call also restarts the
-    session timeout of each member that is not refused. `liveness`: the sessions of the state `working`, which may be
-    newer than `image`.
+    """Answer the heartbeat or fetch from the state `image`. If the event is not a recheck, the call also restarts the
+    session timeouts of the members whose requests are accepted. `working`: the working state, which may be newer than
+    `image`. `liveness`: the sessions of the working state.
     """
     answered = answer(image, event)
     if isinstance(answered, outcome.Rejected):
@@ -61,8 +61,8 @@ def respond(
 
 
 def connection_lost(step: outcome.GroupTransition, event: events.ConnectionLost) -> outcome.Response:
-    """Record in the liveness that a connection broke. The members on the connection stay in the group. After the grace,
-    `joining.expire_sessions` removes the members that did not come back.
+    """Record the broken connection in the group's `Liveness`. The members on the connection stay in the group. After
+    the grace, `joining.expire_sessions` removes the members that did not come back.
     """
     step.liveness.connection_lost(event.connection_id, event.held_elsewhere, step.now_ms)
     return outcome.Accepted()
@@ -72,8 +72,8 @@ def followup_is_due(image: GroupImage, liveness: Liveness) -> bool:
     """Returns whether the last rebalance asked for a follow-up, and every member that takes part has its assignment.
 
     A follow-up has to wait for all assignments, because a member revokes tasks only after it has its assignment.
-    Differs from Kafka: in Kafka, the members that wait for a task request the follow-up. Members of this group may also
-    request the follow-up, but the group starts it without a request.
+    Differs from Kafka: in Kafka, members that still wait for tasks have to request the follow-up. Members of this group
+    may also request the follow-up, but the group starts it without a request.
     """
     end = image.present_end
     return end is not None and end.outcome is RebalanceOutcome.FOLLOW_UP and not liveness.unfetched
@@ -82,8 +82,8 @@ def followup_is_due(image: GroupImage, liveness: Liveness) -> bool:
 def member_or_refusal(
     image: GroupImage, member_id: str, group_instance_id: str | None
 ) -> ClassicGroupMember | outcome.Rejected:
-    """Returns the member that sent a request. Returns a refusal if the group has no member `member_id`, or if
-    `group_instance_id` belongs to a member with a different id.
+    """Returns the member that sent a request. Returns a refusal if the group has no member of this id. Returns a
+    refusal if the instance id belongs to another member id.
     """
     if image.state is GroupState.DEAD:
         return outcome.GROUP_DELETED
@@ -107,7 +107,7 @@ def member_or_refusal(
 
 
 def refuse_absent(member: ClassicGroupMember) -> outcome.Rejected | None:
-    """Returns a refusal if the member is away; else None. The process of such a member has left, so it should send no
+    """Returns a refusal if the member is away; else None. A member that is away has left, so its process should send no
     requests.
     """
     if not member.is_away:
@@ -120,7 +120,7 @@ def refuse_absent(member: ClassicGroupMember) -> outcome.Rejected | None:
 
 def refuse_after_missed_rebalance(image: GroupImage, member: ClassicGroupMember) -> outcome.Rejected | None:
     """Returns a refusal if the static member missed the current generation, because its tasks may now belong to other
-    members. Otherwise returns None.
+    members; else None.
     """
     if image.takes_part(member):
         return None
@@ -182,8 +182,8 @@ def _note_connection(
     liveness: Liveness, working: GroupImage, member_id: str, connection_id: int | None, now_ms: int
 ) -> None:
     """Move a refused static member to the connection of its request. The member missed a rebalance, so its session is
-    not extended. The member's process is alive on the new connection, so the loss of an earlier connection must not end
-    the session.
+    not extended. The process is alive on the new connection. The loss of an earlier connection must not end the
+    session.
     """
     member = working.members.get(member_id)
     if member is not None and not member.is_away and connection_id is not None:
@@ -193,7 +193,7 @@ def _note_connection(
 def _heartbeat(image: GroupImage, event: Heartbeat) -> outcome.HeartbeatAnswered | outcome.Rejected:
     """Returns whether the member has to rejoin, fetch or stop.
 
-    Differs from Kafka: a member that takes part in the current generation may send an older generation, because it may
+    Differs from Kafka: a member may send an older generation if it takes part in the current generation. The member may
     not have fetched its assignment yet. A member that has rejoined is not asked to rejoin again. In Kafka, a member
     that has rejoined waits for the answer to its JoinGroup.
     """
@@ -210,8 +210,8 @@ def _heartbeat(image: GroupImage, event: Heartbeat) -> outcome.HeartbeatAnswered
 
 
 def _process_heartbeat(image: GroupImage, members: Mapping[str, Heartbeat]) -> outcome.ProcessHeartbeatAnswered:
-    """Returns for each member the answer to its heartbeat, with the generation of the assignment that the member can
-    fetch.
+    """Returns the answers to the members. The answer to a member has the generation of the assignment that the member
+    can fetch.
     """
     answers: dict[str, outcome.MemberNews | outcome.Rejected] = {}
     for member_id, event in members.items():
@@ -247,8 +247,8 @@ def _has_to_rejoin(image: GroupImage, member: ClassicGroupMember) -> bool:
 def _awaits_result(image: GroupImage, member: ClassicGroupMember) -> bool:
     """Returns whether the member has rejoined for a rebalance that is not complete yet.
 
-    A member that has rejoined must not get its older assignment, because the rebalance may give tasks of this
-    assignment to other members. Before the member rejoins, it may fetch its last assignment again.
+    A member that has rejoined must not get its older assignment. The rebalance may give tasks of the older assignment
+    to other members. Before the member rejoins, it may fetch its last assignment again.
     """
     return image.state is GroupState.COMPLETING_REBALANCE or image.has_joined(member)
 

@@ -1,21 +1,22 @@
-"""Hold and approve: a computed rebalance that takes a task from a live owner waits for the approval of an operator.
+"""Holds a computed rebalance that takes a task from a live owner, until an operator approves the rebalance.
 
-    computed -> takes no task from a live owner, or is approved already        -> completed
-             -> also places tasks without a live owner                         -> computed again, other tasks kept
-             -> else held, in CompletingRebalance -> approved, time limit over, hold switched off -> completed
-                                                  -> discarded                 -> computed again, all tasks kept
-                                                  -> a join, a leave, a crash  -> another generation, new approval
+- A computed rebalance is completed if it takes no task from a live owner, or if it is approved already.
+- A rebalance that also places tasks without a live owner is computed again, with all other tasks kept in place.
+- Any other rebalance is held, in the state CompletingRebalance.
+- A held rebalance is completed after an approval, after its time limit, or after the hold is switched off.
+- If a held rebalance is discarded, it is computed again with all tasks kept in place.
+- A join, a leave or a crash ends the wait. The next generation needs a new approval.
 
 Rules:
 - While a rebalance is held, members keep processing their tasks. Members cannot distinguish a held rebalance from a
   rebalance that is computed for a long time.
 - Tasks without a live owner never wait: they are assigned at once. The moves of other tasks are left to the follow-up
   rebalance, which waits for approval.
-- A generation is computed again at most once, so there is no loop. A follow-up with an unchanged result is settled
-  (`rebalance_result`). After a discard, the follow-up keeps every task in place as well.
+- A generation is computed again at most once, so there is no endless loop. A follow-up with an unchanged result is
+  settled (`rebalance_result`). After a discard, the follow-up rebalance also keeps every task in place.
 - An approval covers the rebalance and its follow-up and probing rebalances, because they complete the approved moves.
-  An approval ends when a member joins or is removed, when the definition changes, or when the drain of an instance or a
-  member begins or ends. An approval also ends when a rebalance with another cause begins
+  An approval ends when a member joins or is removed, or when the definition changes. An approval ends when the drain of
+  an instance or a member begins or ends. An approval also ends when a rebalance with another cause begins
   (`GroupImage.with_nothing_approved`, `RebalanceStarted`).
 
 Kafka has no held rebalances.
@@ -43,7 +44,7 @@ from coordinator_api.group.subscriptions import assigned_tasks, process_of
 
 
 def take_computed(step: GroupTransition, event: AssignmentComputed) -> Response:
-    """Complete the computed rebalance, hold it, or request that it is computed again."""
+    """Complete the computed rebalance, hold the rebalance, or request a second computation."""
     image, rebalance = step.image, event.rebalance
     if _has_to_wait(image, rebalance):
         if rebalance.places_ownerless:
@@ -73,8 +74,8 @@ def carry_out_when_held(step: GroupTransition, decision: OperatorDecision) -> No
 
 
 def decide_held(step: GroupTransition, event: events.DecideHeldRebalance) -> Response:
-    """Carry out the held rebalance if the event approves it. If the event discards the held rebalance, its generation
-    is computed again with every task kept in place.
+    """Carry out the held rebalance if the event approves it. If the event discards the held rebalance, compute its
+    generation again with every task kept in place.
     """
     refused = _refuse_not_held(step.image, event.generation_id)
     if refused is not None:
@@ -96,7 +97,7 @@ def end_hold_when_over(step: GroupTransition) -> None:
 
 
 def give_up_held(step: GroupTransition, why: str) -> None:
-    """End the held rebalance, because a new rebalance begins. `why`: the cause of the new rebalance, in words."""
+    """End the held rebalance, because a new rebalance begins. `why`: a text with the cause of the new rebalance."""
     by_nobody = OperatorDecision(None, step.now_ms, why)
     step.emit(HeldRebalanceEnded(step.image.generation_id, HoldEnd.REPLACED, by_nobody))
 
@@ -125,10 +126,9 @@ def describe_held(image: GroupImage) -> DescribedHeld | None:
 
 
 def tasks_to_move(image: GroupImage) -> tuple[TaskId, ...]:
-    """Returns, sorted, the tasks that the held rebalance takes from a process, whether the process has the active task
-    or a standby task. A standby that becomes active in its process is not taken from the process. A task is not
-    returned if the rebalance takes only a warm-up of it, because warm-ups are temporary. The result is empty if no
-    rebalance is held.
+    """Returns the tasks that the held rebalance takes from a process, sorted. The process may have the active task or a
+    standby task. A standby that becomes active in its process is not taken from the process. A lost warm-up does not
+    count, because warm-ups are temporary. The result is empty if no rebalance is held.
     """
     held = image.held
     if held is None:

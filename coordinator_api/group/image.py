@@ -1,8 +1,8 @@
-"""The recorded state of one group, as immutable values. Only the method `apply` of a record makes a new state
-(`records`).
+"""The recorded state of one group, as immutable values. Only the method `apply` of a record makes a new state (see
+`records`).
 
-The state of a member consists of its last join and its last assignment. Records and snapshots contain these classes, so
-each field is declared only once. Source: `ClassicGroup`, `ClassicGroupMember`.
+The state of a member consists of its last join and its last assignment. Records and snapshots contain the classes of
+this file, so each field is declared only once. Source: `ClassicGroup`, `ClassicGroupMember`.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class LastAssignment:
 
 @dataclass(frozen=True, slots=True)
 class ClassicGroupMember:
-    """A member. `fenced_member_ids`: the member's earlier ids, oldest first. A member gets another id if it is a static
-    member that was restarted, or if its process left and came back. `away_until_ms`: the end of the rejoin grace of a
-    member that left; None for a member that has not left.
+    """A member. `fenced_member_ids`: the member's earlier ids, oldest first. A static member gets a new id after a
+    restart. Any member gets a new id if its process left and came back. `away_until_ms`: the end of the rejoin grace of
+    a member that left; None for a member that has not left.
     """
 
     member_id: str
@@ -74,22 +74,22 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
     __slots__ = ("_away", "_joined", "_names")
 
     _names: dict[tuple[str, str], str]
-    """The member id by (kind, name), where a name is a `group.instance.id`, a `join_id` or a fenced member id."""
+    """The member id by kind and name. A name is a `group.instance.id`, a `join_id` or a fenced member id."""
     _joined: dict[int, int]
-    """The number of members by the generation of their last join. With these numbers, a join does not have to iterate
-    over all members.
+    """The number of members by the generation of their last join. The numbers save a join from iterating over all
+    members.
     """
     _away: frozenset[str]
 
     def __init__(self, members: ClassicGroupMembers | None = None) -> None:
-        """Makes a copy of `members`, or an empty mapping if `members` is None."""
+        """`members`: the mapping to copy; None to make an empty mapping."""
         super().__init__(members or {})
         self._names = {} if members is None else members._names
         self._joined = {} if members is None else members._joined.copy()
         self._away = frozenset() if members is None else members._away
 
     def with_member(self, member: ClassicGroupMember) -> ClassicGroupMembers:
-        """Returns a copy with this member, which replaces the member with the same id or is added at the end."""
+        """Returns a copy with this member. A member with the same id is replaced. A new member is added at the end."""
         made = ClassicGroupMembers(self)
         made._index(self.get(member.member_id), member)
         made[member.member_id] = member
@@ -102,8 +102,8 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
         return made
 
     def assigned(self, assignment: Callable[[ClassicGroupMember], ClassicGroupMember]) -> ClassicGroupMembers:
-        """Returns a copy in which each member is replaced by the result of `assignment`. The function `assignment` may
-        change only the last assignment of a member.
+        """Returns a copy in which the function `assignment` has replaced each member. `assignment` may change only a
+        member's last assignment.
         """
         made = ClassicGroupMembers(self)
         for member_id, member in self.items():
@@ -135,12 +135,14 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
         return None if member_id is None else self[member_id]
 
     def _index(self, before: ClassicGroupMember | None, after: ClassicGroupMember | None) -> None:
-        """Update the indexes: `after` replaces `before`; None stands for no member."""
+        """Update the indexes after a member was replaced. `before`, `after`: the old member and the new member; None if
+        there is none.
+        """
         known, new = _other_names(before), _other_names(after)
         if known != new:  # a rejoin does not change names, so most copies of this mapping share the same `_names`
             self._names = self._names | new
             for name in known.keys() - new.keys():
-                if self._names.get(name) == known[name]:  # remove the name unless another member already has it
+                if self._names.get(name) == known[name]:  # remove the name if no other member has it now
                     del self._names[name]
         if before is not None:
             self._away -= {before.member_id}
@@ -169,8 +171,8 @@ class PackedAssignments(SharedAssignments):
     """The assignments of a rebalance. `packed`: the stored form of the assignments, which contains the shared part only
     once.
 
-    The process that computes the rebalance makes the stored form, which is then kept unchanged. The stored form is
-    never computed again, because a later release may decide or compress differently.
+    The process that computes the rebalance makes the stored form. The stored form is never made a second time, because
+    a later release may produce other bytes.
     """
 
     def __init__(self, parts: Mapping[str, AssignmentParts], packed: bytes) -> None:
@@ -248,7 +250,7 @@ class LastRebalance:
 @dataclass(frozen=True, slots=True)
 class HeldRebalance:
     """A rebalance that was computed and waits for approval. `since_ms`: the time at which the wait began. When the
-    rebalance is carried out, its other fields become the fields of a `RebalanceCompleted` record.
+    rebalance is carried out, all fields except `since_ms` become the fields of a `RebalanceCompleted` record.
     """
 
     since_ms: int
@@ -271,18 +273,18 @@ class GroupImage:
     """The state of a group. If the group has not been declared, `revision` is 0 and `input_json` is None. `origin`: the
     origin of the definition. `members`: the members in the order of joining.
 
-    `initial`: True while the initial delay applies, because the group was empty before the rebalance that is being
-    prepared. `cause`, `rebalance_revision`: the cause of the current rebalance, and the definition revision that it
-    uses. `led_by`: the leader, if the leader is outside this service; else None. The state of a group with an outside
-    leader is its last report, which arrived at `reported_at_ms`.
+    `initial`: True if the group was empty before the rebalance that is being prepared. The initial delay applies while
+    `initial` is True. `cause`, `rebalance_revision`: the cause of the current rebalance, and the definition revision
+    that it uses. `led_by`: the leader, if the leader is outside this service; else None. `reported_at_ms`: the arrival
+    time of the outside leader's last report, which is the state of its group.
 
-    `held`: the rebalance of this generation, while this rebalance waits for approval. `kept_because`: the reason why
-    this generation is computed with every task kept in place; None if tasks may move. After an operator discarded a
-    rebalance, `kept_because` applies to its follow-up as well. `approved_generation`: the generation of the last held
-    rebalance that was carried out; None if its approval has ended. While it is set, follow-up and probing rebalances of
-    that rebalance do not wait for approval. `promoted`: for each member, the warm-ups, sorted, that have triggered an
-    early rebalance. `promoted` becomes empty when a rebalance begins that is neither a follow-up nor a probing
-    rebalance.
+    `held`: the rebalance of this generation if it waits for approval; else None. `kept_because`: the reason why this
+    generation is computed with every task kept in place; None if tasks may move. After an operator discarded a
+    rebalance, `kept_because` also applies to the follow-up rebalance. `approved_generation`: the generation of the last
+    held rebalance that was carried out; None if its approval has ended. While `approved_generation` is set, follow-up
+    and probing rebalances do not wait for approval. `promoted`: for each member, the sorted warm-ups that have
+    triggered an early probing rebalance. `promoted` becomes empty when a rebalance with another cause than a follow-up
+    or a probing rebalance begins.
     """
 
     state: GroupState = GroupState.EMPTY
@@ -306,11 +308,13 @@ class GroupImage:
 
     @property
     def present_end(self) -> RebalanceEnd | None:
-        """The end of the last rebalance; None if the group is not stable, because a new rebalance has begun since."""
+        """The end of the last rebalance if the group is Stable. None in all other states, because a new rebalance has
+        begun.
+        """
         return self.last_rebalance.end if self.last_rebalance and self.state is GroupState.STABLE else None
 
     def with_member(self, member: ClassicGroupMember) -> GroupImage:
-        """Returns a copy with this member, which replaces the member with the same id or is added at the end."""
+        """Returns a copy with this member. A member with the same id is replaced. A new member is added at the end."""
         return replace(self, members=self.members.with_member(member))
 
     def with_nothing_approved(self) -> GroupImage:
@@ -318,7 +322,7 @@ class GroupImage:
         return replace(self, approved_generation=None, kept_because=None, promoted={})
 
     def prepares_generation(self, generation_id: int) -> bool:
-        """Returns whether a rebalance is being prepared and this generation is its next generation."""
+        """Returns whether a rebalance is being prepared that will start this generation."""
         return self.state is GroupState.PREPARING_REBALANCE and generation_id == self.generation_id + 1
 
     def completes_generation(self, generation_id: int) -> bool:

@@ -1,35 +1,37 @@
 """Members join, rejoin, leave, and are removed when their sessions end.
 
-A join is answered as soon as it is committed. The answer to a join never waits for the rebalance: the answers to
-heartbeats tell members to rejoin, and members fetch their assignment when it is computed. A member repeats a join if
-the answer was lost. A repeated join has the same bytes, concerns the same rebalance, and must not change anything. To
-force a rebalance, a member changes the unique field of its subscription. Source: `classicGroupJoin...`,
+A join is answered as soon as it is committed. The answer to a join never waits for the rebalance. The answers to
+heartbeats tell members to rejoin. Members fetch their assignment when it is computed. A member repeats a join if the
+answer was lost. A repeated join has the same bytes, concerns the same rebalance, and must not change anything. To force
+a rebalance, a member changes the unique field of its subscription. Source: `classicGroupJoin...`,
 `updateStaticMemberThenRebalanceOrCompleteJoin` and `classicGroupLeaveToClassicGroup`,
 `expireClassicGroupMemberHeartbeat`, `expirePendingSync` in `GroupMetadataManager`; KIP-345 for static members.
 
-If an operator has set a rejoin grace, a member that leaves counts as away for the time of the grace. Meanwhile its
-tasks wait for its process to come back:
+If an operator has set a rejoin grace, a member that leaves is away until its grace ends. During the grace, the group
+reserves the member's tasks for the member's process:
 
-    Leave -> MemberAway -> the same process joins in time -> MemberReplaced, MemberSubscribed   no rebalance
-                        -> its grace is over              -> MemberRemoved, a rebalance         as after a leave
+- When the member leaves, the group emits the record `MemberAway`.
+- If the same process joins in time, the group emits `MemberReplaced` and `MemberSubscribed`, and no rebalance starts.
+- If the grace ends first, the group emits `MemberRemoved`, and a rebalance starts.
 
-- A member that is away stays in the group with its assignment. Neither the join phase of a rebalance nor the later
-  fetches of assignments wait for a member that is away. Requests of a member that is away are refused, because a
-  process that left sends no requests.
-- A dynamic member that comes back is recognized by the client id and process id of its first join. A static member is
-  recognized by its group instance id. The member keeps its assignment if the group is stable and not settled, no
-  rebalance ran meanwhile, and the last rebalance neither asked for a follow-up nor failed. The member's topics, process
-  id, endpoint, tags, rack and versions must be unchanged (`static_identity`). If the member cannot keep its assignment,
-  its join starts a rebalance.
-- A rebalance that runs while the member is away treats the member as if it still had its assigned tasks
-  (`subscription_now`). A process whose members are all away gets no new tasks
-  (`assignor.task_assignors.steering.away`), so the tasks of a failed process go to running processes.
-- A member that is not expected back gets no grace. Such a member is drained, has no assignment, or is in a group that
-  is drained or was asked to stop.
+The rules of the rejoin grace:
+- A member that is away stays in the group with its assignment. A rebalance does not wait for the join of a member that
+  is away. The group does not wait for the fetches of a member that is away. Requests of a member that is away are
+  refused, because a process that left sends no requests.
+- The client id and process id of the first join identify a dynamic member that comes back. The group instance id
+  identifies a static member that comes back. A member that comes back keeps its assignment only if no rebalance ran
+  meanwhile. The last rebalance must not have failed, asked for a follow-up or been settled. The member's topics,
+  process id, endpoint, tags, rack and versions must be unchanged (`static_identity`). If the member cannot keep its
+  assignment, its join starts a rebalance.
+- For a rebalance, a member that is away still has its assigned tasks (`subscription_now`). A process whose members are
+  all away gets no new tasks (`assignor.task_assignors.steering.away`). So the tasks of a failed process go to running
+  processes.
+- A member gets no grace if it is drained or has no assignment. The members of a group that is drained or was asked to
+  stop get no grace either.
 - A crash is not a leave: after a session timeout or a broken connection, the tasks move to other members at once.
-- The end of the grace is the end of the member's session, so the session timer covers the grace. The end of the grace
-  is recorded, so a restart of the coordinator does not extend it. If all members are away, each member is removed at
-  its deadline, and the group becomes empty.
+- The grace is stored as the member's session, so the session timer also ends the grace. The end of the grace is
+  recorded, so a restart of the coordinator does not extend the grace. If all members are away, each member is removed
+  at its deadline, and the group becomes empty.
 
 Kafka has no rejoin grace. The nearest concept is static members (KIP-345), but Kafka cannot tell the absence of a
 static member from its failure.
@@ -71,7 +73,7 @@ def leave(step: GroupTransition, event: Leave) -> Response:
     """Handle a leave. Differs from Kafka: static members leave like dynamic members, because a DELETE is always
     deliberate.
 
-    If a rejoin grace is set, the member's place is kept for its process.
+    If a rejoin grace is set, the group reserves the member's tasks for the member's process.
     """
     member = member_or_refusal(step.image, event.member_id, event.group_instance_id)
     if isinstance(member, Rejected):
@@ -87,7 +89,7 @@ def leave(step: GroupTransition, event: Leave) -> Response:
 
 
 def end_grace(step: GroupTransition) -> None:
-    """End the grace of members that are away, as if these members had left now."""
+    """End the grace of members that are away. The members count as members that left now."""
     away = step.image.members.away()
     for member in away:
         step.emit(MemberRemoved(member.member_id, RemovalReason.GRACE_ENDED))
@@ -96,8 +98,8 @@ def end_grace(step: GroupTransition) -> None:
 
 
 def expire_sessions(step: GroupTransition) -> None:
-    """Remove each member whose session timeout has passed without a request, and each member whose connection broke and
-    that did not come back. Start a rebalance without the removed members.
+    """Remove each member whose session timeout has passed without a request. Remove each member whose connection broke,
+    if the member did not come back in time. Start a rebalance without the removed members.
     """
     expired = {member_id: _expiry(step, member_id) for member_id in step.liveness.expired_members(step.now_ms)}
     gone = {**dict.fromkeys(_disconnected(step), RemovalReason.DISCONNECTED), **expired}
@@ -131,7 +133,7 @@ def _disconnected(step: GroupTransition) -> list[str]:
 
 def remove_members_that_never_fetched(step: GroupTransition) -> None:
     """Remove members that have not fetched their assignment in time. A member that never fetches its assignment may
-    still send heartbeats, and meanwhile its tasks do not run anywhere.
+    still send heartbeats. The tasks of a member that never fetches its assignment would not run anywhere.
     """
     image, liveness = step.image, step.liveness
     if image.state is not GroupState.STABLE or liveness.fetch_due_ms is None or liveness.fetch_due_ms > step.now_ms:
@@ -167,12 +169,12 @@ def _refuse_unusable(step: GroupTransition, event: Join) -> Rejected | None:
 
 
 def _first_join_again(step: GroupTransition, event: Join) -> Response | None:
-    """Answers a first join whose `join_id` a member already has, because the answer to the earlier join was lost. The
-    group does not change.
+    """Answers a repeated first join. A joining member repeats its first join, with the same `join_id`, if the answer
+    was lost. The group does not change.
 
     Returns None if no member has the `join_id`, or if the join has a newer incarnation. The answer names the generation
-    that the member has to wait for now, because the member may have rejoined since. Differs from Kafka: the classic
-    protocol has no `join_id`. With KIP-1082, the consumer chooses its member id.
+    that the member has to wait for now. The member may have rejoined after its first join. Differs from Kafka: the
+    classic protocol has no `join_id`. With KIP-1082, the consumer chooses its member id.
     """
     known = None if event.join_id is None else step.image.members.with_join_id(event.join_id)
     if known is None:
@@ -197,8 +199,8 @@ def _first_join_again(step: GroupTransition, event: Join) -> Response | None:
 
 
 def _join_as_new_member(step: GroupTransition, event: Join) -> Response:
-    """Adds a new member. Differs from Kafka: while a rebalance is being prepared, the size limit also includes the
-    members that have not rejoined yet. So a new member cannot take the place of a slow member.
+    """Adds a new member. Differs from Kafka: the size limit also counts members that have not rejoined yet for the
+    rebalance that is being prepared. The stricter limit keeps a new member from taking the place of a slow member.
     """
     if len(step.image.members) >= step.limits.max_size:
         return Rejected(
@@ -215,8 +217,8 @@ def _join_as_new_member(step: GroupTransition, event: Join) -> Response:
 
 
 def _rejoin(step: GroupTransition, event: Join, member: ClassicGroupMember) -> Response:
-    """Handle the join of a known member. An unchanged subscription is a repeated request, unless a rebalance waits for
-    the member.
+    """Handle the join of a known member. If the subscription is unchanged and no rebalance waits for the member, the
+    join counts as a repeated request.
     """
     refused = _refuse_stale(step, event, member)
     if refused is not None:
@@ -238,14 +240,15 @@ def _rejoin(step: GroupTransition, event: Join, member: ClassicGroupMember) -> R
 
 
 def _join_as_incarnation(step: GroupTransition, event: Join, old: ClassicGroupMember) -> Response:
-    """Handle the join of a static member without a member id: either the process was restarted, or it repeats a join
-    whose answer was lost.
+    """Handle the join of a known static member if the join has no member id. Either the member's process was restarted,
+    or it repeats a join whose answer was lost.
 
     The newer incarnation gets the place and the assignment of the older incarnation. The join of a newer incarnation
-    needs no rebalance if `_assignment_still_holds` returns True. Owned partitions and offset sums may differ. Differs
-    from Kafka: a join is refused if its `incarnation` is lower than the incarnation in the member's last join. A join
-    with the same incarnation and the same bytes as the last join is a repeated request. A member whose process, tags,
-    topics or versions have changed starts a rebalance, whereas Kafka keeps the old assignment.
+    needs no rebalance if `_assignment_still_holds` returns True. The owned partitions and offset sums of the two
+    incarnations may differ. Differs from Kafka: a join is refused if its `incarnation` is lower than the incarnation in
+    the member's last join. A join with the same incarnation and the same bytes as the last join is a repeated request.
+    A member whose process, tags, topics or versions have changed starts a rebalance. In Kafka, a changed static member
+    keeps its old assignment.
     """
     refused = _refuse_stale(step, event, old)
     if refused is not None:
@@ -273,11 +276,11 @@ def _take_place(step: GroupTransition, event: Join, old: ClassicGroupMember) -> 
 
 
 def _refuse_stale(step: GroupTransition, event: Join, member: ClassicGroupMember) -> Rejected | None:
-    """Returns a refusal of an older incarnation, or of a static member that missed a rebalance but still claims tasks.
+    """Returns a refusal if an older incarnation sent the join. Also returns a refusal if a static member missed a
+    rebalance but still reports that it owns tasks.
 
-    Differs from Kafka: Kafka accepts the JoinGroup of a static member that missed a rebalance, and refuses only its
-    heartbeats. This group refuses the join of such a member, because the rebalance may have given its tasks to other
-    members, and no task may run twice.
+    Differs from Kafka: if a static member missed a rebalance, Kafka refuses only its heartbeats, and accepts its
+    JoinGroup. This group also refuses the JoinGroup, because the member's tasks may now run in other members.
     """
     refused = _refuse_older_incarnation(event, member)
     if refused is not None or not claims_tasks(event.subscription):
@@ -326,13 +329,13 @@ def _place_of(image: GroupImage, event: Join) -> ClassicGroupMember | None:
 
 
 def _assignment_still_holds(image: GroupImage, event: Join, old: ClassicGroupMember) -> bool:
-    """Returns whether a member that came back can keep the assignment of its place.
+    """Returns whether a member that came back can keep its earlier assignment.
 
-    The member cannot keep its assignment if a rebalance ran while the member was away, or if the last rebalance failed
-    or asked for a follow-up. After a failed rebalance, a join starts another rebalance. A join after a rebalance with a
-    follow-up is the first rejoin of the follow-up. The member cannot keep its assignment if the group is settled. In a
-    settled group, some tasks wait until their present owners revoke them. A restarted process has revoked all its
-    tasks, so such a task can move now.
+    The member cannot keep its assignment if a rebalance ran while it was away. The member cannot keep the assignment
+    either if the last rebalance failed or asked for a follow-up. After a failed rebalance, a join starts another
+    rebalance. A join after a rebalance with a follow-up is the first rejoin of the follow-up. The member cannot keep
+    its assignment if the group is settled. In a settled group, some tasks wait until their present owners revoke them.
+    A restarted process has revoked all its tasks, so other members can now get tasks that waited.
     """
     end = image.present_end
     if end is None or end.outcome in (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.SETTLED, RebalanceOutcome.ERROR):

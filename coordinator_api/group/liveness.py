@@ -1,9 +1,9 @@
 """The state of a group that is kept in memory only: sessions, connections, acknowledgements of assignments, and timers.
 
-No record contains the state of `Liveness`. After a replay all sessions and timeouts start again, and the next
-heartbeats report the acknowledgements and offsets again. Records update sessions and timers
-(`CoordinatorRecord.update_liveness`). The rules of the group change the rest of this state, for example when a request
-or an acknowledgement arrives. The loss of a change of this state does no harm, so the change needs no commit.
+No record contains the state of `Liveness`. After a replay, all sessions and timeouts start again. The next heartbeats
+report the acknowledgements and offsets again. Records update sessions and timers (`CoordinatorRecord.update_liveness`).
+The rules of the group change the rest of the state, for example when a request or an acknowledgement arrives. Changes
+to the state in memory need no commit, because the loss of a change does no harm.
 Source: the timers in `GroupMetadataManager` (session, join, pending sync, initial delay).
 """
 
@@ -19,16 +19,16 @@ from coordinator_api.group.states import GroupState
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """The limits of a group. Most settings have the names of the settings of Kafka's broker. All times are in
+    """The limits of a group. Most of these settings have the same names in Kafka's broker. All times are in
     milliseconds.
 
     `initial_rebalance_delay_ms` (`group.initial.rebalance.delay.ms`): the time for which an empty group waits for more
     members after the first member. `min_session_timeout_ms`, `max_session_timeout_ms`: the limits of a member's session
     timeout. Differs from Kafka: the default minimum is 500, not 6,000, to allow failover within a second. `max_size`
-    (`group.max.size`): the largest number of members. `new_member_join_timeout_ms`: a member that sends no request
-    after its first join is removed after this time, even if its session timeout is longer. Probably the answer to the
-    join was lost, so no process uses the member id. `disconnect_grace_ms` (`group.disconnect.grace.ms`): see
-    `ConnectionLost`.
+    (`group.max.size`): the largest number of members. `new_member_join_timeout_ms`: the time after which a member is
+    removed if it sends no request after its first join. `new_member_join_timeout_ms` may be shorter than the session
+    timeout. If a new member is silent, the answer to its join was probably lost, so no process uses the member id.
+    `disconnect_grace_ms` (`group.disconnect.grace.ms`): see `ConnectionLost`.
 
     Source: `GroupCoordinatorConfig`.
     """
@@ -66,8 +66,8 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class InitialDelay:
-    """The wait of an empty group for more members. `remaining_ms`: the longest time by which the wait may still be
-    extended.
+    """The time for which a group that was empty waits for more members. `remaining_ms`: the longest time by which the
+    wait may still be extended.
     """
 
     due_ms: int
@@ -91,23 +91,23 @@ class MemberConnections:
     A killed process sends no message, but its kernel closes its connections within milliseconds. Rules:
 
     - A member belongs to the connection on which its last process heartbeat came.
-    - If the connection of a member breaks while an earlier heartbeat of its process is held on another connection, the
-      process is alive. In this case, the member belongs to the connection of the held heartbeat again. (This happens if
-      the coordinator reads a heartbeat late, after the process has abandoned the request.)
-    - A broken connection becomes due `disconnect_grace_ms` after its break. When a broken connection is due, the
-      sessions of its members that asked for `leave_on_disconnect` end. A member that sends a request earlier, on any
-      connection, is alive and no longer belongs to the broken connection.
-    - While more than half of the group's connections are broken, no broken connection is due, because the cause is
-      probably the network and the members are alive. When half of the connections work again, each broken connection
-      becomes due after a further wait. The further wait is as long as the time since the break, and at least
-      `disconnect_grace_ms`.
+    - The connection of a member may break while an earlier heartbeat of its process is held on another connection. A
+      process with a held heartbeat is alive, and the member belongs to the connection of the held heartbeat again. (The
+      coordinator may have read a heartbeat late, after the process had abandoned it.)
+    - A broken connection becomes due `disconnect_grace_ms` after its break. A broken connection that is due ends the
+      sessions of its members with `leave_on_disconnect`. A member that sends a request before its broken connection is
+      due is alive. The request removes the member from the broken connection.
+    - While more than half of the group's connections are broken, no broken connection is due. If most connections are
+      broken, the cause is probably the network, and the members are alive. When half of the connections work again, the
+      broken connections become due after a further wait. The further wait is as long as the time since the break, and
+      at least `disconnect_grace_ms`.
 
-    Differs from Kafka, which always waits for the session timeout. Here only members with `leave_on_disconnect` are
-    removed when their connection breaks.
+    Differs from Kafka, which always waits for the session timeout. In this coordinator, only members with
+    `leave_on_disconnect` are removed when their connection breaks.
 
     `members`: the members of each connection. A connection without members has no entry. `lost`: the time at which each
-    broken connection broke. `came_back_ms`: the last time at which the number of broken connections fell to half or
-    less; None if this has not happened.
+    broken connection broke. `came_back_ms`: the last time at which the share of broken connections fell to one half or
+    less; None if it never did.
     """
 
     members: dict[int, frozenset[str]] = field(default_factory=dict)
@@ -123,8 +123,8 @@ class MemberConnections:
         return 2 * len(self.lost) > len(self.members)
 
     def move(self, member_id: str, before: int | None, now: int | None, now_ms: int) -> None:
-        """Move the member from the connection `before` to the connection `now`. None stands for a connection that is
-        not watched.
+        """Move the member to another connection. `before`, `now`: the old connection and the new connection; None for a
+        connection that is not watched.
         """
         most_were_lost = self.most_are_lost
         if before is not None and before in self.members:
@@ -156,8 +156,8 @@ class MemberConnections:
     def _due_ms(self, lost_ms: int, grace_ms: int) -> int:
         if self.came_back_ms is None or lost_ms > self.came_back_ms:
             return lost_ms + grace_ms
-        # a connection that broke before `came_back_ms` gets a further wait, as long as the time from its break to
-        # `came_back_ms`
+        # The connection broke before `came_back_ms`, so it gets a further wait. The further wait is as long as the time
+        # from the break to `came_back_ms`.
         return self.came_back_ms + max(grace_ms, self.came_back_ms - lost_ms)
 
 
@@ -167,9 +167,10 @@ class Liveness:
     member in place.
 
     Only the event loop changes a Liveness. Other threads may read a session. `sessions`: the session of each member.
-    `next_expiry_ms`: no session expires before this time. The value may be too early, but never too late. `join_timer`:
-    the end of the wait for joins. `fetch_due_ms`: the time by which the members of a stable group have to fetch their
-    assignment. `unfetched`: the members that still have to fetch their assignment, each with the generation to fetch.
+    `next_expiry_ms`: a time before which no session expires. The first session may expire later than this time.
+    `join_timer`: the end of the wait for joins. `fetch_due_ms`: the time by which the members of a stable group have to
+    fetch their assignment. `unfetched`: the members that still have to fetch their assignment, each with the generation
+    to fetch.
     """
 
     limits: GroupLimits
@@ -194,8 +195,7 @@ class Liveness:
         """Restart the session timeout of a member that has sent a request. `connection_id`: the connection of the
         request, if it is a process heartbeat.
 
-        A request that is not a process heartbeat does not move the member to another connection, but removes the member
-        from a broken connection.
+        A request that is not a process heartbeat only removes the member from a broken connection.
         """
         member_id, timeout_ms = member.member_id, member.last_join.session_timeout_ms
         known = self.sessions[member_id]
@@ -247,12 +247,16 @@ class Liveness:
         return tuple(key for key, session in self.sessions.items() if session.expires_at_ms <= now_ms)
 
     def disconnected_members(self, now_ms: int) -> tuple[str, ...]:
-        """Returns the members of broken connections that have not come back in time, in the order of their ids."""
+        """Returns the members of broken connections, if they have not come back in time. The members are ordered by
+        their ids.
+        """
         due = self.connections.due(self.limits.disconnect_grace_ms, now_ms)
         return tuple(sorted(member_id for key in due for member_id in self.connections.members[key]))
 
     def next_timer_ms(self, image: GroupImage) -> int | None:
-        """Returns the earliest time at which a timer may be due and a `Tick` is needed; None if no timer is set."""
+        """Returns the earliest time at which a timer may be due, so that a `Tick` is needed; None if no timer is
+        set.
+        """
         if image.led_by is not None:
             return None
         due: list[int | None] = []
@@ -269,7 +273,9 @@ class Liveness:
         return min((each for each in due if each is not None), default=None)
 
     def rearm(self, image: GroupImage, now_ms: int) -> None:
-        """Restart every session and timeout after a replay, as if all members had sent a request just now."""
+        """Restart every session and timeout after a replay. All members count as members that sent a request just
+        now.
+        """
         members = image.members.values() if image.led_by is None else ()
         self.sessions = {member.member_id: _first_session(member, now_ms) for member in members}
         self._make_next_expiry_exact()
@@ -311,7 +317,9 @@ class Liveness:
         self.sessions[new_member_id] = Session(now_ms, timeout_ms)
 
     def await_joins(self, image: GroupImage, now_ms: int) -> None:
-        """Start the wait for joins. During this wait, no member has to fetch the result of the previous rebalance."""
+        """Start the wait for joins. During the wait for joins, no member has to fetch the result of the previous
+        rebalance.
+        """
         self.fetch_due_ms, self.unfetched = None, {}
         if image.initial:
             self.join_timer = _initial_delay(image, self.limits.initial_rebalance_delay_ms, now_ms)
@@ -319,8 +327,8 @@ class Liveness:
             self.join_timer = rejoin_timeout(image, now_ms)
 
     def await_fetches(self, image: GroupImage, now_ms: int) -> None:
-        """Start the time limit for fetches. Differs from Kafka: the time limit is the longer of the session and
-        rebalance timeouts, so that a restart of the coordinator does not remove a member early.
+        """Start the time limit for fetches. Differs from Kafka: the time limit is the longer one of the session timeout
+        and the rebalance timeout. The longer limit keeps a restart of the coordinator from removing a member early.
         """
         if image.state is not GroupState.STABLE or image.led_by is not None:
             self.fetch_due_ms, self.unfetched = None, {}
@@ -343,8 +351,8 @@ class Liveness:
 
 
 def _first_session(member: ClassicGroupMember, now_ms: int) -> Session:
-    """Returns a session that starts now. The session of a member that is away ends with the member's grace, so a
-    restart does not extend the grace.
+    """Returns a session that starts now. The session of a member that is away ends with its grace. So a restart does
+    not extend the grace.
     """
     if member.away_until_ms is not None:
         return Session(now_ms, member.away_until_ms - now_ms)
@@ -357,14 +365,13 @@ def rejoin_timeout(image: GroupImage, now_ms: int) -> RejoinTimeout:
 
 
 def _initial_delay(image: GroupImage, delay_ms: int, now_ms: int) -> InitialDelay:
-    # with a delay of 0 the first member does not wait, so there is no wait that later joins could extend
+    # if the delay is 0, the first member does not wait, and later joins cannot extend a wait
     remaining_ms = max(image.rebalance_timeout_ms() - delay_ms, 0) if delay_ms else 0
     return InitialDelay(now_ms + delay_ms, delay_ms, remaining_ms)
 
 
 def extended(timer: InitialDelay, limits: GroupLimits, now_ms: int) -> InitialDelay | None:
-    """Returns the next part of the initial delay if members joined during the present part. Returns None if the delay
-    is over.
+    """Extends the initial delay if members joined during its present interval. Returns None if the delay is over.
 
     Source: `GroupMetadataManager.tryCompleteInitialRebalanceElseSchedule`.
     """

@@ -1,7 +1,6 @@
 """The outcome of an event: records to commit, the answer, and the rebalance to compute.
 
-The docstring of this package gives the order in which the caller processes the parts of an outcome. It also says how
-the caller handles a failed commit.
+The docstring of the package `group` shows how the caller processes an outcome, and how it handles a failed commit.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class JoinAnswered:
-    """A join was accepted. `generation_id`: the generation that the member has to wait for. The member sends this
-    generation as `min_generation` of its fetch. `generation_id` is the next generation when the join takes part in a
-    rebalance that is being prepared, or starts a rebalance. `generation_id` is the current generation if the join was a
-    repeated request, or if a static member came back unchanged. The member may get an assignment of a later generation,
-    because a new rebalance replaces a rebalance that is being computed. `created`: True if a new member id was made
-    (status 201, else 200). `replaced`: the former member id of the static or absent member whose place the joining
-    member took.
+    """A join was accepted. `generation_id`: the generation that the member has to wait for. The member sends
+    `generation_id` as the field `min_generation` of its fetch. `generation_id` is the next generation if the join
+    starts a rebalance, or takes part in a rebalance that is being prepared. `generation_id` is the current generation
+    if the join was a repeated request, or if a static member came back unchanged. The member may get the assignment of
+    a later generation, because a new rebalance may replace the present rebalance. `created`: True if a new member id
+    was made (status 201, else 200). `replaced`: the former member id of the static or absent member whose place the
+    joining member took.
     """
 
     member_id: str
@@ -53,9 +52,9 @@ class HeartbeatAnswered:
     """The answer to a heartbeat. `rejoin`: True if a rebalance waits for this member's subscription. `stop`: True if
     the member has to leave and its process has to end.
 
-    `generation_id`: the group's current generation. If it is higher than the generation of the member's assignment, the
-    member can fetch a new assignment. `paused`: True if an operator has paused the group, so that members must not
-    process records.
+    `generation_id`: the group's current generation. If the group's generation is higher than the assignment's
+    generation, the member can fetch a new assignment. `paused`: True if an operator has paused the group, so that
+    members must not process records.
     """
 
     state: GroupState
@@ -67,7 +66,7 @@ class HeartbeatAnswered:
 
 @dataclass(frozen=True, slots=True)
 class MemberNews:
-    """The answer for one member in the answer to a process heartbeat. `rejoin`, `stop`: as in `HeartbeatAnswered`.
+    """One member's part of the answer to a process heartbeat. `rejoin`, `stop`: as in `HeartbeatAnswered`.
 
     `assignment_generation`: the generation of the assignment that the member can fetch now; 0 if there is no assignment
     to fetch.
@@ -83,8 +82,9 @@ class ProcessHeartbeatAnswered:
     """The answer to a process heartbeat. `members`: the answer or a refusal for each member of the request. `paused`:
     as in `HeartbeatAnswered`.
 
-    `news`: a short digest of `generation_id`, `members` and `paused`. An unchanged answer has the same digest. So if a
-    heartbeat carries the digest of the present answer, the service holds the heartbeat until the answer changes.
+    `news`: a short digest of `generation_id`, `members` and `paused`. An unchanged answer has the same digest. A
+    heartbeat may carry the digest of the present answer. The service answers a heartbeat with the present digest only
+    when the answer has changed.
     """
 
     state: GroupState
@@ -119,7 +119,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentStored:
-    """The rebalance was carried out. Store the rebalance in the transaction that commits the records."""
+    """The rebalance was carried out. The caller stores the rebalance in the transaction that commits the records."""
 
     generation_id: int
     outcome: RebalanceOutcome
@@ -134,7 +134,9 @@ class AssignmentDiscarded:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceWaits:
-    """The rebalance waits for approval. Store the rebalance as held, in the transaction that commits the records."""
+    """The rebalance waits for approval. The caller stores the rebalance as held, in the transaction that commits the
+    records.
+    """
 
     generation_id: int
     since_ms: int
@@ -142,7 +144,7 @@ class RebalanceWaits:
 
 @dataclass(frozen=True, slots=True)
 class ComputedAgain:
-    """The generation is computed again, with every task kept in place. Do not store a rebalance yet."""
+    """The generation is computed again, with every task kept in place. The caller does not store a rebalance yet."""
 
     generation_id: int
 
@@ -209,11 +211,11 @@ class ImmediateResponse:
 
 @dataclass(frozen=True, slots=True)
 class RunRebalance:
-    """Compute the rebalance of `generation_id`, then send `AssignmentComputed`.
+    """Asks the caller to compute the rebalance of `generation_id` and then to send `AssignmentComputed`.
 
-    After a later `RunRebalance`, the group discards the result of this rebalance. `members`: the members in the order
-    in which they joined. `input_json`: the definition to use. `definition_revision`: the revision of this definition.
-    `reason`: the cause of the rebalance in words. `steering`: the constraints that operators have set.
+    If the group sends another `RunRebalance`, it discards the result of this rebalance. `members`: the members in the
+    order in which they joined. `input_json`: the definition to use. `definition_revision`: the revision of this
+    definition. `reason`: the cause of the rebalance in words. `steering`: the constraints that operators have set.
     """
 
     generation_id: int
@@ -237,9 +239,9 @@ class GroupTransition:
     """The state of a group while one event is handled. Rules emit records one by one, and each rule sees the state
     after the last record.
 
-    `image`, `liveness`: the state after the records so far. From the first record on, `liveness` is a copy, so
-    `Group.apply` can adopt the image and the liveness. Before the first record, rules restart sessions in the liveness
-    of the group itself, because restarted sessions need no commit.
+    `image`, `liveness`: the state after the last emitted record. After the first record, `liveness` is a copy, so
+    `Group.apply` can adopt the image and the liveness. Before the first record, rules only restart sessions, in the
+    group's own liveness. Restarted sessions need no commit.
     """
 
     def __init__(self, limits: GroupLimits, image: GroupImage, liveness: Liveness, now_ms: int) -> None:
@@ -249,7 +251,7 @@ class GroupTransition:
         self.now_ms = now_ms
         self.records: list[CoordinatorRecord] = []
         self.history: list[str] = []
-        """One line of text for each record."""
+        """For each emitted record, one line of text for the history of the group."""
 
     def emit(self, record: CoordinatorRecord) -> None:
         """Add a record. Raises IllegalTransition if the record does not fit the state."""
@@ -264,7 +266,7 @@ class GroupTransition:
     def wait(self, timer: InitialDelay | RejoinTimeout) -> None:
         """Let the rebalance that is being prepared wait for joins until `timer` is due.
 
-        The new timer is lost if `Group.apply` has to compute the state again. Then the old timer is still due, and the
-        next tick sets the new timer again.
+        If `Group.apply` has to compute the state again, the old timer is still due. The next tick then sets the new
+        timer again.
         """
         self.liveness.join_timer = timer

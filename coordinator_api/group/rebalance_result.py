@@ -1,11 +1,12 @@
 """Determines the outcome of a computed rebalance, and whether a follow-up could still change the assignments.
 
-A rebalance that asks for an immediate follow-up is `settled` if it made the same decision as the previous rebalance,
-from the same input. Without this rule, follow-ups would go on for ever. Two inputs are the same if the definitions and
-the decoded subscriptions are equal. The comparison ignores the unique field and the generation of a subscription,
-because they change with every rejoin. A rebalance is not settled if a member did not receive its previous assignment,
-for example because the answer was lost. Then the rejoin of this member can still change the result. Differs from Kafka:
-a group in Kafka starts one follow-up after another even if they change nothing.
+A rebalance is `settled` if it made the same decision as the previous rebalance from the same input, but asks for an
+immediate follow-up. A settled rebalance starts no follow-up. If settled rebalances started follow-ups, the follow-ups
+would go on for ever. Two inputs are the same if the definitions and the decoded subscriptions are equal. The comparison
+ignores the unique field and the generation of a subscription, because they change with every rejoin. A rebalance is not
+settled if a member did not receive its previous assignment, for example because the answer was lost. The rejoin of a
+member without its assignment can still change the result. Differs from Kafka: a group in Kafka starts one follow-up
+after another even if they change nothing.
 
 A failed rebalance gives all members an error assignment. Source: `AssignorError`.
 """
@@ -112,7 +113,8 @@ def _outcome(image: GroupImage, rebalance: ComputedAssignments) -> RebalanceOutc
 
 def _all_held_the_last_assignment(image: GroupImage) -> bool:
     """Returns whether each member that takes part held the assignment of the previous generation. A member that sends
-    no generation is ignored: either it held no assignment, or it uses a version of ConsumerProtocol before 2.
+    no generation is ignored. A member without a generation held no assignment, or its version of ConsumerProtocol is
+    below 2.
     """
     taking_part = (member for member in image.members.values() if image.takes_part(member))
     held = {held_generation(member.last_join.subscription) for member in taking_part}

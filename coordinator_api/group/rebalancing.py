@@ -1,16 +1,20 @@
-"""The steps of a rebalance, from its cause to its assignments. Every rebalance starts in `start_rebalance`.
+"""The steps of a rebalance, from its cause to its assignments.
 
-    start_rebalance -> (all have rejoined, or the wait is over: close_joins) -> RunRebalance -> store_rebalance
+1. `start_rebalance` asks the members to rejoin. Every rebalance starts in `start_rebalance`.
+2. `close_joins` ends the wait for joins, when all members have rejoined or the time is over.
+3. The caller gets `RunRebalance`, and computes the rebalance.
+4. `store_rebalance` stores the result.
 
-Joins, leaves and removals (`joining`), new definitions and operators (`administration`) start a rebalance. This file
-starts follow-ups, probing rebalances, and rebalances after topics have changed.
+The file `joining` starts rebalances after joins, leaves and removals. The file `administration` starts rebalances after
+new definitions and commands of operators. This file starts follow-ups, probing rebalances, and rebalances after topics
+have changed.
 
 Source: `GroupMetadataManager.prepareRebalance`, `maybeCompleteJoinPhase`, `completeClassicGroupJoin`,
 `tryCompleteInitialRebalanceElseSchedule`, `classicGroupSyncToClassicGroup`. Differs from Kafka: the coordinator keeps
-the probing deadline, not a member, because the leader runs outside of the members' processes.
+the probing deadline. In Kafka, a member keeps the probing deadline, because the leader is a member.
 
-Differs from Kafka: no member leads. The caller that gets `RunRebalance` in an outcome computes the assignment, so there
-is no leader to elect, and no member waits for a SyncGroup.
+Differs from Kafka: no member leads. The caller that gets `RunRebalance` in an outcome computes the assignment. No
+leader has to be elected, and no member waits for a SyncGroup.
 """
 
 from collections.abc import Mapping
@@ -39,8 +43,8 @@ MAX_CHANGES_NAMED = 5
 
 
 def start_rebalance(step: GroupTransition, reason: RebalanceReason, detail: str | None = None) -> None:
-    """Ask all members to rejoin. If a rebalance is already being prepared, the call only starts its generation, and
-    only once all members have joined.
+    """Ask all members to rejoin. If a rebalance is already being prepared and all members have joined, the call starts
+    its generation.
 
     If a rebalance is being computed, the new rebalance replaces it. In a group that was empty, the new rebalance waits
     for more members during the initial delay.
@@ -68,8 +72,8 @@ def close_joins(step: GroupTransition) -> None:
     """End the wait for joins, and start the generation with the members that rejoined.
 
     Dynamic members that did not rejoin are removed. A static member stays, with its last subscription, until its
-    session expires. A member that is away stays until its grace is over. If no member has rejoined but such members
-    stay, the wait for joins starts again.
+    session expires. A member that is away stays until its grace is over. If no member has rejoined, but static or
+    absent members stay, the wait for joins starts again.
     """
     members = step.image.members.values()
     late = [member for member in members if not step.image.has_joined(member)]
@@ -111,8 +115,8 @@ def rebalance_to_run(image: GroupImage) -> RunRebalance | None:
 
 
 def _away_processes(image: GroupImage) -> frozenset[ProcessId]:
-    """Returns the instances whose members are all away and did not rejoin. A member that leaves while the assignment is
-    being computed counts as present, because the input of a computation does not change.
+    """Returns the instances whose members are all away and did not rejoin. A member that leaves during the computation
+    counts as present, because the input of a computation does not change.
     """
     away, present = set[ProcessId | None](), set[ProcessId | None]()
     if not image.members.away():
@@ -131,15 +135,17 @@ def _as_it_takes_part(member: ClassicGroupMember) -> Member:
 
 
 def store_rebalance(step: GroupTransition, event: AssignmentComputed) -> Response:
-    """Store the computed assignments and make the group Stable, unless the result is stale or has to be approved."""
+    """Store the computed assignments and make the group Stable. A stale result is discarded, and a result that needs an
+    approval is held.
+    """
     if not _is_awaited(step.image, event):
         return AssignmentDiscarded(event.generation_id)
     return take_computed(step, event)
 
 
 def _is_awaited(image: GroupImage, event: AssignmentComputed) -> bool:
-    """Returns whether the group still waits for this result. The function returns False for a second result of a
-    generation, and for the first result of a generation that is being computed again.
+    """Returns whether the group still waits for this result. Returns False for a second result of a generation. Returns
+    False for the first result if the generation is being computed again.
     """
     is_newest = image.completes_generation(event.generation_id) and image.held is None
     return is_newest and event.kept_owned == (image.kept_because is not None)
@@ -169,17 +175,17 @@ def start_probing_rebalance(step: GroupTransition) -> None:
 
 
 def awaits_warm_ups(image: GroupImage) -> bool:
-    """Returns whether the next probing rebalance starts as soon as all warm-ups have caught up, before its deadline.
+    """Returns whether the next probing rebalance starts before its deadline, as soon as all warm-ups have caught up.
 
     The group waits for warm-ups while an operator has set promotion, or while an instance or member is drained. The
     deadline still applies, because the lag of a warm-up may be unknown. Kafka always waits for
     `probing.rebalance.interval.ms`, by default ten minutes.
 
     A warm-up triggers at most one early rebalance. If the task is still a warm-up after the early rebalance, the group
-    waits for the deadline, so that early rebalances do not go on for ever. For example, a task stays a warm-up if its
-    changelog grows faster than it is restored. A warm-up may trigger another early rebalance after a join, a leave or a
-    drain, or if promotion is switched on again. It may also trigger another early rebalance after a rebalance that is
-    neither a follow-up nor a probing rebalance.
+    waits for the deadline. If the group did not wait, early rebalances would go on for ever. For example, a task stays
+    a warm-up if its changelog grows faster than it is restored. A join, a leave or a drain allows a warm-up to trigger
+    another early rebalance. Switching promotion on again also allows another early rebalance. Each rebalance with
+    another cause than a follow-up or a probing rebalance also allows another early rebalance.
     """
     end = image.present_end
     if image.led_by is not None or end is None or end.probing_rebalance_at_ms is None:
@@ -209,10 +215,10 @@ def promote(step: GroupTransition, event: WarmUpsCaughtUp) -> Response:
 
 
 def rebalance_when_topics_changed(step: GroupTransition, event: TopicsSeen) -> None:
-    """Start a rebalance if the topics differ from the topics of the last rebalance, which may have failed.
+    """Start a rebalance if the topics differ from the topics of the last rebalance.
 
-    For example, a rebalance starts when a missing source topic appears, or when a topic gets more partitions. A
-    rebalance may have failed because, for example, an internal topic has the wrong number of partitions. Such a
+    For example, a rebalance starts when a missing source topic appears, or when a topic gets more partitions. The last
+    rebalance may have failed, for example because an internal topic has the wrong number of partitions. A failed
     rebalance would fail again, so it is not repeated before a topic has changed. The function has no effect during a
     rebalance, because the next poll after the rebalance compares the topics again.
 
@@ -231,8 +237,8 @@ def rebalance_when_topics_changed(step: GroupTransition, event: TopicsSeen) -> N
 
 
 def topic_changes(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
-    """Returns a sentence for each topic whose partition count differs between the two mappings, in the order of the
-    names.
+    """Returns a sentence for each topic whose partition count differs between the two mappings. The sentences are
+    ordered by topic name.
     """
     return [
         _change(topic, before[topic], now[topic])

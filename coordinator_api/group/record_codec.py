@@ -7,9 +7,9 @@ databases contain these names. `tests/coordinator_api/group/stored_records.jsonl
 Bytes are written as base64, tasks as text such as `0_1`, and members of enumerations as their values. The assignments
 of a rebalance are packed (`packed_assignments`) and then written as base64.
 
-An unknown type, a missing key or an unknown key is an error, because records that are read only partly would lead to a
-wrong state. A field whose value is its default is not written, so such a field may be missing. The default of a new
-field has to stand for the behaviour of the releases that did not have the field.
+An unknown type, a missing key or an unknown key is an error. Records that are read only partly would lead to a wrong
+state. A field may be missing, because a field with its default value is not written. The default of a new field has to
+stand for the behaviour of the releases that did not have the field.
 """
 
 import base64
@@ -110,8 +110,8 @@ def _object_of(shape: _Shape) -> _Shape:
 
 @dataclass(frozen=True, slots=True)
 class _StoredField:
-    """A stored field of a dataclass. `default`: the value that is not written but assumed if the field is missing. A
-    required field has the default MISSING.
+    """A stored field of a dataclass. `default`: the value of a field that is missing in the JSON. A field whose value
+    is its default is not written. A required field has the default MISSING.
     """
 
     name: str

@@ -2,10 +2,10 @@
 
 A record is one change of the group, and the order of the records matters. `Group.handle` computes records,
 `Group.apply` applies the records, and the caller commits the records in one transaction. `record_codec` writes each
-record as a JSON object, with the names of its class and fields as keys, so these names never change. Source:
-`GroupCoordinatorRecordHelpers`. Differs from Kafka: in Kafka one record contains a whole group. Here a record is one
-change, and `snapshot` returns the shortest list that replays to the same state. Only snapshots contain the
-`...Restored` records.
+record as a JSON object. The JSON has the names of the class and its fields, so names of classes and fields never
+change. Source: `GroupCoordinatorRecordHelpers`. Differs from Kafka: in Kafka one record contains a whole group. In this
+project, a record is one change. `snapshot` returns the shortest list of records that replays to the same state. Only
+snapshots contain the `...Restored` records.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ begins.
 """
 
 CARRIED_OUT = (HoldEnd.APPROVED, HoldEnd.TIME_LIMIT, HoldEnd.HOLD_ENDED)
-"""The ends of a wait for approval after which the held rebalance is carried out."""
+"""The outcomes of a wait for approval that carry out the held rebalance."""
 
 REPORTED_REVISION = 1
-"""The definition revision of a group whose leader is outside this service. The revision never changes, although each
-reported rebalance replaces the definition.
+"""The definition revision of a group whose leader is outside this service. The revision of a group with an outside
+leader never changes, even when a reported rebalance replaces the definition.
 """
 
 NOT_IN_HISTORY = ("input_json", "fingerprint")
-"""The history of a group does not show these fields of records, because they contain documents and hashes. It shows ids
-and reasons of any length.
+"""The history of a group does not show these fields of records, because they contain documents and hashes. The history
+shows ids and reasons of any length.
 """
 
 
@@ -91,7 +91,9 @@ class CoordinatorRecord(ABC):
         return " ".join((type(self).__name__, *_shown_values(self)))
 
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:  # noqa: B027
-        """Update the sessions and timers after the state changed from `before` to `after`. Most records update none."""
+        """Update the sessions and timers after the state changed from `before` to `after`. Most records update no
+        session and no timer.
+        """
 
     def begun_generation(self) -> int | None:
         """Returns a generation that had certainly begun when this record was made; None if the record names no
@@ -101,7 +103,9 @@ class CoordinatorRecord(ABC):
         return named
 
     def known_member(self) -> str | None:
-        """Returns the id of the member that this record names, if the member may have tasks of the group; else None."""
+        """Returns the id of the member that this record names. Returns None if the record names no member that may have
+        tasks of the group.
+        """
         return None
 
     def _expect(self, holds: bool, image: GroupImage) -> None:
@@ -110,7 +114,9 @@ class CoordinatorRecord(ABC):
 
 
 def _shown_values(changed: Any) -> Iterator[str]:
-    """Returns the numbers and texts in the fields of a record and of its nested dataclasses, except defaults."""
+    """Returns the numbers and texts in the fields of a record and of its nested dataclasses. Leaves out fields with
+    their default values.
+    """
     for each in fields(changed):
         value = getattr(changed, each.name)
         if is_dataclass(value):
@@ -121,7 +127,7 @@ def _shown_values(changed: Any) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionChanged(CoordinatorRecord):
-    """The definition of the group was created or changed. `revision`: 1, 2, 3 ..."""
+    """The definition of the group was created or changed. `revision`: the number of the definition: 1, 2, 3 ..."""
 
     revision: int
     input_json: str
@@ -135,8 +141,8 @@ class DefinitionChanged(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class DrainChanged(CoordinatorRecord):
-    """The drain of the group began or ended. `draining`: True if it began, so that the answers to heartbeats ask
-    members to stop.
+    """The drain of the group began or ended. `draining`: True if the drain began. While the group is drained, the
+    answers to heartbeats ask members to stop.
     """
 
     draining: bool
@@ -147,8 +153,8 @@ class DrainChanged(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class LeverChanged(CoordinatorRecord):
-    """A lever was set if `is_on`, else switched off. A drain also ends by itself when its instance or member is
-    gone.
+    """A lever was set or switched off. `is_on`: True if the lever was set. A drain also ends by itself when its
+    instance or member is gone.
     """
 
     lever: Lever
@@ -186,7 +192,7 @@ class MemberSubscribed(CoordinatorRecord):
         liveness.member_subscribed(after.members[self.member_id], before, after, now_ms)
 
     def begun_generation(self) -> int | None:
-        """Returns the generation before the generation of the join, because the generation of the join may not have
+        """Returns the generation before the one that the member joins. The generation of the join may not have
         begun.
         """
         return self.join.generation_id - 1
@@ -197,8 +203,8 @@ class MemberSubscribed(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberReplaced(CoordinatorRecord):
-    """Either a newer incarnation of a static member got the member's place and assignment, or an absent dynamic member
-    came back. If a dynamic member came back, `group_instance_id` is None. The old member id is fenced.
+    """A restarted static member got its earlier place and assignment, or an absent dynamic member came back. If a
+    dynamic member came back, `group_instance_id` is None. The old member id is fenced.
     """
 
     group_instance_id: str | None
@@ -212,7 +218,7 @@ class MemberReplaced(CoordinatorRecord):
         assert old is not None
         fenced = (*old.fenced_member_ids, self.old_member_id)[-MAX_FENCED_MEMBER_IDS:]
         member = replace(old, member_id=self.new_member_id, fenced_member_ids=fenced)
-        # in other states, either the new member starts a rebalance or it keeps its assignment
+        # in other states, a changed member starts a rebalance, which ends the approval
         if image.state is GroupState.PREPARING_REBALANCE:
             image = image.with_nothing_approved()
         return replace(image, members=image.members.without(self.old_member_id).with_member(member))
@@ -227,7 +233,7 @@ class MemberReplaced(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberAway(CoordinatorRecord):
-    """A member left. The group keeps the place of the member for the member's process until `until_ms`."""
+    """A member left. The group reserves the member's tasks for the member's process until `until_ms`."""
 
     member_id: str
     until_ms: int
@@ -287,8 +293,8 @@ class RebalanceStarted(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class GenerationStarted(CoordinatorRecord):
-    """The state becomes CompletingRebalance. The assignment of `generation_id` is now computed from
-    `definition_revision`.
+    """The state becomes CompletingRebalance. The assignment of this generation is now computed. `definition_revision`:
+    the revision of the used definition.
     """
 
     generation_id: int
@@ -321,7 +327,7 @@ class RebalanceCompleted(CoordinatorRecord):
     """The state becomes Stable, because the rebalance was completed.
 
     `assignments`: the ConsumerProtocolAssignment of every member. `warm_ups`: for each member, the warm-ups among its
-    standby tasks. Members without warm-ups may be left out.
+    standby tasks. `warm_ups` may leave out members without warm-ups.
     """
 
     generation_id: int
@@ -433,7 +439,8 @@ class RebalanceLedElsewhere(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberReported(CoordinatorRecord):
-    """A member of a reported rebalance. The records are in the order in which the leader received the members.
+    """A member of a reported rebalance. The `MemberReported` records are in the order in which the leader received the
+    members.
 
     `assignment`: None if the member has no assignment, or if an `AssignmentsPacked` record with the assignment follows.
     """
@@ -444,7 +451,7 @@ class MemberReported(CoordinatorRecord):
     warm_ups: tuple[TaskId, ...]
 
     def apply(self, image: GroupImage) -> GroupImage:
-        """Adds the member. The timeouts of the member are 0, because they are unknown here: the group's leader keeps
+        """Adds the member. The timeouts of the member are 0, because they are unknown here. The outside leader keeps
         the member's session.
         """
         self._expect(image.led_by is not None and self.member_id not in image.members, image)
@@ -545,9 +552,10 @@ class WarmUpsPromoted(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberRestored(CoordinatorRecord):
-    """One member with its whole state, in a snapshot. These records are in the order of joining.
+    """One member with its whole state, in a snapshot. The `MemberRestored` records of a snapshot are in the order of
+    joining.
 
-    If the member's assignment shares bytes with other assignments, it is not here but in an `AssignmentsPacked` record.
+    If the member's assignment shares bytes with other assignments, an `AssignmentsPacked` record has the assignment.
     """
 
     member: ClassicGroupMember
@@ -567,9 +575,9 @@ class MemberRestored(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentsPacked(CoordinatorRecord):
-    """The assignments of members that earlier records have named without an assignment. An `AssignmentsPacked` occurs
-    in snapshots and in reports of leaders outside this service. The record stores only one copy of the bytes that these
-    assignments share.
+    """The assignments of members whose own records, which come earlier, have no assignment. An `AssignmentsPacked`
+    occurs in snapshots and in reports of leaders outside this service. The record stores only one copy of the bytes
+    that the assignments share.
     """
 
     assignments: PackedAssignments

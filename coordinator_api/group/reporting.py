@@ -1,11 +1,12 @@
 """Groups whose leader is outside this service: a JVM or `assignor lead`. The coordinator stores and shows the reports
-of these leaders.
+of leaders outside this service.
 
-Rules: the first report creates a group with an outside leader, and the last report is the state of the group. A leader
-may send a report twice: a second report of the present generation is accepted without a change. A report of an older
-generation is refused. The coordinator keeps no session timeouts for these groups, because only the leader knows which
-members are alive. Members cannot join these groups at this coordinator, and a group that this coordinator leads accepts
-no reports. Without these two refusals, two leaders could give the same task to two members.
+The first report creates a group with an outside leader, and the last report is the state of the group. A leader may
+send a report twice. A second report of the present generation is accepted and changes nothing. A report of an older
+generation is refused. The coordinator keeps no session timeouts for groups with an outside leader, because only the
+leader knows which members are alive. Members cannot join a group with an outside leader at this coordinator. A group
+that this coordinator leads accepts no reports. A group must have only one leader, because two leaders could give the
+same task to two members.
 """
 
 from assignor.protocol.assignment_packing import share
@@ -75,8 +76,8 @@ def report(step: GroupTransition, event: events.ReportRebalance) -> Response:
 def reported_end(event: events.ReportRebalance) -> RebalanceEnd:
     """Returns the end of the rebalance, derived from the report.
 
-    `error` of the report is the error that the leader would have thrown. If the report has no `error`, the end contains
-    the name of the error code that the leader sent to its members.
+    The field `error` of the report is the error that the leader would have thrown. If the report has no `error`, the
+    end contains the name of the error code that the leader sent to its members.
     """
     outcome, error, error_code = RebalanceOutcome.STABLE, event.error, 0
     if error is None:

@@ -1,30 +1,31 @@
-"""Snapshots: the shortest list of records that replays to a state, so that the store can delete all older records.
+"""A snapshot is the shortest list of records that replays to a state. After a snapshot, the store can delete all older
+records.
 
 When a backup is restored, the newest records of a group may be lost. After the backup was made, the group may have had
-members and generations that the backup does not contain. So the group is restored without members, in a generation that
-is higher than any generation that may have been used since (`log_after_a_loss`):
+members and generations that the backup does not contain. For this reason, a group is restored without members and in a
+new generation (`log_after_a_loss`). The new generation is higher than any generation that the lost records may have:
 
 - Each member is unknown to the restored group. An unknown member drops its tasks and joins again, so no task is given
   to two members.
-- The higher generation marks newer answers: callers that compare generations do not prefer an answer from before the
-  restore. For example, a client of the instances' stores takes the answer of the newest generation.
+- Some callers, such as clients of the instances' stores, compare generations and take the answer of the newest
+  generation. An answer after the restore has the higher generation, so callers that compare generations take it.
 
 A group with an outside leader stays unchanged, because its leader counts the generations and reports again.
 
-The repair of a damaged log (`plan_repair`) keeps the records before the damage:
-
-    records -> the longest prefix of whole commits that replays -> its state without members, at a new generation
+The repair of a damaged log (`plan_repair`) keeps the records before the damage. The new log has the state after the
+kept records, but without members and at a new generation:
 
 - The repair keeps only whole commits before the first damaged or missing record. If no commit is whole, the repair
   keeps only the declaration, which is the first record of every log.
-- A repaired group keeps no member, because a member's tasks may have been given to other members in the records after
-  the damage. Requests of these members get `UNKNOWN_MEMBER_ID`, so the members drop their tasks and join again.
-- The new generation is higher than any generation that may have been used. Its base is the highest generation in any
-  readable record or recorded rebalance. For each unreadable record, 1 is added, because the record may have begun a
-  generation. `LOST_GENERATIONS` is added, because the log may come from a backup after which the group had more
-  generations. If the snapshot record with the generation is lost, `PASSED_OVER_BEFORE` is also added.
-- A group with an outside leader keeps the state of its last whole report, including the members, because its members do
-  not join here.
+- A repaired group keeps no member. The records after the damage may have given a member's tasks to other members.
+  Requests of the dropped members get `UNKNOWN_MEMBER_ID`, so the members drop their tasks and join again.
+- The new generation is higher than any generation that may have been used. The new generation is computed from the
+  highest generation in any readable record or recorded rebalance. For each unreadable record, 1 is added, because the
+  record may have begun a generation. `LOST_GENERATIONS` is added, because the log may come from a backup after which
+  the group had more generations. If the snapshot record with the generation is lost, `PASSED_OVER_BEFORE` is also
+  added.
+- A group with an outside leader keeps the state of its last whole report, including the members. The members of a group
+  with an outside leader do not join at this coordinator.
 """
 
 from collections.abc import Iterator, Sequence
@@ -59,8 +60,8 @@ from coordinator_api.group.records import (
 from coordinator_api.group.states import GroupState
 
 LOST_GENERATIONS = 1_000_000
-"""The number of generations that a repair or restore skips. A group begins fewer generations than this number between a
-backup and a loss: at one generation a second, a group needs eleven days for them.
+"""The number of generations that a repair or restore skips. Between a backup and a loss, a group begins fewer
+generations than this number. A group that begins one generation a second needs eleven days for this number.
 """
 
 PASSED_OVER_BEFORE = 100 * LOST_GENERATIONS
@@ -146,8 +147,8 @@ def _without_shared(member: ClassicGroupMember) -> ClassicGroupMember:
 
 
 def _is_shared(assignment: AssignmentParts | None) -> bool:
-    """Returns whether the assignment shares bytes with other assignments. An assignment that shares no bytes, for
-    example after a failed rebalance, is stored in the record of its member.
+    """Returns whether the assignment shares bytes with other assignments. An assignment that shares no bytes is stored
+    in the record of its member. After a failed rebalance, for example, the assignments share no bytes.
     """
     return assignment is not None and bool(assignment.shared)
 
@@ -245,8 +246,8 @@ def plan_repair(
     known = [each for record in decoded if record is not None and (each := record.begun_generation()) is not None]
     given_out = max((image.generation_id, *known, *recorded_generations))
     if not any(isinstance(record, GroupRestored) for record in decoded) and records[0].number > 1:
-        # the record with the snapshot's generation is lost. Each earlier generation that was not skipped had a record,
-        # which the compaction has deleted
+        # The record with the snapshot's generation is lost. Each earlier generation that was not skipped had a record.
+        # So the number of deleted records limits the number of such generations.
         by_number = records[0].number - 1 if records[0].number < JAVA_INT_MAX else 0
         given_out = max(given_out, by_number) + PASSED_OVER_BEFORE
     if image.led_by is None:
@@ -302,7 +303,7 @@ def _longest(
             image = record.apply(image)
         except IllegalTransition:
             break
-        if image.input_json is None:  # the declaration is missing, so the following records cannot be right
+        if image.input_json is None:  # the declaration is missing, so the following records cannot be used
             break
         alone = count == 1 and isinstance(record, DefinitionChanged)
         if alone or records[count - 1].ends_commit:

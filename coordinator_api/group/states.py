@@ -40,11 +40,11 @@ class RebalanceReason(StrEnum):
 class RebalanceOutcome(StrEnum):
     """The outcome of a rebalance.
 
-    `stable`: no other rebalance is due. `follow-up`: a member still has to revoke a task, so the next rebalance starts
-    by itself once all members have fetched their assignments. `probing`: the next rebalance starts at the probing
-    deadline. `settled`: the leader asked for an immediate follow-up, but made the same decision as in the previous
-    rebalance, from the same input. No follow-up is started, because it would not change the assignment. `error`: the
-    members got an error assignment. After an error, the next PUT or join or a change of topics starts a new rebalance.
+    `stable`: no other rebalance is due. `follow-up`: a member still has to revoke a task. After `follow-up`, the next
+    rebalance starts by itself once all members have fetched their assignments. `probing`: the next rebalance starts at
+    the probing deadline. `settled`: the leader asked for an immediate follow-up, but its input and its decision were
+    the same as before. After `settled`, no follow-up starts, because a follow-up would change nothing. `error`: the
+    members got an error assignment. After an error, a PUT, a join or a change of topics starts a new rebalance.
     """
 
     STABLE = "stable"
@@ -55,11 +55,11 @@ class RebalanceOutcome(StrEnum):
 
 
 class HoldEnd(StrEnum):
-    """The way in which the wait for approval of a held rebalance ended.
+    """The outcome of the wait for approval of a held rebalance.
 
-    After `approved`, `time-limit` and `hold-ended` (the hold was switched off), the rebalance was carried out.
-    After `discarded`, every task was kept in place. `replaced`: a new rebalance began before the held rebalance was
-    decided on.
+    After `approved`, `time-limit` and `hold-ended` (the hold was switched off), the rebalance was carried out. After
+    `discarded`, every task was kept in place. `replaced`: a new rebalance began before the held rebalance was decided
+    on.
     """
 
     APPROVED = "approved"
@@ -70,7 +70,7 @@ class HoldEnd(StrEnum):
 
 
 class KeptBecause(StrEnum):
-    """The reason for which a generation is computed again with every task of a live owner kept in place."""
+    """The reason why a generation is computed again, with every task of a live owner kept in place."""
 
     DISCARDED = "discarded"
     TASKS_WITHOUT_OWNER = "tasks-without-owner"
@@ -91,16 +91,16 @@ class RemovalReason(StrEnum):
 class RejectionCode(StrEnum):
     """Kafka's names of errors. The comments give the HTTP status and the reaction of the client. Source: `Errors`."""
 
-    GROUP_ID_NOT_FOUND = "GROUP_ID_NOT_FOUND"  # 404
-    UNKNOWN_MEMBER_ID = "UNKNOWN_MEMBER_ID"  # 404: drop all tasks, join again without a member id
-    ILLEGAL_GENERATION = "ILLEGAL_GENERATION"  # 409: drop all tasks, rejoin
-    REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS"  # 409: rejoin, keep working
-    FENCED_INSTANCE_ID = "FENCED_INSTANCE_ID"  # 409: a newer incarnation has joined; end the process
-    NON_EMPTY_GROUP = "NON_EMPTY_GROUP"  # 409
-    NOT_COORDINATOR = "NOT_COORDINATOR"  # 409: another leader leads the group
-    # 409: this coordinator leads the group, or the topology differs
+    GROUP_ID_NOT_FOUND = "GROUP_ID_NOT_FOUND"  # 404.
+    UNKNOWN_MEMBER_ID = "UNKNOWN_MEMBER_ID"  # 404: drop all tasks, and join again without a member id.
+    ILLEGAL_GENERATION = "ILLEGAL_GENERATION"  # 409: drop all tasks, and rejoin.
+    REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS"  # 409: rejoin, and keep working.
+    FENCED_INSTANCE_ID = "FENCED_INSTANCE_ID"  # 409: end the process, because a newer incarnation has joined.
+    NON_EMPTY_GROUP = "NON_EMPTY_GROUP"  # 409.
+    NOT_COORDINATOR = "NOT_COORDINATOR"  # 409: another leader leads the group.
+    # 409: this coordinator leads the group, or the topology differs.
     INCONSISTENT_GROUP_PROTOCOL = "INCONSISTENT_GROUP_PROTOCOL"
-    GROUP_MAX_SIZE_REACHED = "GROUP_MAX_SIZE_REACHED"  # 429
-    POLICY_VIOLATION = "POLICY_VIOLATION"  # 429: a quota of the tenant; stop, or ask its operator for more
-    INVALID_SESSION_TIMEOUT = "INVALID_SESSION_TIMEOUT"  # 422
-    INVALID_REQUEST = "INVALID_REQUEST"  # 422
+    GROUP_MAX_SIZE_REACHED = "GROUP_MAX_SIZE_REACHED"  # 429.
+    POLICY_VIOLATION = "POLICY_VIOLATION"  # 429: stop, because a quota of the tenant is reached.
+    INVALID_SESSION_TIMEOUT = "INVALID_SESSION_TIMEOUT"  # 422.
+    INVALID_REQUEST = "INVALID_REQUEST"  # 422.

@@ -4,8 +4,8 @@ subscription are read only by the assignment pipeline.
 The protocol compares subscriptions in two ways. If two subscriptions have an equal `rebalance_input`, a rebalance would
 make the same decision with each of them. The `rebalance_input` has all fields except the unique field and the
 generation. If the two subscriptions of a restarted member have an equal `static_identity`, the member is unchanged. The
-`static_identity` also lacks owned tasks and offsets, because a restarted process owns no tasks. Bytes that cannot be
-decoded are compared as they are. Source: `ConsumerProtocolSubscription`, `SubscriptionInfo`.
+`static_identity` also leaves out the owned tasks and the offsets, because a restarted process owns no tasks. Bytes that
+cannot be decoded are compared as they are. Source: `ConsumerProtocolSubscription`, `SubscriptionInfo`.
 """
 
 from collections.abc import Mapping
@@ -54,13 +54,13 @@ def static_identity(subscription: bytes) -> bytes:
 
 def subscription_now(subscription: bytes, assignment: AssignmentParts | None, reported: Mapping[TaskId, int]) -> bytes:
     """Returns the subscription that the member would send if it rejoined now. The returned subscription has the
-    member's assigned tasks, with the offsets that the member has `reported`.
+    member's assigned tasks, with the offsets that the member has reported.
 
     `reported`: for each task, the offset sum from the member's heartbeats. An assigned active task without a reported
     sum counts as running. A standby task without a reported sum gets the sum from the last subscription. `reported` is
-    empty for a member that is away: the member stopped cleanly, so its disk has the state of its last assignment. The
-    last subscription of such a member is older than its last assignment, and may claim tasks that other members now
-    run.
+    empty for a member that is away. A member that is away stopped cleanly, so its disk has the state of its last
+    assignment. The last subscription of the member is older than its last assignment, and may name tasks that other
+    members now run.
     """
     decoded = _decoded(subscription)
     if decoded is None or assignment is None:
@@ -117,7 +117,7 @@ def held_generation(subscription: bytes) -> int | None:
 
 
 def claims_tasks(subscription: bytes) -> bool:
-    """Returns whether the subscription claims partitions or tasks."""
+    """Returns whether the subscription names partitions or tasks that the member owns."""
     try:
         owned = decode_subscription(subscription).owned_partitions
     except AssignorFault:
@@ -127,7 +127,7 @@ def claims_tasks(subscription: bytes) -> bool:
 
 def assigned_tasks(assignment: AssignmentParts | bytes) -> assignment_info.TasksOfMember:
     """Returns the tasks of the assignment. The result is empty if the assignment has no readable user data of Kafka
-    Streams, for example an assignment of a user's own assignor.
+    Streams. For example, a user's own assignor may write other user data.
     """
     try:
         return assignment_info.read_tasks(assignment.head if isinstance(assignment, AssignmentParts) else assignment)
@@ -136,8 +136,8 @@ def assigned_tasks(assignment: AssignmentParts | bytes) -> assignment_info.Tasks
 
 
 def assignment_error(assignment: AssignmentParts | bytes) -> int:
-    """Returns the error code in an assignment. The code is 0 if the assignment has no error, or if its user data cannot
-    be read or are not from Kafka Streams.
+    """Returns the error code in an assignment. The code is 0 if the assignment has no error. The code is also 0 if the
+    user data of the assignment cannot be read or are not from Kafka Streams.
     """
     if not isinstance(assignment, AssignmentParts) or not assignment.shared:
         assignment = assignment_info.split_assignment(bytes(assignment))

@@ -1,58 +1,67 @@
-"""The lease decides which coordinator leads a group, and until when this coordinator may answer for its groups.
+"""The lease decides which coordinator leads a group. The lease also limits the time for which a coordinator may answer
+for its groups.
 
 Each coordinator has a row in the database, and renews the row periodically. The functions get the time as an argument:
 
-    a poll            adds 1 to `renewals` in this coordinator's row (except after late answers), and reads a
-                      `LeaseView` of all rows in the same transaction
-    a renewal         lets this coordinator answer until `valid_ms` after it SENT the poll
-    an expired lease  is a lease whose row was observed unchanged for a little longer than `valid_ms`; another
-                      coordinator deletes this row if its `renewals` is still the observed number
-    a free group      is a group whose owner has no row; one coordinator takes it with a new epoch, by a plan that all
-                      coordinators compute alike
+- A poll adds 1 to `renewals` in this coordinator's row, and reads a `LeaseView` of all rows in the same transaction.
+  After late answers, a poll only reads.
+- A renewal lets this coordinator answer until `valid_ms` after it SENT the poll.
+- A lease has expired if its row was observed unchanged for a little longer than `valid_ms`. Another coordinator deletes
+  the row of an expired lease if its `renewals` is still the observed number.
+- A group is free if its owner has no row. All coordinators compute the same plan, which names one coordinator for the
+  group. The named coordinator takes the group with a new epoch.
 
 The loop of `CoordinatorLease`:
 
-    insert a row under a new id; holder.entered(id, url, now)
-    at holder.next_poll_ms(now):  note the time, send the poll; if it fails, holder.poll_failed, then the next poll
-    holder.polled(sent, now, view, movable) -> actions, begun one after the other; opening a group and a hand-over may
-      go on while later polls are sent:
-        Lose         drop the group: it answers no more requests, and its timers end
-        ReadAgain    read every own group from the store before its next event; all session timeouts restart
-        EndCoordinator   store.end
-        Take         store.take; if it succeeds: holder.own, load the group, handle `Recovered`
-        HandOver     close the group, store.hand_over; if it succeeds: holder.given
-      An action that fails, or whose answer is lost, needs no clean-up: the next view shows its result.
-    after a poll that finds no row of this coordinator, holder.coordinator_id is None: begin again under another id
-    when an answer is computed:  whereabouts(group) must be Here, and may_answer(now) True
-    no event and no timer of a group is handled while may_answer(now) is False: a member whose heartbeat
-      could not be answered does not count as late
+1. Insert a row under a new id, and call `holder.entered`.
+2. At `holder.next_poll_ms`, note the time and send a poll. If the poll fails, call `holder.poll_failed`, and send the
+   next poll.
+3. Pass the result of the poll to `holder.polled`, which returns actions. Begin the actions one after the other. Opening
+   a group and a hand-over may go on while later polls are sent.
+4. If the poll finds no row of this coordinator, `holder.coordinator_id` is None. Begin again under another id.
+
+The actions:
+
+- `Lose`: drop the group. The group answers no more requests, and its timers end.
+- `ReadAgain`: read every group of this coordinator from the store before the group's next event. All session timeouts
+  restart.
+- `EndCoordinator`: call `store.end`.
+- `Take`: call `store.take`. If `store.take` succeeds, call `holder.own`, load the group, and handle `Recovered`.
+- `HandOver`: close the group, and call `store.hand_over`. If `store.hand_over` succeeds, call `holder.given`.
+
+An action that fails, or whose answer is lost, needs no clean-up: the next view shows its result.
+
+When an answer is computed, `whereabouts(group)` must be `Here`, and `may_answer(now)` must be True. While
+`may_answer(now)` is False, no event and no timer of a group is handled. Because of this, a member does not count as
+late if its heartbeat could not be answered.
 
 Rules:
 - No coordinator compares its clock with the clock of another machine or of the database. A coordinator measures on its
-  own clock how long the row of another coordinator has been unchanged. This time begins when the answer to the
-  coordinator's poll ARRIVED. The owner of a row counts the validity of its lease from the earlier moment at which it
-  SENT the renewal. So the owner of a row stops answering before another coordinator may take its groups.
-- A lock of the database cannot replace the expiry: a lock holder whose connection broke keeps running, and would
-  answer.
-- During an outage of the database, coordinators cannot renew their rows, so no coordinator may treat the lease of
-  another as expired. So a long gap between two polls counts as only a few renewal intervals.
+  own clock how long the row of another coordinator has been unchanged. The measured time begins when the answer to the
+  measuring coordinator's poll ARRIVED. The owner of a row counts the validity of its lease from the moment at which it
+  SENT the renewal, which is earlier. So the owner of a row stops answering before another coordinator may take its
+  groups.
+- A database lock cannot replace the expiry. A lock holder whose connection broke would still run and answer calls.
+- Coordinators cannot renew their rows during an outage of the database. During an outage, no coordinator may treat the
+  lease of another as expired. So a long gap between two polls counts as only a few renewal intervals.
 - Each write of a group names the epoch in which the writer owns the group. The database refuses the write of a former
   owner.
 - A coordinator whose row was deleted has lost all groups, and inserts a new row under another id.
-- A coordinator that is not serving (`takes` in its row is False) gets groups only if no other coordinator is serving.
-  For example, the first coordinator of a database takes and opens its groups before it listens.
-- Only a coordinator with a row takes groups, and only the owner of a group hands it over. So a coordinator's list of
-  its own groups is correct as long as the coordinator has its row.
+- A coordinator that does not serve calls has False in the field `takes` of its row. A coordinator that does not serve
+  calls gets groups only if no other coordinator serves calls. For example, the first coordinator of a database takes
+  and opens its groups before it listens.
+- Only a coordinator with a row takes groups, and only the owner of a group hands it over. Because of this, a
+  coordinator's list of its own groups is correct as long as the coordinator has its row.
 - An SQLite file has one coordinator, whose lease never expires (`coordinator_api/store/opening.py`).
 
-    decisions          defines the actions, and chooses the free groups to take and a group to move for balance
-    lease_holder       implements the rules: the expiry of this and of other leases, and the actions after a poll
-    owned_groups       opens groups after they were taken, and closes groups before they are handed over
-    coordinator_lease  runs the renewal loop, and looks up owners for HTTP calls
+- `decisions` defines the actions. `decisions` also chooses the free groups to take, and a group to move for balance.
+- `lease_holder` implements the rules: the expiry of leases, and the actions after a poll.
+- `owned_groups` opens groups after they were taken, and closes groups before they are handed over.
+- `coordinator_lease` runs the renewal loop, and finds the owners of groups for HTTP calls.
 
 The functions and classes of `decisions` and `lease_holder` do no I/O. The file `coordinator_api/store/lease_rows.py`
 defines the rows and the database operations.
 
-The idea comes from the leader election in the clients of etcd and Kubernetes. These clients do not compare the clocks
-of machines either.
+The idea comes from the leader election in the clients of etcd and Kubernetes. The clients of etcd and Kubernetes do not
+compare the clocks of machines either.
 """

@@ -1,17 +1,18 @@
 """Renews the lease of this coordinator periodically, and carries out the actions that `LeaseHolder` decides on.
 
-    poll -> at once: drop lost groups, read groups again, begin to hand groups over
-         -> one after the other, until the next poll is due: end expired coordinators, take free groups
+Immediately after a poll, the coordinator drops lost groups, marks groups for another read, and begins to hand groups
+over. After that, the coordinator deletes the rows of expired coordinators and takes free groups. The deletions and
+takes run one after the other, until the next poll is due.
 
 Rules:
 - Opening a group replays its log, and closing a group waits for its commit. Opening and closing run outside the renewal
   loop.
 - A hand-over first closes the group and then changes the group's row. A take first changes the group's row and then
-  opens the group. Calls for the group wait between these two steps.
-- A call that asks for the owner of a group needs rows that were read after the call began. Since the last poll, another
-  coordinator may have handed the group over to this coordinator and redirected the caller. So each call that asks for
-  an owner requests a poll. All calls that wait for a poll share one poll, so the coordinator polls only a few times a
-  second.
+  opens the group. Calls for a group wait between the two steps of a hand-over or a take.
+- A call that asks for the owner of a group needs rows that were read after the call began. After the last poll, another
+  coordinator may have handed the group over and redirected the caller to this coordinator. For this reason, each call
+  that asks for an owner requests a poll. All calls that wait for a poll share one poll, so the coordinator polls only a
+  few times a second.
 - Lists of groups, quotas and metrics use the rows of the last poll.
 - The lease of an SQLite file never expires. For an SQLite file, the coordinator polls once, at its start, and takes
   every group.
@@ -40,19 +41,19 @@ from coordinator_api.store.lease_rows import LeaseStore
 from coordinator_api.store.store_errors import LeaseEnded, StoreError
 
 LONGEST_POLL_WAIT_S = 0.5
-"""The longest wait of a call for a poll. After this wait, the call is answered with the owner's address from an older
-poll.
+"""The longest wait of a call for a poll. After the longest wait, the call is answered with the owner's address from an
+older poll.
 """
 
 LONGEST_OPENING_WAIT_S = 2.0
 """The longest wait of a call for a group that no coordinator owns, or that is being opened. A refused caller repeats
 its call after one to two seconds. With a shorter wait, the coordinator would refuse more calls just before the group is
-open, and these calls would be delayed by one to two seconds.
+open. Each refusal delays a call by one to two seconds.
 """
 
 SHORTEST_BETWEEN_MS = 50.0
-"""The shortest time between two polls that calls request. If a fifth of the renewal interval is shorter than this time,
-the fifth is used instead.
+"""The shortest time between two polls that are requested by calls. If a fifth of the renewal interval is shorter than
+this time, a fifth of the interval is used.
 """
 
 LONGEST_START_S = 30.0
@@ -187,8 +188,8 @@ class CoordinatorLease:
 
     @contextmanager
     def creating(self, group_id: str) -> Iterator[None]:
-        """Within the block, this coordinator creates the group. So it does not take the group, even if the group's row
-        names this coordinator as the owner.
+        """Within the block, this coordinator creates the group. The renewal loop then does not take the group, even if
+        the group's row names this coordinator as the owner.
         """
         self._creating[group_id] = self._holder.coordinator_id
         try:
@@ -209,8 +210,8 @@ class CoordinatorLease:
         self._holder.deleted(group_id)
 
     def lost(self, group_id: str) -> None:
-        """Log that the store refused a write of the group, because another coordinator owns the group. Then request a
-        poll, which shows the new owner.
+        """Log that the store refused a write of the group, because another coordinator owns the group. Request a poll,
+        which shows the new owner.
         """
         self._logger.warning("group_lost", group=group_id, why="a write was refused")
         self._request_poll()
@@ -237,13 +238,13 @@ class CoordinatorLease:
         self._request_poll()
 
     async def give_away(self, within_s: float) -> None:
-        """Hand all groups over to other coordinators, and take no further groups. The remaining groups become free when
-        this coordinator leaves.
+        """Hand all groups over to other coordinators, and take no further groups. Groups that are not handed over
+        become free when this coordinator leaves.
         """
         self._is_leaving = True
         self._to_do.clear()
         if not self._may_answer():
-            return  # the database does not answer, or other coordinators already own the groups
+            return  # The database does not answer, or other coordinators already own the groups.
         # An anyio scope would also cancel the clean-up in which asyncpg cancels the running statement in the database.
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
@@ -338,7 +339,7 @@ class CoordinatorLease:
         if view is not None:
             self._view_sent_ms = sent_ms
         self._watch_expiry(sent_ms)
-        if self._holder.coordinator_id is None:  # in this case, all actions are `Lose`
+        if self._holder.coordinator_id is None:  # without this row, all actions are `Lose`
             self._logger.warning("coordinator_removed", groups=len(actions))
         self._take_in(actions)
         if not self._is_leaving:
@@ -350,8 +351,8 @@ class CoordinatorLease:
         self._woken.set()
 
     def _watch_expiry(self, sent_ms: float) -> None:
-        """Record whether the lease is valid now, and set a timer that records the expiry of the lease, even while a
-        poll waits for the database.
+        """Record whether the lease is valid now. Set a timer that records the expiry. A poll may wait for the database
+        at the time of the expiry.
 
         `sent_ms`: the time at which the newest answered poll was sent.
         """
@@ -359,8 +360,8 @@ class CoordinatorLease:
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
         left_ms = sent_ms + self._times.valid_ms - self._now_ms()
-        # The timer may fire early, because the event loop uses another clock. In this case, this call sets the timer
-        # again.
+        # The timer may fire early, because the event loop uses another clock. After an early timer, this call sets the
+        # timer again.
         if self.is_shared and left_ms >= 0:
             loop = asyncio.get_running_loop()
             self._expiry_timer = loop.call_later((left_ms + 1) / 1000, self._watch_expiry, sent_ms)
@@ -382,8 +383,8 @@ class CoordinatorLease:
             self._logger.warning("lease_regained", after_ms=round(self._now_ms() - self._ended_ms), groups=groups)
 
     def _take_in(self, actions: list[decisions.Action]) -> None:
-        """Carry out at once the actions that do not begin with an access to the store. Queue the remaining actions in
-        place of the actions of the last poll that were not carried out.
+        """Carry out at once the actions that do not begin with an access to the store. Queue the remaining actions.
+        The new queue replaces the actions that are still queued from the last poll.
         """
         self._to_do.clear()
         for action in actions:
@@ -393,7 +394,7 @@ class CoordinatorLease:
                     self._logger.warning("group_lost", group=group_id)
                 case decisions.ReadAgain():
                     self._groups.read_again()
-                # begin the hand-over at once; from now on, the group no longer counts as open
+                # begin the hand-over at once, after which the group no longer counts as open
                 case decisions.HandOver():
                     self._owned_groups.hand_over(action)
                 case _:

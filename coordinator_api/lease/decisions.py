@@ -1,10 +1,10 @@
 """Defines the actions of a coordinator after a poll, and chooses the groups that it takes and hands over. All functions
 are pure.
 
-All coordinators compute the same plan from the same rows. Two coordinators whose views differ may compute different
-plans, but the database lets only one of them take a group. The weight of a group is 1 plus the number of its members.
-The load of a coordinator is the sum of the weights of its groups. Groups are placed in the order of their weights, the
-heaviest first, each on the coordinator with the smallest load.
+All coordinators compute the same plan from the same rows. Two coordinators with different views may compute different
+plans. The database lets only one of two coordinators take a group. The weight of a group is 1 plus the number of its
+members. The load of a coordinator is the sum of the weights of its groups. The plan places one group after the other,
+the heaviest first. Each group goes to the coordinator with the smallest load at that point.
 
 `silent`: coordinators that have missed renewals. A silent coordinator keeps its groups, but gets no further groups.
 Coordinators that are starting or stopping (`takes` is False) get groups only if no other coordinator is left.
@@ -20,7 +20,9 @@ from coordinator_api.store.lease_rows import GroupOwner, LeaseView
 
 @dataclass(frozen=True, slots=True)
 class EndCoordinator:
-    """Delete the row of a coordinator whose lease has expired, if the row still has the observed number of renewals."""
+    """Delete the row of a coordinator whose lease has expired. The row must still have the observed number of
+    renewals.
+    """
 
     coordinator_id: str
     renewals: int
@@ -41,7 +43,7 @@ class Take:
 @dataclass(frozen=True, slots=True)
 class HandOver:
     """Hand a group of this coordinator over to another coordinator: close the group, then change the group's row. After
-    this decision, the group no longer counts as a group of this coordinator.
+    the decision to hand over, the group no longer counts as a group of this coordinator.
     """
 
     group_id: str
@@ -58,8 +60,8 @@ class Lose:
 
 @dataclass(frozen=True, slots=True)
 class ReadAgain:
-    """Read every group of this coordinator again before the group's next event, because the coordinator's lease had
-    expired for a while.
+    """Read every group of this coordinator again before the group's next event. The coordinator's lease had expired for
+    a while.
     """
 
 
@@ -118,9 +120,9 @@ def takes_of(view: LeaseView, me: str, silent: Collection[str] = (), waiting: Co
 
 
 def hand_over_of(view: LeaseView, me: str, movable: Collection[str], silent: Collection[str] = ()) -> HandOver | None:
-    """Returns the next hand-over by which this coordinator balances the loads, or None. Three conditions must hold:
-    this coordinator has the largest load, this load exceeds the fair share by more than a quarter, and the hand-over
-    reduces the largest load. Under these conditions, no group is ever handed back for balance.
+    """Returns the next hand-over by which this coordinator balances the loads, or None. This coordinator must have the
+    largest load, and this load must exceed the fair share by more than a quarter. The hand-over must reduce the largest
+    load. The conditions on the loads ensure that no group is ever handed back for balance.
     """
     loads = {each: load for each, load in _loads(view).items() if each == me or view.coordinators[each].takes}
     mine = loads[me]
@@ -136,8 +138,8 @@ def hand_over_of(view: LeaseView, me: str, movable: Collection[str], silent: Col
 
 
 def hand_overs_of_all(view: LeaseView, me: str, silent: Collection[str] = ()) -> list[HandOver]:
-    """Returns the hand-overs of all groups of this coordinator, spread over the other coordinators. The result is empty
-    if no other coordinator can take groups, and the groups then become free.
+    """Returns the hand-overs of all groups of this coordinator, spread over the other coordinators. If no other
+    coordinator can take groups, the result is empty, and the groups become free.
     """
     able = {each for each, row in view.coordinators.items() if each != me and each not in silent and row.takes}
     loads = {each: load for each, load in _loads(view).items() if each in able}

@@ -1,20 +1,18 @@
-"""Implements the rules of a lease: decides on a coordinator's actions after each poll, and knows the owners of groups.
+"""Implements the rules of a lease. Decides on a coordinator's actions after each poll, and knows the owners of groups.
 Pure.
 
 Rules:
 - Only one poll runs at a time. The actions that follow a poll are carried out, or given up, before the next poll is
   sent.
 - This coordinator owns a group only after it has taken or created the group. If the row of a group names this
-  coordinator, but the group is not in `owned`, the coordinator takes the group. Such a row exists after another
-  coordinator has handed the group over, or after the answer to an earlier take was lost.
-  Each take raises the epoch, so an older take that reaches the database later has no effect.
+  coordinator, but the group is not in `owned`, the coordinator takes the group. Another coordinator may have handed
+  such a group over, or the answer to an earlier take may have been lost. Each take raises the epoch, so an older take
+  that reaches the database later has no effect.
 - A coordinator closes a group before it hands the group over. The rows show whether the hand-over succeeded.
-- Changes that this coordinator made since its last poll override the next view, because the changes may be newer than
-  the view.
-- After a renewal whose answer comes too late, this coordinator may not answer, but other coordinators cannot take its
-  groups. So after a late answer to a renewal, polls do not renew the row until one poll is answered in time. After
-  several late answers, up to four polls in a row have to be answered in time. So a coordinator that always gets late
-  answers loses its groups.
+- This coordinator's own changes after its last poll override the next view, because they may be newer than the view.
+- If the answer to a renewal comes too late, this coordinator may not answer, but others cannot take its groups. So
+  after a late answer, polls do not renew the row until one poll is answered in time. After several late answers, up to
+  four polls in a row have to be answered in time. A coordinator that always gets late answers loses its groups.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -36,19 +34,18 @@ SILENT_AFTER_INTERVALS = 3
 """The number of renewal intervals after which a coordinator with an unchanged row gets no more groups."""
 
 WAITS_AT_MOST_INTERVALS = 2
-"""The number of renewal intervals after which any coordinator may take a free group, even if the plan gives it to
-another coordinator.
+"""The number of renewal intervals after which any coordinator may take a free group, regardless of the plan.
 """
 
 RETRIES_A_POLL = 4
 """While polls fail, the coordinator sends this number of polls in a renewal interval."""
 
 MOST_POLLS_BEFORE_RENEWAL = 4
-"""The largest number of consecutive answers that have to come in time before the row is renewed again."""
+"""The largest number of consecutive answers that must arrive in time before the row is renewed again."""
 
 FORGIVEN_AFTER_POLLS = 8
-"""After the row may be renewed again, earlier late answers count until this number of further consecutive answers has
-come in time.
+"""When this number of further consecutive answers has arrived in time, earlier late answers no longer count. The count
+starts when the row may be renewed again.
 """
 
 
@@ -107,13 +104,15 @@ class ObservedLeases:
         self._read_ms = now_ms
 
     def expired(self) -> list[decisions.EndCoordinator]:
-        """Returns the coordinators whose leases have expired, according to the newest poll. The result contains such a
-        coordinator until its row is deleted.
+        """Returns the coordinators whose leases have expired, according to the newest poll. The result contains an
+        expired coordinator until its row is deleted.
         """
         return [row for row, unchanged_ms in self._unchanged_ms.items() if unchanged_ms >= self._enough_ms]
 
     def silent(self) -> frozenset[str]:
-        """Returns the coordinators that have missed a few renewals, and so may be slow to serve a further group."""
+        """Returns the coordinators that have missed a few renewals. A coordinator that misses renewals may be slow to
+        serve a further group.
+        """
         longest_ms = SILENT_AFTER_INTERVALS * self._renewal_ms
         rows = self._unchanged_ms.items()
         return frozenset(row.coordinator_id for row, unchanged_ms in rows if unchanged_ms > longest_ms)
@@ -137,8 +136,8 @@ Observed = TypeVar("Observed")
 def _counted_on(
     before_ms: Mapping[Observed, float], present: Iterable[Observed], gap_ms: float
 ) -> dict[Observed, float]:
-    """Returns the time for which each item of `present` has been present: its time in `before_ms` plus `gap_ms`, or 0
-    for a new item.
+    """Returns the time for which each item of `present` has existed. The time of a known item is its time in
+    `before_ms` plus `gap_ms`. The time of a new item is 0.
     """
     return {each: before_ms[each] + gap_ms if each in before_ms else 0.0 for each in present}
 
@@ -174,8 +173,8 @@ class LeaseHolder:
         self._answered(in_time=False)
 
     def next_poll_ms(self, now_ms: float) -> float:
-        """Returns the time at which to send the next poll, which is never in the past. The next poll comes early in two
-        cases: after a failed poll, and when the lease of another coordinator may have expired.
+        """Returns the time at which to send the next poll, which is never in the past. The next poll comes early after
+        a failed poll. The next poll also comes early when the lease of another coordinator may have expired.
         """
         if now_ms <= self._poll_due_ms:
             return self._poll_due_ms
@@ -213,8 +212,8 @@ class LeaseHolder:
 
     @property
     def owned(self) -> Mapping[str, int]:
-        """The groups that this coordinator owns and has opened or is opening, each with the epoch for writes of the
-        group.
+        """The groups that this coordinator owns and has opened or is opening. Each group has its epoch, which its
+        writes name.
         """
         return self._owned
 
@@ -267,8 +266,8 @@ class LeaseHolder:
         """Returns the hand-overs of all groups of this coordinator, for a clean stop. From now on, this coordinator
         owns no groups and takes no groups.
 
-        The list is empty when no other coordinator can take groups. Groups that are not handed over become free when
-        this coordinator leaves, so the caller has to close these groups first.
+        The list is empty when no other coordinator can take groups. The caller has to close the groups that are not
+        handed over. Groups that are not handed over become free when this coordinator leaves.
         """
         self._is_leaving = True
         opened = dict(self._owned)
@@ -292,7 +291,7 @@ class LeaseHolder:
 
     @property
     def _polls_before_renewal(self) -> int:
-        """The number of consecutive answers that have to come in time before a poll renews the row."""
+        """The number of consecutive answers that must arrive in time before a poll renews the row."""
         # 0, 1, 2, 4, 4, ... polls after 0, 1, 2, 3, 4, ... late renewals
         return min(MOST_POLLS_BEFORE_RENEWAL, (1 << self._late_renewals) // 2)
 
@@ -306,7 +305,9 @@ class LeaseHolder:
             self._late_renewals = 0
 
     def _after_poll_ms(self, sent_ms: float, now_ms: float, *, has_renewed: bool) -> float:
-        """Returns the time of the next ordinary poll. If that poll can renew the row again, the time is now."""
+        """Returns the time of the next ordinary poll. If the late answers are over and the poll can renew the row
+        again, the poll is due now.
+        """
         if has_renewed or self._timely == 0:
             return sent_ms + self._times.renewal_ms
         return now_ms if self.renews else max(now_ms, sent_ms + self._times.renewal_ms / RETRIES_A_POLL)
@@ -318,8 +319,8 @@ class LeaseHolder:
         return lost
 
     def _learn(self, view: LeaseView, expired: Collection[decisions.EndCoordinator]) -> None:
-        """Copy the rows of the view. After that, apply this coordinator's changes since its last poll, because these
-        changes may be newer than the view.
+        """Copy the rows of the view. Then apply the changes that this coordinator made after its last poll, because
+        they may be newer than the view.
         """
         ended = {each.coordinator_id for each in expired}
         coordinators = {key: row for key, row in view.coordinators.items() if key not in ended}

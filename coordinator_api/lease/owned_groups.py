@@ -1,7 +1,7 @@
 """Opens the groups that this coordinator has taken, and closes groups before they are handed over.
 
-Opening and closing run outside the renewal loop, because opening replays the group's log, and closing waits for its
-commit. Calls for a group wait until the group is open.
+Opening replays the group's log, and closing waits for its commit. So opening and closing run outside the renewal loop.
+Calls for a group wait until the group is open.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from coordinator_api.store.lease_rows import LeaseStore
 from coordinator_api.store.store_errors import NotOwner, StoreError
 
 OPENED_AT_ONE_TIME = 2
-"""The largest number of groups that are opened at one time. The number is small, because an opened log is in memory,
-and the logs of many groups together may be large.
+"""The largest number of groups that are opened at one time. The number is small, because opened logs are in memory, and
+may be large.
 """
 
 HANDED_OVER_AT_ONE_TIME = 8
-"""The largest number of groups that are handed over at one time, and so closed until their rows are changed. The
-remaining groups still answer calls.
+"""The largest number of groups that are handed over at one time. A group is closed until its row is changed, and
+meanwhile the remaining groups still answer calls.
 """
 
 
@@ -51,10 +51,10 @@ class GroupHost(Protocol):
         """Returns whether the group is open in this coordinator. A group whose log cannot be read counts as open."""
 
     async def close_owned(self, group_id: str) -> Callable[[], None] | None:
-        """Let the group finish its commits, and then no longer answer from the group's state in memory. Returns None if
-        the group is not open.
+        """Let the group finish its commits, and then stop answers from the group's state in memory. Returns None if the
+        group is not open.
 
-        If the group is open, returns a function that answers the group's held requests. The callers of these requests
+        If the group is open, returns a function that answers the group's held requests. The callers of held requests
         then look up the new owner of the group.
         """
 
@@ -73,9 +73,9 @@ class GroupHost(Protocol):
 
 @dataclass(slots=True)
 class GroupLease:
-    """Stands for the period in which this coordinator owns one group. If `is_certain` is False, call `check` before
-    each answer from the group's state in memory. `is_certain` is True if no other coordinator can use the database, and
-    this period has not ended.
+    """One period in which this coordinator owns one group. If `is_certain` is False, call `check` before each answer
+    from the group's state in memory. `is_certain` is True if no other coordinator can use the database, and this period
+    has not ended.
 
     `epoch`: the epoch that each write of the group names. `check_lease`: a function that raises LeaseEnded if the
     coordinator's lease has expired; None if no other coordinator can own the group. `lost`: a function that is called
@@ -93,7 +93,7 @@ class GroupLease:
         self.is_certain = self.check_lease is None
 
     def check(self) -> None:
-        """Raises NotOwner if this period has ended, LeaseEnded if the coordinator's lease has expired."""
+        """Raises NotOwner if this period has ended. Raises LeaseEnded if the coordinator's lease has expired."""
         if self.has_ended:
             raise not_here(self.group_id)
         if self.check_lease is not None:
@@ -104,7 +104,9 @@ class GroupLease:
         self.has_ended, self.is_certain = True, False
 
     def was_lost(self) -> None:
-        """End the period, because the store refused a write: the group has another owner or another epoch there."""
+        """End the period, because the store refused a write. In the store, the group has another owner or another
+        epoch.
+        """
         if not self.has_ended:
             self.end()
             if self.lost is not None:
@@ -117,12 +119,11 @@ def not_here(group_id: str) -> NotOwner:
 
 
 class OwnedGroups:
-    """Opens and closes the groups that `holder` owns. `store_turn`: a lock that is held during each call to the store,
-    so that polls and changes of rows run one at a time. `changed`: a function that is called whenever a group was
-    opened or handed over, because requests may wait for this.
+    """Opens and closes the groups that `holder` owns. `store_turn`: a lock that is held during each call to the store.
+    Polls and changes of rows therefore run one at a time. `changed`: a function that is called after a group was opened
+    or handed over. Requests may wait for an opened or handed-over group.
 
-    The constructor has seven parameters because this class is a part of `CoordinatorLease` and shares the objects of
-    that class.
+    The constructor has seven parameters, because this class shares objects with `CoordinatorLease`.
     """
 
     def __init__(
@@ -157,7 +158,7 @@ class OwnedGroups:
     # --- take
 
     def open_rest(self) -> None:
-        """Open the owned groups that could not be read from the store earlier."""
+        """Open the owned groups that an earlier attempt could not read from the store."""
         for group_id, epoch in self._holder.owned.items():
             if group_id not in self._opening and not self._groups.is_open(group_id):
                 self._open(group_id, epoch)
@@ -215,10 +216,10 @@ class OwnedGroups:
         return self._tasks.start(self._hand_over(move))
 
     async def hand_all_over(self, moves: Iterable[HandOver]) -> None:
-        """Hands groups over. First waits for the groups that are being opened, because a group cannot be closed before
-        it is open.
+        """Hands groups over. First waits until all groups are open, because a group cannot be closed before it is open.
 
-        If the call is cancelled, groups whose hand-over has not begun stay open, because the stop has no time left.
+        If the call is cancelled, the stop has no time left. After a cancellation, groups whose hand-over has not begun
+        stay open.
         """
         opening = list(self._opening.values())
         if opening:

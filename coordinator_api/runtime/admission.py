@@ -1,20 +1,21 @@
 """The limits of the service. The service refuses requests above a limit, so that it can serve all other requests.
 
 - `Admission` limits the number of concurrent requests of one kind.
-- `Overload` sheds load when the service cannot keep up, in this order: computations, descriptions, joins. A heartbeat
-  is never refused, because it is the cheapest request. Without heartbeats, a member would lose its tasks, and all
-  members would have to rejoin. The sender of a refused request repeats the request after `Retry-After`, which spreads
-  the load over time. The measure of overload is the lag of the event loop, because this lag delays every request. Joins
-  are also refused if too many events wait for their commit.
+- `Overload` refuses requests when the service cannot keep up, in this order: computations, descriptions, joins. A
+  heartbeat is never refused, because it is the cheapest request. If a heartbeat were refused, a member would lose its
+  tasks, and all members would have to rejoin. The sender of a refused request repeats the request after `Retry-After`,
+  which spreads the load over time. The measure of overload is the lag of the event loop, because this lag delays every
+  request. Joins are also refused if too many events wait for their commit.
 - `Quotas` limits the groups, members, stored bytes and concurrent computations of one tenant.
 
-A tenant is named by a prefix of group ids. All groups whose ids begin with the prefix belong to the tenant, whichever
-caller created them and whichever coordinator leads them. Each coordinator counts the groups of the other coordinators
-once a second. Prefixes may be nested. For a caller with the prefix `a-b-`, the quotas of `a-b-` apply. If the service
-has tokens for `a-`, the quotas of `a-` apply as well. So a tenant cannot raise its quotas by creating tokens for parts
-of its prefix. A caller that sees all groups has no quota.
+A tenant is named by a prefix of group ids. All groups whose ids begin with the prefix belong to the tenant. The callers
+that created the groups and the coordinators that lead them do not matter. Each coordinator counts the groups of the
+other coordinators once a second. Prefixes may be nested, such as `a-` and `a-b-`. For a caller with the prefix `a-b-`,
+the quotas of `a-b-` apply. If the service has tokens for `a-`, the quotas of `a-` apply as well. The quotas of the
+shorter prefix keep a tenant from raising its quotas by tokens for longer prefixes. A caller that sees all groups has no
+quota.
 
-Quotas refuse only additions: a group, a member, a definition, a report. Members that have already joined keep working,
+Quotas refuse only additions: a new group, member, definition or report. Members that have already joined keep working,
 and their rebalances run. A check reads only the totals of a tenant, because each change of a group updates these
 totals. Source of the names and codes: Kafka's quotas (`THROTTLING_QUOTA_EXCEEDED` for refusals that end by themselves)
 and its `CreateTopicPolicy` (`POLICY_VIOLATION` for other refusals).
@@ -64,7 +65,7 @@ class Admission:
 Kind = Literal["computation", "describe", "join"]
 
 MOST_LAG_MS: dict[Kind, float] = {"computation": 250, "describe": 500, "join": 1_000}
-"""For each kind of request, the lag of the event loop, in milliseconds, at which the service begins to refuse requests
+"""For each kind of request, a lag of the event loop in milliseconds. At this lag, the service begins to refuse requests
 of this kind.
 """
 
@@ -74,7 +75,7 @@ MOST_EVENTS_WAITING = 10_000
 
 @dataclass(slots=True)
 class Backlog:
-    """The events of all groups that wait for their commit."""
+    """A count of the events of all groups that wait for their commit."""
 
     events: int = 0
 
@@ -108,14 +109,14 @@ _WORDED_QUOTAS: Mapping[str, str] = {
     "bytes": "take {} bytes in the store",
     "computations": "have {} computations under way",
 }
-"""For each kind of quota, the part of an error message that states the amount that the groups use. The limit of a kind
-is the setting `tenant_max_...`, whose default means no limit.
+"""For each kind of quota, the part of the error message with the used amount. The limit of a kind is the setting
+`tenant_max_...`, whose default means no limit.
 """
 
 
 class Quotas:
-    """The quotas of one service. Use `Quotas` only on the service's event loop. No method of `Quotas` awaits, so no
-    other task can run between the check of a quota and the change that the check allows.
+    """The quotas of one service. Use `Quotas` only on the service's event loop. No method of `Quotas` awaits. So no
+    other asyncio task can run between the check of a quota and the allowed change.
 
     A `tenant` is a prefix of group ids. The prefix is empty for a caller that sees all groups. `settings`: the settings
     with the limits, which are equal for all tenants. By default there are no limits.
@@ -149,9 +150,8 @@ class Quotas:
 
     def count_elsewhere(self, groups: Mapping[str, tuple[int, int | None]], here: Set[str]) -> None:
         """Count the groups of other coordinators. `groups`: for each group, the number of its members and the number of
-        its stored bytes; None in place of the bytes if they are unchanged. `here`: the ids of the groups of this
-        coordinator. If a group of another coordinator was counted before, and is now in neither `groups` nor `here`,
-        the group was deleted.
+        its stored bytes. The second number is None if it has not changed. `here`: the ids of the groups of this
+        coordinator. A group that was counted before counts as deleted if it is missing in both `groups` and `here`.
         """
         for group_id in self._elsewhere - groups.keys() - here:
             self.give_back(group_id)
@@ -172,8 +172,8 @@ class Quotas:
         self._change(group_id, members=members, bytes=stored_bytes)
 
     def no_room_for_member(self, tenant: str, group_id: str, members_then: int) -> str | None:
-        """Returns the reason, in words, why the group may not have `members_then` members. Returns None if the quotas
-        allow this number.
+        """Returns the reason, as a text, why the group may not grow to the number of members `members_then`. Returns
+        None if the quotas allow this number of members.
         """
         known = self._groups[group_id]["members"] if group_id in self._groups else 0
         return self.no_room(tenant, "members", members_then - known) or self.no_room(tenant, "bytes", 1)
@@ -194,8 +194,8 @@ class Quotas:
                 use["computations"] -= 1
 
     def shown(self, tenant: str) -> Mapping[str, object] | None:
-        """Returns for each kind of quota the amount that the tenant uses, and the limit; None in place of the limit if
-        there is no limit. Returns None for a caller that sees all groups.
+        """Returns for each kind of quota the amount that the tenant uses, and the limit. The limit is None if the kind
+        has no limit. Returns None for a caller that sees all groups.
         """
         if not tenant:
             return None
@@ -211,12 +211,11 @@ class Quotas:
         return allowed
 
     def no_room(self, tenant: str, kind: str, more: int) -> str | None:
-        """Returns the reason, in words, why the tenant may not add `more` units of this kind, for example one group.
-        Returns None if the quotas allow the addition.
+        """Returns the reason, as a text, why the tenant may not add to this kind of quota. `more`: the amount to add,
+        for example one group. Returns None if the quotas allow the addition.
 
-        If the tenant itself has reached its limit, the text names the amount that the tenant uses. If a tenant with a
-        shorter prefix has reached its limit, the text does not name the amount that this tenant uses, because the
-        caller must not see it.
+        If the tenant itself has reached its limit, the text names the amount that the tenant uses. The caller must not
+        see the amount of a tenant with a shorter prefix, so the text does not name it.
         """
         allowed = self._allowed(kind)
         for bound in self._bounds(tenant):

@@ -1,11 +1,11 @@
 """Two watches for stable groups. One watch finds changed topics, the other watch finds warm-ups that have caught up.
 
 `ClusterWatch` polls a group's cluster while the group is stable, if the last rebalance polled the cluster. In other
-states no watch is needed: each rebalance polls the cluster, and an empty group needs no rebalance. The watch polls
-every `cluster.metadata.max.age.ms`. The interval is at most five seconds after a failed rebalance, after a failed poll,
-and after a poll that did not find a topic of the last rebalance. A topic counts as deleted if two polls in a row do not
-find the topic. A failed poll does not end the watch. Source: `Metadata.metadataExpireMs`;
-`ConsumerCoordinator.onJoinPrepare` for the rebalance after a change.
+states, no watch is needed. Each rebalance polls the cluster, and an empty group needs no rebalance. The watch polls
+every `cluster.metadata.max.age.ms`. After a failed rebalance or a failed poll, the interval is at most five seconds.
+The interval is also at most five seconds after a poll that did not find a topic of the last rebalance. A topic counts
+as deleted if two polls in a row do not find the topic. A failed poll does not end the watch. Source:
+`Metadata.metadataExpireMs`; `ConsumerCoordinator.onJoinPrepare` for the rebalance after a change.
 
 `WarmUpWatch` polls about once a second, and only while the group waits for its warm-ups
 (`group.rebalancing.awaits_warm_ups`). The heartbeats of members report the offsets of their warm-ups. The end offsets
@@ -143,8 +143,8 @@ class ClusterWatch(RepeatedWatch):
             self._telemetry.logger.warning("topics_not_handed_in", error=str(error))
 
     def _without_single_misses(self, image: GroupImage, topics: Mapping[str, int]) -> Mapping[str, int]:
-        """Returns `topics` without each topic that this poll did not find but the previous poll did, because a topic
-        counts as deleted only after two polls in a row.
+        """Returns `topics` without the topics that are missing for the first time. A topic counts as deleted only after
+        two polls in a row did not find it.
         """
         before = image.last_rebalance.basis.topics if image.last_rebalance is not None else {}
         gone = frozenset(topic for topic, partitions in topics.items() if not partitions and before.get(topic))
@@ -153,7 +153,9 @@ class ClusterWatch(RepeatedWatch):
 
 
 class WarmUpWatch(RepeatedWatch):
-    """Checks repeatedly whether all warm-ups have caught up. If they have, sends the group a `WarmUpsCaughtUp`."""
+    """Checks repeatedly whether all warm-ups have caught up. Sends the group a `WarmUpsCaughtUp` when all warm-ups have
+    caught up.
+    """
 
     def _is_needed(self, image: GroupImage) -> bool:
         return awaits_warm_ups(image)
@@ -215,8 +217,9 @@ class Changelogs:
     def lags_of(
         self, tasks: Sequence[TaskId], offset_sums: Mapping[TaskId, int]
     ) -> Mapping[TaskId, tuple[int, int | None]]:
-        """Returns for each stateful task its lag in records and the sum of the end offsets of its changelogs. The lag
-        of a running active task is LATEST_OFFSET (see `TaskLags`). The sum is None if it is unknown.
+        """Returns two numbers for each stateful task: the lag in records, and the sum of the end offsets of its
+        changelogs. The lag of a running active task is LATEST_OFFSET (see `TaskLags`). The sum of the end offsets is
+        None if it is unknown.
         """
         existing = self._definition.existing_internal_topics
         topics = {

@@ -1,16 +1,16 @@
 """The clusters that the definitions of groups name. If a definition names a cluster, every rebalance of the group polls
 the cluster.
 
-Rules: a definition names a cluster by `"cluster": {"provider": name, "bootstrap.servers": address}`. The service opens
-only addresses that its own settings list, because an address may be a directory of this machine. The service finds
-providers by the entry point group `assignor.cluster_providers`, so that this package depends on no log implementation.
-A provider is a function from an address to a `ClusterProvider`. A rebalance waits for a cluster that is out of reach.
-After any other error of a provider, the rebalance fails. The group then repeats this rebalance under the same
-conditions as other failed rebalances.
+A definition names a cluster by `"cluster": {"provider": name, "bootstrap.servers": address}`. An address may be a
+directory of this machine. So the service opens only addresses that its own settings list. The service finds providers
+by the entry point group `assignor.cluster_providers`. So this package depends on no implementation of a cluster. A
+provider is a function from an address to a `ClusterProvider`. A rebalance waits for a cluster that is out of reach.
+After any other error of a provider, the rebalance fails. The group repeats such a rebalance under the same conditions
+as other failed rebalances.
 
-Calls to a cluster run in threads, and each call has a time limit. Each cluster has `THREADS_OF_A_CLUSTER` threads. So a
-cluster that does not answer blocks neither the event loop nor the groups that use other clusters. An error that means
-that the cluster is out of reach becomes `ClusterOutOfReach`. Any other error of the provider is raised unchanged.
+Calls to a cluster run in threads, and each call has a time limit. Each cluster has `THREADS_OF_A_CLUSTER` threads. A
+cluster that does not answer therefore blocks neither the event loop nor the groups of other clusters. An error that
+means that the cluster is out of reach becomes `ClusterOutOfReach`. Any other error of the provider is raised unchanged.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class ClusterProvider(Protocol):
 
 
 def is_retriable(error: BaseException) -> bool:
-    """Returns whether the error means that the cluster could not be reached or was too slow. A later call may then
-    succeed.
+    """Returns whether the error means that the cluster could not be reached or was too slow. A later call to the
+    cluster may succeed.
 
     Source: `RetriableException`; Python clients of Kafka have the same attribute `retriable`.
     """
@@ -215,8 +215,8 @@ class Clusters:
         return self._connections[address]
 
     def provider(self, address: ProviderAddress) -> ClusterProvider:
-        """Returns the provider of a cluster, for use in threads. The first call for a cluster opens it, which may take
-        time. Raises the errors of `check`, and any error of the provider while it opens the cluster.
+        """Returns the provider of a cluster, for use in threads. The first call for a cluster opens the cluster, which
+        may take time. Raises the errors of `check`, and any error of the provider while it opens the cluster.
         """
         point = _entry_point(address.provider)
         listed = self._listed(address)
@@ -279,7 +279,7 @@ class ClusterStanding:
         self.failing_since_ms = self.error = None
 
     def failed(self, error: Exception) -> None:
-        # the error is later written as JSON, and a path in the error may contain bytes that are not valid text
+        # a path in the error may contain bytes that are not valid text, but the error is later written as JSON
         self.error = str(error).encode("utf-8", "backslashreplace").decode("utf-8") or type(error).__name__
         self._telemetry.metrics.failed_cluster_polls.inc()
         if self.failing_since_ms is None:

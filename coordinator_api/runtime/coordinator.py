@@ -1,4 +1,4 @@
-"""Opens the groups of one service from the store, finds them by id, and creates, deletes and closes groups."""
+"""Opens the groups of one service from the store, and finds them by id. Also creates, deletes and closes groups."""
 
 import asyncio
 import re
@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from assignor.kafka_versions import VERSION_OF_NEW_GROUPS, KafkaVersion
+from assignor.configs.kafka_versions import VERSION_OF_NEW_GROUPS, KafkaVersion
 from coordinator_api.clock import LoopMonitor
 from coordinator_api.errors import GroupNotFound, LogIsIntact, TooManyGroups, UnreadableGroup
 from coordinator_api.group import events
@@ -42,22 +42,23 @@ COUNT_OTHERS_EVERY_S = 1.0
 """The interval in seconds at which the groups of other coordinators are counted for quotas."""
 
 SHARE_OF_A_STOP = 0.75
-"""The part of the time limit of a stop that this coordinator may use to hand groups over to other coordinators. It
-closes the groups that were not handed over in this time.
+"""The fraction of a stop's time limit in which this coordinator may hand groups over to other coordinators. After this
+time, the coordinator closes the groups that it has not handed over.
 """
 
 _UNSAFE_IN_AN_ID = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_NAME_IN_AN_ID = 249
 """The largest number of characters of the name in a member id. The name comes from a client id and is cut to this
-length. A member id also contains a UUID, and a client id alone may already be as long as a member id may be.
+length. A member id also contains a UUID. A client id alone may already have the largest length of a member id.
 """
 
 
 class Coordinator:
-    """The groups of one service. `assembly.open_coordinator` makes a Coordinator. Use it on one event loop only.
+    """The groups of one service. `assembly.open_coordinator` makes a Coordinator. Use a Coordinator on one event loop
+    only.
 
     `unreadable`: for each group whose log cannot be read, the reason. This coordinator does not lead unreadable groups.
-    `store`: checks whether the store can be used. `closed`: True if `close` has ended. A closed coordinator does not
+    `store`: the check whether the store can be used. `closed`: True if `close` has ended. A closed coordinator does not
     use the store any more.
     """
 
@@ -137,7 +138,8 @@ class Coordinator:
         self._check_readable(group_id)
         runtime = self.groups.get(group_id)
         if runtime is None and not self.lease.is_unknown(group_id):
-            raise not_here(group_id)  # not GroupNotFound: a member that gets the answer "no such group" ends
+            # do not raise GroupNotFound, because a member ends when it gets the answer "no such group"
+            raise not_here(group_id)
         if runtime is None or not runtime.is_declared:
             raise _no_such_group(group_id)
         return runtime
@@ -150,8 +152,8 @@ class Coordinator:
         return (await runtime.definition(runtime.image)).snapshot.configs.kafka_version
 
     def _lock(self, group_id: str) -> asyncio.Lock:
-        """Returns the lock for creating, changing and deleting the group. A lock that no task holds or waits for is
-        dropped.
+        """Returns the lock for creating, changing and deleting the group. A lock that no asyncio task holds or
+        waits for is dropped.
         """
         return self._locks.setdefault(group_id, asyncio.Lock())
 
@@ -180,7 +182,7 @@ class Coordinator:
             raise TooManyGroups("this service has as many groups as it may (group.max.count)")
         is_counted_now = self.quotas.count_group(group_id, tenant)
         try:
-            # the group may be in the store, because an earlier PUT may have been written although it failed
+            # the group may be in the store, because an earlier PUT may have failed after its write
             log = await self.repository.load_group(group_id)
             if log.sequence and self.lease.is_shared:
                 raise not_here(group_id)  # either a failed PUT was written, or another coordinator owns the group
@@ -251,8 +253,8 @@ class Coordinator:
             if execute:
                 if not is_whole:
                     await self.repository.renew(group_id, stored.sequence, plan.lines, epoch=self.lease.epoch(group_id))
-                # the group stays in `unreadable` until it is open, because a member that gets the answer "no such
-                # group" ends
+                # The group stays in `unreadable` until it is open. If the group were removed earlier, its members would
+                # get the answer "no such group", and end.
                 await self._open_group(group_id, self.lease.epoch(group_id))
                 self._check_readable(group_id)
                 structlog.get_logger("coordinator_api").warning(
@@ -266,8 +268,8 @@ class Coordinator:
             return GroupRepair(group_id, problem, execute, plan)
 
     async def delete(self, group_id: str, *, force: bool = False) -> Response:
-        """Delete the group. `force`: True to delete the group even if its log cannot be read. The members of such a
-        group are unknown.
+        """Delete the group. `force`: True to delete the group even if its log cannot be read. The members of a group
+        with an unreadable log are unknown.
 
         Raises GroupNotFound, UnreadableGroup, StoreError.
         """
@@ -370,8 +372,8 @@ class Coordinator:
     def begin_stop(self) -> None:
         """Answer held requests and end computations, because a graceful stop would wait for them.
 
-        If there are other coordinators, the groups are handed over to them before held requests are answered, so that
-        the answers name the new owner.
+        If there are other coordinators, the groups are first handed over to them. The answers to held requests then
+        name the new owner.
         """
         if self.stopping:
             return
@@ -437,8 +439,7 @@ class Coordinator:
             return True
         self.groups[group_id] = runtime
         self.unreadable.pop(group_id, None)
-        # After an error, either another coordinator owns the group, or the group is read from the store again before
-        # its next event.
+        # After an error, another coordinator owns the group, or the group is read again before its next event.
         with suppress(StoreError):
             await runtime.handle(events.Recovered())
         return True

@@ -5,10 +5,10 @@ If a definition describes its cluster, the definition is the only source for top
 creates are not added to the definition. A later PUT replaces the definition. If a definition names the provider of its
 cluster, every rebalance polls the cluster.
 
-Names in the documents of callers are used later as names of topics and directories. So this file checks the names
-before a document is stored or used. Groups that an earlier release stored are not checked again, so the service still
-leads them, and they can be deleted. A report or a computation may contain every name that Kafka accepts. Kafka accepts
-any name for a store that is not logged.
+Names in the documents of callers become names of topics and directories. So this file checks the names before a
+document is stored or used. Groups that an earlier release stored are not checked again. The service still leads groups
+that an earlier release stored, and can delete them. A report or a computation may contain every name that Kafka
+accepts. Kafka accepts any name for a store that is not logged.
 """
 
 import json
@@ -17,8 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from assignor.configs import KAFKA_VERSION, AssignmentConfigs
+from assignor.configs.kafka_versions import VERSION_OF_NEW_GROUPS, VERSION_WITHOUT_A_NAME, KafkaVersion
 from assignor.errors import ConfigError, InputError, KafkaError
-from assignor.kafka_versions import VERSION_OF_NEW_GROUPS, KafkaVersion
 from assignor.names.legal_names import LONGEST_NAME, checked_name, is_legal_name
 from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.recording import parse_rebalance_input
@@ -105,8 +105,9 @@ def read_definition(
     `application_id` is missing, the definition gets the group's id.
 
     `clusters`: the clusters that the definition may name; None if the definition may not name a cluster.
-    `kafka_version`: the version for a document without `kafka.version`. Raises InputError that names the field, and
-    NotBuiltYet.
+    `kafka_version`: the version for a document without `kafka.version`. The definition does not contain version 4.3, so
+    that the definition of a group of an earlier release stays the same. Raises NotBuiltYet, and InputError with the
+    name of the wrong field.
     """
     for name, reason in _NOT_OF_A_DEFINITION.items():
         empty = document.get(name) is None or (name == "members" and document[name] == {})
@@ -120,7 +121,7 @@ def read_definition(
                 raise InputError("comes from the cluster's provider; leave it out", name)
     complete = {**_DEFAULTS, "application_id": group_id, **document, "members": {}, "leader_process_id": None}
     configs = complete["configs"]
-    if isinstance(configs, dict):
+    if isinstance(configs, dict) and kafka_version is not VERSION_WITHOUT_A_NAME:
         complete["configs"] = {KAFKA_VERSION: str(kafka_version), **configs}
     snapshot = _parse(complete, "").snapshot
     _check_configs(snapshot.configs)
@@ -149,8 +150,8 @@ def check_size(snapshot: RebalanceSnapshot, max_partitions: int) -> None:
 
 
 def partition_total(snapshot: RebalanceSnapshot) -> int:
-    """Returns the number of partitions of all existing topics, plus the partitions of repartition topics whose number
-    of partitions is fixed.
+    """Returns the total number of partitions. Counts all existing topics, and the repartition topics with a fixed
+    number of partitions.
     """
     topics = (*snapshot.cluster.topics.values(), *snapshot.existing_internal_topics.values())
     fixed = (topic for each in snapshot.topology.subtopologies for topic in each.repartition_source_topics)
@@ -188,8 +189,8 @@ _TOPIC = "the name of a topic"
 
 def check_names(snapshot: RebalanceSnapshot, where: str, *, of_stores: bool = False) -> None:
     """Checks the names in a snapshot. `where`: the path of the snapshot in its document; empty if the snapshot is the
-    whole document. `of_stores`: True to check also the names of stores that are not logged, because members keep these
-    stores in directories with these names. Raises InputError that names the path.
+    whole document. `of_stores`: True to check also the names of stores that are not logged. Members use the names of
+    stores for directories. Raises InputError that names the path.
     """
     checked_name(snapshot.application_id, "an application id", child(where, "application_id"))
     for name, topics in (

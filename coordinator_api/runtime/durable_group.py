@@ -1,13 +1,14 @@
 """Keeps the state of one group in memory and its records in the store. Several events are applied one by one, and then
 committed together.
 
-    apply: Group.handle -> Group.apply, in memory        any number of times
-    commit: all their records (and the recording of a rebalance) in ONE transaction        then `image` includes them
+`apply` runs `Group.handle` and `Group.apply` in memory. `apply` may run any number of times before a commit. `commit`
+writes the records of all calls of `apply`, and the recording of a rebalance, in ONE transaction. After the commit,
+`image` includes the records.
 
 Between `apply` and `commit`, `group` is newer than `image`. `group` is used only to handle events and requests. All
-other code sees `image`, which is never newer than the store. If the store did not answer a write, or if another process
-wrote to the log, the result of the write is unknown. The group is then uncertain, and is read from the store again
-before its next event. A long log is rewritten as one snapshot.
+other code sees `image`, which is never newer than the store. The result of a write is unknown if the store did not
+answer, or if another process wrote to the log. A group with an unknown write is uncertain, and is read from the store
+again before its next event. A long log is rewritten as one snapshot.
 
 Each write names the epoch in which this coordinator owns the group. The epoch is set when this coordinator acquires or
 creates the group, and then does not change. A successful write proves that this coordinator still owned the group at
@@ -58,12 +59,12 @@ class GroupEnvironment:
 
 
 RecordingFor = Callable[[Response], Recording | None]
-"""A function that gets the group's answer to an event, and returns the recording to store with the event's records.
+"""A function that gets the group's answer to an event, and returns the recording to store with the event.
 The function is called in a thread.
 """
 
 ENCODED_IN_A_THREAD = 64
-"""If a commit has at least this number of records, the records are encoded in a thread, outside of the event loop."""
+"""If a commit has at least this number of records, a thread encodes the records."""
 
 UNREADABLE = (DamagedLog, InputError, IllegalTransition)
 """The errors that mean that a log is damaged, or that this release cannot replay the log."""
@@ -77,9 +78,9 @@ class DurableGroup:
     time.
 
     `image`: the committed state. The image is immutable, so it may be read anywhere at any time. `committed_sessions`:
-    the sessions before the first uncommitted event. They still include the sessions of members that uncommitted events
-    removed. `stored_bytes`: the size of the group's log and recorded rebalances, as committed. `is_uncertain`: True if
-    the store may have more or fewer records than this process knows.
+    the sessions before the first uncommitted event. `committed_sessions` still includes the sessions of members that
+    uncommitted events removed. `stored_bytes`: the size of the group's log and recorded rebalances, as committed.
+    `is_uncertain`: True if the store may have more or fewer records than this process knows.
     """
 
     def __init__(
@@ -134,8 +135,8 @@ class DurableGroup:
         """Apply the event in memory, and return its outcome. The caller may carry out the outcome when `commit` has
         returned. `tenant`: the tenant whose quotas apply.
 
-        Raises the errors of `Group.handle`, after which the event has no effect and the group stays usable. Raises the
-        errors of `Group.apply`, after which the group is uncertain.
+        Raises the errors of `Group.handle` and `Group.apply`. After an error of `Group.handle`, the event has no effect
+        and the group stays usable. After an error of `Group.apply`, the group is uncertain.
         """
         outcome = self.group.handle(self._within_quotas(event, tenant) if tenant else event, now_ms)
         if not self._applied:
@@ -153,7 +154,8 @@ class DurableGroup:
         return outcome
 
     async def commit(self, response: Response, recording_for: RecordingFor | None) -> tuple[CoordinatorRecord, ...]:
-        """Write the records that were applied since the last commit, in one transaction. Returns these records.
+        """Write the records that were applied since the last commit, in one transaction. Returns the records that it
+        wrote.
 
         `response`, `recording_for`: the answer to the last event that was applied, and the function for its recording.
         Raises StoreError if the records could not be committed. If there were records to write, the group is uncertain
@@ -162,7 +164,7 @@ class DurableGroup:
         image, applied, deleted = self._applied_image, tuple(self._applied), self._deleted
         self._applied, self._deleted = [], False
         if not applied:
-            # there is no write that could show that this coordinator still owns the group, so the lease has to show it
+            # without a write, only the lease can show that this coordinator still owns the group
             self._lease.check()
             return ()
         try:
@@ -180,8 +182,8 @@ class DurableGroup:
         return applied
 
     def renew(self) -> None:
-        """Request a new log in place of a damaged log: the next call of `compact_if_long` writes it, even if the
-        present log is short.
+        """Make the next call of `compact_if_long` write a new log, even if the present log is short. The new log
+        replaces a damaged log.
         """
         self._renews = True
 
@@ -191,8 +193,8 @@ class DurableGroup:
         The snapshot is made from the committed image and encoded in a thread. Heartbeats and fetches do not wait for
         the snapshot, but the next commit does.
         """
-        # the snapshot of a large group may itself exceed the limit, so the log must also be twice as long as the last
-        # snapshot
+        # The snapshot of a large group may itself exceed the limit. So the log must also be twice as long as the last
+        # snapshot.
         is_long = self._log_bytes >= max(self._environment.compaction_bytes, 2 * self._snapshot_bytes)
         if not is_long and not self._renews:
             return
@@ -218,8 +220,9 @@ class DurableGroup:
         self._note_use()
 
     def _within_quotas(self, event: Event, tenant: str) -> Event:
-        """Returns the event, with `no_room` set to the reason if a quota refuses it. No other task may run between the
-        check of a quota and the call that applies the event: otherwise two members could both get the last free place.
+        """Returns the event. If a quota refuses the event, the field `no_room` of the result has the reason. No other
+        asyncio task may run between the check of a quota and the call that applies the event. If another asyncio task
+        ran in between, two members could both get the last free place.
         """
         quotas, no_room = self._environment.quotas, None
         match event:
@@ -235,9 +238,9 @@ class DurableGroup:
         self._environment.quotas.note(self.group.group_id, self._members(), self.stored_bytes)
 
     def _members(self, joining: int = 0) -> int:
-        """Returns the number of members for the quotas. The result is the higher one of the committed number and the
-        applied number, because the place of a member that leaves is free only after the commit. The number is 0 if the
-        group has an outside leader, because its members did not join here.
+        """Returns the number of members for the quotas. The result is the larger of two numbers: the committed members,
+        and the members after the applied events. The place of a member that leaves is free only after the commit. The
+        number is 0 if the group has an outside leader, because its members did not join here.
         """
         applied = self._applied_image
         return 0 if applied.led_by is not None else max(len(self.image.members), len(applied.members) + joining)
@@ -249,7 +252,7 @@ class DurableGroup:
         recording_for: RecordingFor | None,
         deleted: bool,
     ) -> None:
-        # a rebalance of a large group takes time to encode, and its recording to pack
+        # encoding a rebalance of a large group and packing its recording take time
         recording = None if recording_for is None else await asyncio.to_thread(recording_for, response)
         in_thread = recording is not None or len(applied) >= ENCODED_IN_A_THREAD
         lines = await asyncio.to_thread(_encoded, applied) if in_thread else _encoded(applied)
@@ -269,8 +272,8 @@ class DurableGroup:
                 epoch=self._lease.epoch,
                 members=_joined_here(self._applied_image),
             )
-            # The write runs as a separate task. So each I/O of the store resumes only this short task, and not its
-            # whole stack of callers.
+            # The write runs as a separate asyncio task. Each I/O of the store then resumes only the short separate
+            # task, and not the whole stack of callers.
             written = await asyncio.create_task(writing)
         self._sequence, self.stored_bytes = written
         self._log_bytes += sum(map(len, lines))
@@ -307,12 +310,13 @@ async def replayed_log(stored: GroupLog, environment: GroupEnvironment) -> Group
 def _notes_of(records: Iterable[CoordinatorRecord]) -> tuple[RecordingNote, ...]:
     """Returns the changes to recorded rebalances whose wait for approval has ended.
 
-    When the wait of a rebalance begins, the rebalance is recorded with the outcome `held` and the start of the wait. So
-    the rebalance can be inspected, even after a crash. The transaction that ends the wait also writes to the recording
-    how the wait ended, the caller, the time and the reason. If the rebalance is carried out, its outcome becomes the
-    outcome of the computation. After a discard, the recording of the generation is replaced by the new rebalance, in
-    which every task is kept. The new recording still shows that the first rebalance was discarded. If a new rebalance
-    replaced the held rebalance, the outcome of the recording stays `held`.
+    A rebalance is recorded when its wait begins. The recording has the outcome `held` and the start of the wait. The
+    recording allows operators to inspect the held rebalance, even after a crash. The transaction that ends the wait
+    also changes the recording. The change adds the end of the wait, the caller, the time and the reason. If the
+    rebalance is carried out, the recording gets the outcome of the computation in place of `held`. After a discard, the
+    new rebalance, which keeps every task, replaces the recording of the generation. The new recording still shows that
+    the first rebalance was discarded. If a new rebalance replaced the held rebalance, the outcome of the recording
+    stays `held`.
     """
     ended: dict[int, HeldRebalanceEnded] = {}
     outcomes: dict[int, str] = {}

@@ -1,16 +1,17 @@
-"""The queue of a group's events. The queue handles the events in the order of arrival, and commits all waiting events
+"""The queue of a group's events. The queue handles events in the order of arrival. The queue commits all waiting events
 together as one batch.
 
-    put -> wait -> apply each in memory -> ONE commit -> carry out the effects -> answer each
+The queue applies each waiting event in memory. After that, the queue makes ONE commit, carries out the effects of the
+events, and answers each event.
 
 Rules:
 - If the rules of the group raise an error for an event, only this event fails.
-- If a commit fails, every event of its batch fails with StoreError, because the store may or may not have the records.
-  After a failed commit, the group is read from the store again before the next event. If the group's log is damaged
-  when it is read again, the next event and all later events fail.
+- If a commit fails, every event of its batch fails with StoreError. After a failed commit, the store may or may not
+  have the records. So the group is read from the store again before its next event. If the log is damaged when the
+  group is read again, all further events fail.
 - While the lease of this process is not valid, all events fail and no event is applied.
-- A deletion has a separate batch, and an event with a recording is the last event of its batch. So a transaction has at
-  most one deletion and at most one recording.
+- A deletion has a separate batch, and an event with a recording is the last event of its batch. The limits of a batch
+  ensure that a transaction has at most one deletion and at most one recording.
 - The queue handles an event even if the event's caller disconnects.
 
 The queue works in short slices. Between two slices, the event loop answers heartbeats, which do not use this queue.
@@ -31,16 +32,16 @@ from coordinator_api.runtime.durable_group import UNREADABLE, DurableGroup, Grou
 from coordinator_api.store.store_errors import StoreError
 
 MOST_IN_A_BATCH = 1_000
-"""The largest number of events in a batch. Further events wait for the next commit. Without this limit, an answer could
-wait for very many other events.
+"""The largest number of events in a batch. Further events wait for the next commit. The limit keeps an answer from
+waiting for very many other events.
 """
 
 SLICE_S = 0.005
-"""The longest time, in seconds, for which the queue applies events before other tasks of the event loop run."""
+"""The longest time, in seconds, for which the queue applies events before other asyncio tasks run."""
 
 ANSWERS_A_TURN = 32
-"""The number of callers that the queue answers before other tasks of the event loop run. These tasks then send the
-responses to the callers.
+"""The number of callers that the queue answers before other asyncio tasks run. The other tasks then send the responses
+to the callers.
 """
 
 
@@ -63,8 +64,8 @@ class _Waiting:
 
 @dataclass(slots=True)
 class TakenEvents:
-    """The events of one batch, and their effects. `rebalance`: the rebalance that the last of these events requested.
-    This rebalance replaces the rebalances that earlier events requested.
+    """The events of one batch, and their effects. `rebalance`: the last rebalance that these events requested. The last
+    rebalance replaces the earlier rebalances.
     """
 
     events: list[tuple[_Waiting, Outcome]] = field(default_factory=list)
@@ -75,10 +76,11 @@ class TakenEvents:
 class EventQueue:
     """The queue of one group. `reloaded`: a function that is called after the group was read from the store again.
     `committed`: a function that is called after each committed batch, before the callers of the batch are answered.
-    `failed`: a function that is called after events failed. It has to put a `Tick` into the queue a little later.
+    `failed`: a function that is called after events failed. The function `failed` has to put a `Tick` into the queue a
+    little later.
 
     `end`: the error that occurred when the damaged log was read again; None if the log can be read. If `end` is set,
-    each event fails with this error.
+    each event fails with the error in `end`.
     """
 
     def __init__(
@@ -106,7 +108,7 @@ class EventQueue:
         self, event: Event, recording_for: RecordingFor | None = None, tenant: str = ""
     ) -> asyncio.Future[Response]:
         """Adds an event. Returns the future of the answer to the event. The future raises StoreError if the event could
-        not be committed, or the error that the rules of the group raised.
+        not be committed. The future also raises the errors of the group's rules.
 
         `tenant`: the tenant whose quotas apply to the event; empty if no quotas apply.
         """
@@ -198,8 +200,8 @@ class EventQueue:
             waiting = self._next()
             now_ms = self._clock.now_ms()
             if isinstance(waiting.event, Tick):
-                # a heartbeat that has already arrived has to extend its member's session before a tick could end the
-                # session
+                # First handle heartbeats that have already arrived, because the tick could end the sessions of their
+                # members.
                 await sockets_read()
             try:
                 outcome = self._durable.apply(waiting.event, now_ms, waiting.tenant)
@@ -230,7 +232,7 @@ class EventQueue:
 
 
 def _as_store_error(error: BaseException) -> StoreError:
-    """Makes a new error for each caller, because a shared error would collect the tracebacks of all tasks that raise
+    """Makes a new error for each caller. A shared error would collect the tracebacks of all asyncio tasks that raise
     it.
     """
     if isinstance(error, StoreError):

@@ -1,17 +1,20 @@
 """Runs one group: receives events, commits the waiting events together, and answers each event.
 
-    event -> EventQueue -> DurableGroup (apply each event, ONE commit) -> wake held requests, watch the cluster,
-             start a rebalance, set the timer -> answer
-    heartbeat, fetch -> read the committed state (no queue, no commit) -> answer
+- An event goes into the `EventQueue`. The `DurableGroup` applies each event, and makes ONE commit. After the commit,
+  the group wakes held requests, watches the cluster, starts a rebalance, sets the timer, and answers the event.
+- A heartbeat or a fetch is answered from the committed state, without the queue and without a commit.
 
 An event is answered only after its commit, so a crash at any point loses no answered event. Before an answer from
 memory, the group checks that the lease of this process is still valid (`lease`). The group's rules are in `group/`.
-This file passes heartbeats and fetches to the group's rules on arrival, and passes the outcome of an event to the
-following modules:
+This file passes heartbeats and fetches to the group's rules on arrival. The file passes the outcome of an event to
+these modules:
 
-    event_queue       waiting events, and their common commits  held_requests    long polls and held heartbeats
-    durable_group     the group and its records in the store    telemetry        log lines and values in /metrics
-    rebalance_loop    the rebalances of the group               cluster_watch    polls of the cluster and the warm-ups
+- `event_queue`: the waiting events, and their common commits.
+- `held_requests`: the long polls and the held heartbeats.
+- `durable_group`: the group and its records in the store.
+- `telemetry`: the lines in the service's log file, and the values in /metrics.
+- `rebalance_loop`: the rebalances of the group.
+- `cluster_watch`: the polls of the cluster and of the warm-ups.
 """
 
 import asyncio
@@ -62,10 +65,11 @@ LONGEST_WAIT_FOR_OWN_TICK_S = 0.1
 """The longest wait of a heartbeat for the commit of a change that the heartbeat itself caused."""
 
 LONGEST_WAIT_FOR_STORE_S = 0.5
-"""The longest time for which a heartbeat waits until its group is read again after a write with an unknown result."""
+"""After a write with an unknown result, the longest time for which a heartbeat waits until its group is read again."""
 
 _NO_NEWS = (MemberSubscribed, GenerationStarted)
-"""The types of records that do not change the answer to any held request, because no member has to act after them.
+"""The types of records after which no member has to act. Records of these types do not change the answer to any held
+request.
 """
 
 _NO_GENERATION = -1
@@ -76,8 +80,8 @@ class GroupRuntime:
     """A group with its queue, timer, watches and rebalances. Use `handle` for every change of the group, and `respond`
     for heartbeats and fetches. `image` may be read at any time.
 
-    Each method that answers a request raises NotOwner if another coordinator owns the group, and LeaseEnded while the
-    lease is not valid.
+    Each method that answers a request raises NotOwner if another coordinator owns the group. Each method that answers a
+    request raises LeaseEnded while the lease is not valid.
     """
 
     def __init__(
@@ -91,8 +95,8 @@ class GroupRuntime:
     ) -> None:
         """`stored`: the stored log of the group, with sequence 0 and no records for a new group. `replayed`: the group
         that the log replays to; None if the log has not been replayed yet. `lease`: the lease of the group; None if no
-        other coordinator can own the group. `unreadable`: a function that is called with the error if the group was
-        read from the store again and its log is damaged. After this call, all events of the group fail.
+        other coordinator can own the group. `unreadable`: a function that gets the error if the group's log is damaged
+        when it is read again. After a call of `unreadable`, all events of the group fail.
         """
         clock = environment.clock
         telemetry = GroupTelemetry(stored.group_id, environment.metrics)
@@ -148,8 +152,8 @@ class GroupRuntime:
         return self.image.input_json is not None and self.image.state is not GroupState.DEAD
 
     async def handle(self, event: Event, recording: Recording | None = None, tenant: str = "") -> Response:
-        """Handles an event. Raises StoreError if the records of the event could not be committed, or if it is unknown
-        whether they were committed.
+        """Handles an event. Raises StoreError if the records of the event were not committed, or may not have been
+        committed.
 
         The event is handled even if its caller is cancelled. `recording`: the recording of a `ReportRebalance`, which
         is stored if the rebalance is new. `tenant`: the tenant whose quotas apply (`admission.Quotas`).
@@ -189,8 +193,8 @@ class GroupRuntime:
         return response
 
     async def wait_for_assignment(self, fetch: events.FetchAssignment, wait_s: float, gone: CallerGone) -> Response:
-        """Answer `fetch`. While the assignment is pending, hold the request for at most `wait_s` seconds, and no longer
-        than until `gone()` returns.
+        """Answer `fetch`. Hold the request while the assignment is pending. The wait ends after `wait_s` seconds at the
+        latest. The wait ends earlier if `gone()` returns, because the caller has then hung up.
 
         Raises StoreError like `respond`.
         """
@@ -207,10 +211,10 @@ class GroupRuntime:
     async def process_heartbeat(
         self, heartbeat: events.ProcessHeartbeat, known: str | None, wait_s: float, gone: CallerGone
     ) -> Response:
-        """Returns `ProcessHeartbeatAnswered` or `Rejected`. While the `news` of the answer equals `known`, the request
-        is held for at most `wait_s` seconds, and no longer than until `gone()` returns. A request is never held for
-        longer than half of the shortest session timeout, because a held request does not restart the session timeout.
-        Raises StoreError like `respond`.
+        """Returns `ProcessHeartbeatAnswered` or `Rejected`. The request is held while the field `news` of the answer
+        equals `known`. The wait ends after `wait_s` seconds at the latest. The wait ends earlier if `gone()` returns,
+        because the caller has then hung up. A held request does not restart the session timeout. So a request is never
+        held for longer than half of the shortest session timeout. Raises StoreError like `respond`.
         """
         response = await self.respond(heartbeat)
         if not isinstance(response, ProcessHeartbeatAnswered) or response.news != known or wait_s <= 0:
@@ -250,8 +254,8 @@ class GroupRuntime:
 
     @property
     def is_at_rest(self) -> bool:
-        """True if the group can be handed over to another coordinator now, because no rebalance is running or held, and
-        the group is not uncertain.
+        """True if the group can be handed over to another coordinator now. The group must not be uncertain, and no
+        rebalance may be running or held.
         """
         at_rest = self.image.state in (GroupState.STABLE, GroupState.EMPTY) and self.image.held is None
         return at_rest and not self._durable.is_uncertain and not self._rebalances.is_running
@@ -267,8 +271,8 @@ class GroupRuntime:
         return await self._runner.definition(image.input_json)
 
     def is_polling_its_cluster(self) -> bool:
-        """Returns whether the watch or a rebalance polls the cluster repeatedly. Then the group notices by itself when
-        a cluster that was out of reach answers again.
+        """Returns whether the watch or a rebalance polls the cluster repeatedly. Repeated polls find out when a cluster
+        that was out of reach answers again.
         """
         return self._cluster_watch.is_polling or self._rebalances.is_running
 
@@ -280,8 +284,8 @@ class GroupRuntime:
         await self._queue.renew()
 
     def reload_before_next_event(self) -> None:
-        """Make the group uncertain, so that it is read from the store before its next event. This read restarts all
-        session timeouts.
+        """Make the group uncertain, so that it is read from the store before its next event. The read from the store
+        restarts all session timeouts.
         """
         self._durable.reload_before_next_event()
         self._tick_later()
@@ -302,8 +306,8 @@ class GroupRuntime:
         await self.finish()
 
     async def finish(self) -> None:
-        """Stop like `close`, but keep the held requests until `release` is called, so that their answers can name the
-        new owner of the group.
+        """Stop like `close`, but keep the held requests until `release` is called. The answers to held requests can
+        then name the new owner of the group.
         """
         self._closed = True
         self._timer.stop()
@@ -322,18 +326,18 @@ class GroupRuntime:
 
     async def _read_again(self) -> None:
         """Wait until an uncertain group has been read again, at most LONGEST_WAIT_FOR_STORE_S. The method puts an event
-        into the queue, because the queue reads an uncertain group again before it handles an event. All requests that
-        wait for the reload share one event.
+        into the queue. Before it handles an event, the queue reads an uncertain group again. All requests that wait for
+        the reload share one event.
         """
         if self._reading_again is None or self._reading_again.done():
             self._reading_again = self._queue.put(events.Tick())
         await asyncio.wait((self._reading_again,), timeout=LONGEST_WAIT_FOR_STORE_S)
 
     def _respond_while_uncertain(self, event: HeartbeatOrFetch) -> Response:
-        """Answers from the last state that is known to be committed, so that members keep working while the store
-        fails. The event of the uncertain write was not answered, so its effect may come later than this answer. If the
-        answer would refuse a member, the method raises StoreError instead, because the uncertain write may have removed
-        the reason for the refusal.
+        """Answers from the last state that is known to be committed. Answers from the committed state let members keep
+        working while the store fails. The event of the uncertain write was not answered, so its effect may come later
+        than this answer. If the answer would refuse a member, the method raises StoreError instead. The uncertain write
+        may have removed the reason for the refusal.
         """
         self.lease.check()
         response = self.group.respond(event, self._clock.now_ms(), self.image).response
@@ -347,8 +351,8 @@ class GroupRuntime:
         return response
 
     def _bytes_to_send(self, response: Response) -> int:
-        """Estimates how many bytes of assignments the answer contains, or members fetch because of the answer. The
-        estimate assumes that all assignments have the size of one of them, because most of their bytes are shared.
+        """Estimates the number of bytes of assignments that members get in the answer, or fetch after the answer. The
+        estimate assumes that all assignments have the same size, because they share most of their bytes.
         """
         if isinstance(response, AssignmentReady):
             return response.assignment.size
@@ -379,7 +383,7 @@ class GroupRuntime:
         if self._closed:  # the group and its members may have moved to another coordinator
             return
         held_elsewhere = self._held_heartbeats.lost(connection_id, member_ids)
-        # if this event fails, the group is read from the store again, and then no session has a connection
+        # if this event fails, the group is read from the store again, after which no session has a connection
         self._queue.put(events.ConnectionLost(connection_id, held_elsewhere))
 
     def _reloaded(self) -> None:
@@ -436,8 +440,8 @@ class GroupRuntime:
         return due is not None and (due.generation_id, due.steering) == (rebalance.generation_id, rebalance.steering)
 
     def _tick_now(self) -> None:
-        """Start a tick. If a tick is already running, start a further tick after it, because the running tick may have
-        missed a timer that is due only now.
+        """Start a tick. If a tick is already running, start another tick after it. The running tick may have missed a
+        timer that became due later.
         """
         if self._closed:
             return

@@ -1,21 +1,22 @@
-"""Serves callers that wait for changes of a group: held requests of members, and web pages that show the group.
+"""Serves callers that wait for changes of a group. The callers are held requests of members, and web pages that show
+the group.
 
 A held request is the GET of an assignment that is not available yet, or the heartbeat of a process.
 
-Held requests are answered in batches, which the code calls waves. Without batches, thousands of members would get the
-answer that starts their rejoin at the same moment. All heartbeats would then wait behind the joins, or behind the large
-assignments that members fetch. A batch ends after `WAVE_MEMBERS` members or about `WAVE_BYTES` of assignments. After
-each batch, the event loop handles the requests of the answered members during a pause. If a pause ends late, the event
-loop was busy, and the next pause is longer by this delay. So other requests get half of the loop's time, and batches do
-not outrun the joins that they cause. (Heartbeats could be answered in another process instead, but then the answers to
-joins and heartbeats could contradict each other.)
+Held requests are answered in batches, which the code calls waves. If all requests were answered at once, thousands of
+members would begin to rejoin at the same moment. All heartbeats would wait behind thousands of joins, or behind the
+large assignments that members fetch. A batch ends after `WAVE_MEMBERS` members or about `WAVE_BYTES` of assignments.
+After each batch, the event loop handles the requests of the answered members during a pause. If a pause ends late
+because the event loop was busy, the next pause is longer by this delay. The pauses leave half of the loop's time to
+other requests, and to the joins that a batch causes. (Heartbeats could be answered in another process instead. But the
+answers to joins and heartbeats could then contradict each other.)
 
 Each held request needs a future in memory. `wake` computes the answer to each held request again, and sends the answer
 only if it has changed.
 
 A web page is notified of a commit, and then requests the data that it shows. Each commit calls `Watching.changed` once.
-Without a watcher, this call needs only two dictionary lookups. A watcher is notified once for all changes since its
-last call, so notifications do not accumulate.
+A call of `Watching.changed` without watchers needs only two dictionary lookups. A watcher is notified once for all
+changes after its last call, so notifications do not accumulate.
 
 When the connection of a waiting caller breaks, the wait ends. `GroupsOfConnections` then notifies the groups that have
 members on the connection.
@@ -35,7 +36,7 @@ from coordinator_api.group.outcome import Response
 
 WAVE_MEMBERS = 32
 """The number of members after which a batch ends. A process heartbeat with more members is still answered as a whole.
-The answer for one member takes the event loop about 0.5 ms, and other heartbeats may have to wait for the whole batch.
+The answer for one member takes the event loop about 0.5 ms. Other heartbeats may have to wait for the whole batch.
 """
 
 WAVE_BYTES = 4_194_304
@@ -62,8 +63,8 @@ may not answer.
 """
 
 Weigh = Callable[[Response], int]
-"""A function that estimates the number of bytes of assignments in an answer, or in the fetches that members send
-because of the answer.
+"""A function that estimates the number of bytes of assignments that an answer causes. The bytes are in the answer
+itself, or in the answers to the fetches that follow.
 """
 
 IsHeld = Callable[[Response], bool]
@@ -75,8 +76,8 @@ CallerGone = Callable[[], Awaitable[object]]
 
 @dataclass(slots=True, eq=False)
 class _HeldRequest:
-    """One held request. `members`: the number of members in the request. `answer`: a future of the changed answer; the
-    result of the future is None if the request ends without a changed answer, for example at its time limit.
+    """One held request. `members`: the number of members in the request. `answer`: a future of the changed answer. The
+    result of the future is None if the request ends unchanged, for example at its time limit.
     """
 
     recheck: Recheck
@@ -106,7 +107,7 @@ class HeldRequests:
         self._released = False
 
     async def hold(self, recheck: Recheck, is_held: IsHeld, members: int, wait_s: float, gone: CallerGone) -> Response:
-        """Returns the answer to `recheck` as soon as `is_held` returns False for this answer. If this does not happen,
+        """Returns the answer to `recheck` as soon as `is_held` returns False for this answer. If the answer stays held,
         returns the present answer after `wait_s` seconds. Returns the present answer earlier if `gone()` returns or all
         requests are released.
         """
@@ -258,12 +259,14 @@ class Watching:
 
 
 Lost = Callable[[int, Collection[str]], None]
-"""A function that notifies a group of a broken connection, with the members of the last heartbeat on the connection."""
+"""A function that notifies a group of a broken connection. The function gets the members of the last heartbeat on the
+connection.
+"""
 
 
 class GroupsOfConnections:
-    """A table of the groups that have members on each connection of one service. `bind` has to be cheap, because it is
-    called for every process heartbeat.
+    """For each connection of one service, the groups that have members on this connection. `bind` has to be cheap,
+    because it is called for every process heartbeat.
     """
 
     def __init__(self) -> None:
@@ -282,7 +285,7 @@ class GroupsOfConnections:
             lost(connection_id, member_ids)
 
     def forget(self, group_id: str) -> None:
-        """Remove a group that is not open in this coordinator any more, so that it is not notified of broken
+        """Remove a group that is no longer open in this coordinator. A removed group is not notified of broken
         connections.
         """
         for groups in self._bound.values():
@@ -294,15 +297,16 @@ class GroupsOfConnections:
 
 
 class HeldHeartbeats:
-    """A table of the connections on which a heartbeat of each member of a group is held, oldest first."""
+    """For each member of a group, the connections on which a heartbeat of the member is held, oldest first."""
 
     def __init__(self) -> None:
         self._held_on: dict[str, dict[int, None]] = {}
 
     @contextmanager
     def held(self, connection_id: int | None, member_ids: Collection[str]) -> Iterator[None]:
-        """Within the block, the process heartbeat of these members counts as held on this connection, until the
-        connection breaks. `connection_id`: the number of the connection; None for a connection that is not watched.
+        """Within the block, a heartbeat of these members counts as held on this connection. After a break of the
+        connection, the heartbeat no longer counts as held. `connection_id`: the number of the connection; None for a
+        connection that is not watched.
         """
         if connection_id is None:
             yield
@@ -315,7 +319,7 @@ class HeldHeartbeats:
             self._forget_members(connection_id, member_ids)
 
     def lost(self, connection_id: int, member_ids: Collection[str]) -> Mapping[str, int]:
-        """Remove the broken connection. Returns each member that still has a heartbeat held on a different connection,
+        """Remove the broken connection. Returns the members that have a held heartbeat on a different connection, each
         with the number of that connection.
         """
         self._forget_members(connection_id, member_ids)

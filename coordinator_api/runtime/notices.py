@@ -1,11 +1,11 @@
 """Notices for operators that the processes of a group send. A notice reports lost records, or logged warnings and
 errors.
 
-Rules: notices are kept in memory only. For each process and code, only the newest notice is kept. If a heartbeat gets
-no answer, the process sends all its notices again, so a restarted coordinator gets all notices. A notice is kept for a
-day, even if its process has ended, because people may read the notice later. The number of notices is limited: above
-the limit, the oldest notices are dropped. The text of a notice comes from a process and is shown on terminals, so each
-unprintable character is replaced by a blank.
+Notices are kept in memory only. For each process and code, only the newest notice is kept. If a heartbeat gets no
+answer, the process sends all its notices again. So a restarted coordinator gets all notices. A notice is kept for a
+day, because people may read it later. The end of a process does not remove its notices. The number of notices is
+limited: above the limit, the oldest notices are dropped. The text of a notice comes from a process and is shown on
+terminals. So each unprintable character is replaced by a blank.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ KEPT_MS = 86_400_000
 @dataclass(frozen=True, slots=True)
 class ProcessNotice:
     """A notice of a process. `count`: the number of lost records or logged lines since the process started. `at_ms`:
-    the time of the last such record or line, by the clock of the process.
+    the time of the last lost record or logged line, by the clock of the process.
     """
 
     code: str

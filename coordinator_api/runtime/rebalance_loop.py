@@ -1,9 +1,9 @@
 """Runs the rebalances that a group requests, one after the other, and passes each result to the group.
 
-Rules: if a new rebalance becomes due, the rebalance that is being computed is void. A void rebalance may run until
+If a new rebalance becomes due, the rebalance that is being computed is void. A void rebalance may run until
 `VOID_AFTER_S` after its start, and is then cancelled. If a void rebalance ends before this time, the group discards its
-result. If the cluster is out of reach, or if no worker process can be started, the rebalance stays due and runs again
-later. After any other failure, the group gets a failed result, so that its members do not wait for ever.
+result. A rebalance runs again later if the cluster is out of reach, or if no worker process can be started. After any
+other failure, the group gets a failed result, because its members would wait for ever without a result.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ from coordinator_api.store.store_errors import StoreError
 from coordinator_api.workers.worker_pool import PoolClosed, WorkersUnavailable
 
 HandBack = Callable[[AssignmentComputed, RecordingFor | None], Awaitable[object]]
-"""A function that passes the result of a rebalance to the group, with a function for the recording to store. Raises
-StoreError.
+"""A function that passes the result of a rebalance to the group. The function also passes on a function that returns
+the recording to store. Raises StoreError.
 """
 
 VOID_AFTER_S = 0.2
-"""The time, from the start of a rebalance, for which the rebalance may continue although it is void. Ending a worker
-process takes longer than waiting for a short rebalance.
+"""The time for which a void rebalance may continue, counted from the start of the rebalance. Ending a worker process
+takes longer than waiting for a short rebalance.
 """
 
 WORKERS_RETRY_MS = 1_000
-"""The wait before a rebalance runs again if no worker process could be started for it, for lack of memory or processes.
+"""The wait before a rebalance runs again if no worker process could be started, for example for lack of memory.
 """
 
 IsWanted = Callable[[RunRebalance], bool]
@@ -70,7 +70,7 @@ class RebalanceLoop:
         return self._running is not None
 
     def start(self, rebalance: RunRebalance) -> None:
-        """Run this rebalance next. It replaces any rebalance that is due but has not been started."""
+        """Run this rebalance next. The new rebalance replaces a rebalance that is due but has not been started."""
         self._due = rebalance
         self._interrupted.set()
         if self._computing is not None:
@@ -108,8 +108,8 @@ class RebalanceLoop:
             self._telemetry.logger.warning("rebalance_waits", generation=rebalance.generation_id, error=str(error))
             await self._wait(rebalance, WORKERS_RETRY_MS)
             return
-        # After an unexpected error there is nothing to record, but the group needs a result, because its members would
-        # wait for ever.
+        # After an unexpected error, there is nothing to record. The group still needs a result, because its members
+        # would otherwise wait for ever.
         except Exception as fault:
             self._telemetry.logger.error("rebalance_broken", generation=rebalance.generation_id, exc_info=fault)
             nothing = ComputedAssignments(error=f"{type(fault).__name__}: {fault}")
@@ -136,7 +136,7 @@ class RebalanceLoop:
                 await asyncio.wait([computing])
             finally:
                 self._computing = None
-                computing.cancel()  # a task that is done is not affected
+                computing.cancel()  # a cancellation has no effect on an asyncio task that has ended
         return None if computing.cancelled() else computing.result()
 
     async def _store(
@@ -151,8 +151,8 @@ class RebalanceLoop:
             self._telemetry.logger.error("rebalance_not_stored", generation=rebalance.generation_id, error=str(error))
 
     async def _wait(self, rebalance: RunRebalance, wait_ms: int) -> None:
-        """Waits. Then makes the rebalance due again if no other rebalance has become due and the group still waits for
-        this rebalance.
+        """Waits, and then makes the rebalance due again. The rebalance does not become due if another rebalance has
+        become due, or if the group no longer waits for it.
         """
         self._interrupted.clear()
         if self._due is None and not self._stopped:

@@ -1,8 +1,9 @@
 """Runs one rebalance of a group: computes the assignments and a recording from the definition and the subscriptions.
 
-A rebalance may take seconds, so it is computed in a worker process, which is killed when the result is no longer
-needed. If the definition names a cluster, the runner polls it first. Before the members get the result, the runner
-creates the internal topics that the rebalance needs. While the cluster is out of reach, the rebalance waits.
+A rebalance may take seconds, so it is computed in a worker process. If the result is no longer needed, the worker
+process is killed. If the definition names a cluster, the runner first polls this cluster. Before the members get the
+result, the runner creates the internal topics that the rebalance needs. While the cluster is out of reach, the
+rebalance waits.
 """
 
 import asyncio
@@ -53,9 +54,9 @@ class RebalanceRunner:
         self._parsed: tuple[str, Definition] | None = None
 
     async def run(self, rebalance: RunRebalance) -> ComputedRebalance:
-        """Runs a rebalance. If an assignor or a cluster raises an error, or if the worker dies in each of several
-        attempts, the result is a failed rebalance. Raises ClusterOutOfReach or WorkersUnavailable if the rebalance has
-        to run again later. Raises InputError if the definition cannot be read.
+        """Runs a rebalance. The result is a failed rebalance if an assignor or a cluster raises an error. The result is
+        also a failed rebalance if the worker dies in every attempt. Raises ClusterOutOfReach or WorkersUnavailable if
+        the rebalance has to run again later. Raises InputError if the definition cannot be read.
         """
         job = self._job(rebalance)
         try:
@@ -117,8 +118,8 @@ class RebalanceRunner:
         return failed
 
     async def _computed(self, job: RebalanceJob) -> ComputedRebalance | ClusterNamed:
-        """Computes the rebalance, and computes it again if its worker dies. A rebalance must not fail only because a
-        worker was killed from outside: after a failed rebalance, the application ends in all members. Raises
+        """Computes the rebalance, and computes it again if its worker dies. A failed rebalance ends the application in
+        all members. So a rebalance must not fail only because a worker was killed from outside. Raises
         WorkersUnavailable. Raises WorkerDied after `ATTEMPTS` dead workers, because the rebalance itself is then
         probably the cause.
         """
@@ -130,9 +131,9 @@ class RebalanceRunner:
         return await self._resources.workers.run(compute, job, limit_ms=limit_ms)
 
     def _names_own_assignor(self, input_json: str) -> bool:
-        """Returns whether the text of the definition contains the path of a user's own assignor. The path may also
-        stand in a different field of the definition. Then the time limit applies although it is not needed, which does
-        no harm.
+        """Returns whether the text of the definition contains the path of a user's own assignor. The path may stand in
+        a different field of the definition. With such a definition, the time limit applies without need, which does no
+        harm.
         """
         return any(f'"{path}"' in input_json for path in self._resources.allowed.class_paths)
 

@@ -1,7 +1,7 @@
 """Computes the slow part of a rebalance, in a worker process. The worker gets and returns only small values. The job of
 a rebalance contains the definition as text and the subscriptions of the members as bytes. The worker caches the parsed
 definition. The result is already packed and compressed for the store. The recording contains the exact input and output
-of the rebalance, so `assignor assign --check` computes the same result from its `rebalance/1` line.
+of the rebalance. So `assignor assign --check` computes the same result from its `rebalance/1` line.
 """
 
 import json
@@ -32,9 +32,10 @@ from coordinator_api.store.repository import HELD, Recording
 class RebalanceJob:
     """The input of a rebalance. `future_process_id`: the process id for members whose subscriptions have an unknown
     future version. `view`: the state of the cluster that the definition names. `max_partitions`: the largest number of
-    partitions. The worker checks this number again, because the cluster may have grown since the declaration.
-    `assignor_classes`: the arguments of `AllowedAssignors`. `failure`: the error with which the rebalance has already
-    failed outside of the worker. If `failure` is set, the worker computes no assignment, and only makes the recording.
+    partitions. The worker checks the number of partitions again, because the cluster may have grown since the
+    declaration. `assignor_classes`: the arguments of `AllowedAssignors`. `failure`: the error with which the rebalance
+    has already failed outside of the worker. If `failure` is set, the worker computes no assignment, and only makes the
+    recording.
     """
 
     group_id: str
@@ -121,8 +122,8 @@ def _snapshot(job: RebalanceJob, declared: RebalanceSnapshot) -> RebalanceSnapsh
 
 
 def _has_future_member(members: Mapping[str, Member]) -> bool:
-    """Returns whether a member has an unknown future version. Kafka's leader would use a random process id for such a
-    member.
+    """Returns whether a member has an unknown future version. Kafka's leader would use a random process id for a member
+    with an unknown future version.
     """
     return any(subscribed_version(member.subscription) > LATEST_SUPPORTED_VERSION for member in members.values())
 

@@ -1,9 +1,9 @@
 """Reads and checks the report of a rebalance by a leader outside this service. A report is a rebalance/1 document from
 a POST.
 
-Rules: the document is stored as it was sent, so that it equals the recording of the leader. The check decodes every
-subscription and every assignment, because other code later shows them or runs the rebalance again. A refusal names the
-path of the wrong field. Assignments do not show which standby tasks are warm-ups. To find the warm-ups, this module
+The document is stored as it was sent, so that it equals the recording of the leader. The check decodes every
+subscription and every assignment. Other code later shows the assignments, or runs the rebalance again. A refusal names
+the path of the wrong field. Assignments do not show which standby tasks are warm-ups. To find the warm-ups, this module
 runs the rebalance again if this process has the assignor.
 """
 
@@ -35,8 +35,8 @@ from coordinator_api.store.repository import Recording
 _VERSION_BYTES = 4
 
 LED_ELSEWHERE = "kafka"
-"""The `source` of a rebalance that the leader of a group on a Kafka cluster ran. The leader of such a group is also
-shown under this name.
+"""The field `source` of a report from the leader of a group on a Kafka cluster. Commands and pages also show the leader
+under this name.
 """
 
 
@@ -113,7 +113,8 @@ def _form(parts: AssignmentParts) -> tuple[object, ...] | None:
     """Returns a key for the decoding of an assignment. If one assignment with a key can be decoded, all assignments
     with the key can be decoded. Raises DecodeError if the tasks of this assignment cannot be decoded.
 
-    Returns None if the whole assignment has to be decoded, because it shares no bytes or its length fields do not fit.
+    Returns None if the assignment shares no bytes, or if its length fields do not fit. If `_form` returns None, the
+    whole assignment has to be decoded.
     """
     user_data = user_data_of_head(parts.head)
     if not parts.shared or user_data is None:
@@ -135,7 +136,8 @@ def _warm_ups(recorded: RecordedRebalance, allowed: AllowedAssignors) -> dict[st
     snapshot = recorded.snapshot
     try:
         placement = pipeline.assign(snapshot, recorded.now_ms, allowed.load(snapshot.assignor)).placement
-    # This process may not have the assignor, or the assignor may raise an error. Warm-ups are then shown as standbys.
+    # This process may not have the assignor, or the assignor may raise an error. Without a result of the assignor,
+    # warm-ups are shown as standbys.
     except Exception:
         return {}
     assignments = share(recorded.output.assignments)

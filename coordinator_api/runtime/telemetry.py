@@ -1,9 +1,9 @@
-"""Writes the changes of a group to the log and the metrics of the service.
+"""Writes the changes of a group to the log file and the metrics of the service.
 
 Each change gets a log line with the group, the generation and the member. If many members change at once, a single line
-has the number of these members, and lines of level debug have their ids. `GroupStanding` computes the values of the
-group for `/metrics` from the committed records: the time for which tasks have had no owner (`OwnerlessTasks`), and the
-number of rebalances. A record that takes long to evaluate is evaluated in a thread, so that a large group does not
+has the number of members. Lines of level debug have the ids of the members. `GroupStanding` computes the values of the
+group for `/metrics` from the committed records. The values are the time for which tasks have had no owner
+(`OwnerlessTasks`), and the number of rebalances. A thread evaluates a record that takes long, so a large group does not
 block other groups. Later records of the same group wait until the thread has ended. The values for `/metrics` are not
 stored.
 """
@@ -43,7 +43,9 @@ _LOGGER = "coordinator_api"
 _RecordOfAMember = MemberSubscribed | MemberReplaced | MemberRemoved
 
 LogEvent = Callable[..., object]
-"""A function that writes a log line. Its arguments are the name of the event, and the values of the event by name."""
+"""A function that writes a line to the service's log. The arguments of the function are the name of the event, and the
+values of the event by name.
+"""
 
 MOST_MEMBERS_NAMED = 8
 """If at most this number of members change at once, each of these members gets a separate log line."""
@@ -164,18 +166,18 @@ owner.
 
 
 class OwnerlessTasks:
-    """Finds the tasks of a group that no member owns, and the time since which each task has had no owner. The metric
-    "time without owner" comes from these times.
+    """Finds the tasks of a group that no member owns. Also records the time from which each task has had no owner. The
+    metric "time without owner" comes from the times of `OwnerlessTasks`.
 
-    The owner of a task is the member to which the last rebalance assigned the active task, as long as this member is in
-    the group and not away. So a task has no owner if its owner was removed or is away, or if the last rebalance failed.
-    A task also has no owner while a follow-up rebalance waits until the former owner has revoked the task. A crashed
-    member counts as an owner until the member is removed.
+    The owner of a task is the member to which the last rebalance assigned the active task. A task has no owner if the
+    member with the active task was removed or is away, or if the last rebalance failed. A task also has no owner while
+    a follow-up rebalance waits until the former owner has revoked the task. A crashed member counts as an owner until
+    the member is removed.
 
-    Known limits: after the group was read from the store again, only tasks that are assigned to present members are
-    known. In a group with an outside leader, no task is counted, because nothing is known between two reports.
+    Known limits: after the group was read from the store again, only the assigned tasks of present members are known.
+    In a group with an outside leader, no task is counted, because nothing is known between two reports.
 
-    `since_ms`: for each task without an owner, the time since which it has had no owner. Each change makes a new
+    `since_ms`: for each task without an owner, the time from which it has had no owner. Each change makes a new
     mapping. Two methods of one OwnerlessTasks must not run at the same time.
     """
 
@@ -189,8 +191,8 @@ class OwnerlessTasks:
         self.read_again(image, now_ms)
 
     def read_again(self, image: GroupImage, now_ms: int) -> None:
-        """Start again from `image`, which was read from the store. If the group is Stable after a rebalance that gave
-        every task an owner, earlier tasks without an owner are dropped.
+        """Start again from `image`, which was read from the store. If the last rebalance gave every task an owner and
+        the group is Stable, all tasks count as owned again.
         """
         end = image.present_end
         if image.led_by is not None or (end is not None and end.outcome not in _HELD_BACK):
@@ -274,8 +276,8 @@ number.
 
 
 class GroupStanding:
-    """The values of one group for `/metrics`. `passed`: a function that is called with the number of seconds for which
-    tasks had no owner, summed over all tasks.
+    """The values of one group for `/metrics`. `passed`: a function that gets the seconds for which tasks had no owner,
+    summed over all tasks.
     """
 
     def __init__(self, image: GroupImage, now_ms: int, passed: Callable[[float], None]) -> None:

@@ -1,15 +1,15 @@
 """Backs up a coordinator's store while the coordinator runs, and restores a backup into an empty database. An SQLite
 backup can be restored into PostgreSQL, and the reverse.
 
-One read transaction makes the whole backup, so the backup has the state of the database at one moment. A backup takes
-no lock that blocks writers. One write transaction makes the whole restore. During this transaction, no coordinator of
-the database may run. A restore that is killed leaves the database empty.
+One transaction reads the whole backup, so the backup has the state of the database at one moment. A backup takes no
+lock that blocks writers. One write transaction makes the whole restore. During a restore, no coordinator of the
+database may run. A restore that is killed leaves the database empty.
 
 A backup does not contain the owners of groups, so a restored group has no owner.
 
-A damaged log is backed up and restored unchanged, and the command reports the damage. A coordinator does not lead the
-group of this log, but leads all other groups. If the database cannot read a record as text, the backup has the readable
-part of the record, with a checksum that does not match this part.
+A damaged log is backed up and restored unchanged, and the command reports the damage. A coordinator does not lead a
+group with a damaged log, but leads all other groups. If the database cannot read a record as text, the backup has only
+the readable part of the record. The checksum of an unreadable record in the backup does not match the readable part.
 """
 
 import os
@@ -64,8 +64,8 @@ _BINARY = {
     for name, columns in _COLUMNS.items()
 }
 _PAGE = 32
-"""The number of rows in memory at one time. The row of a large recorded rebalance has some megabytes. The log of one
-group is always completely in memory.
+"""The number of rows in memory at one time. The row of a large recorded rebalance may have several megabytes. The log
+of one group is always completely in memory.
 """
 
 _COUNT_BYTES = text(
@@ -203,10 +203,10 @@ async def restore(settings: Settings, file: Path, *, keep_members: bool, progres
     """Read and check `file` completely, and then restore it into the database, which has to be empty.
 
     `keep_members`: True if nothing was written to the old database after the backup. If `keep_members` is False, each
-    group begins without members. Its new generation is above any generation that the group may have reached since the
-    backup (`group/snapshot.py`).
+    group begins without members. The new generation of each group is above any generation that the group may have
+    reached since the backup (`group/snapshot.py`).
 
-    Raises InputError, StoreError, and StoreInUse while a coordinator uses the database.
+    Raises InputError and StoreError. Raises StoreInUse while a coordinator uses the database.
     """
     header = _verified(file)
     async with exclusive_engine(settings) as engine:
@@ -292,7 +292,8 @@ async def _restore_log(
     written = log
     if problem is None and not keep_members:
         try:
-            # the numbers of the written records follow the numbers of the old records, as after a compaction
+            # The written records get the next numbers after the old records. A compaction also gives the records of a
+            # snapshot the next numbers.
             written = rows_of_log(group_id, sequence, log_after_a_loss([row["body"] for row in log]))
         except LogDoesNotReplay as fault:
             problem = f"the log of group {group_id} does not replay: {fault}"
@@ -305,8 +306,8 @@ async def _restore_log(
 
 
 def _belongs_to(row: RowOfTable) -> tuple[str, str]:
-    """Returns the key by which successive rows are grouped: the table of the row, and for a record also the group of
-    the record.
+    """Returns the key by which successive rows are grouped. The key is the table of the row. The key of a record also
+    has the group of the record.
     """
     name, values = row
     return name, values["group_id"] if name == "group_records" else ""

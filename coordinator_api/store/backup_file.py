@@ -1,13 +1,14 @@
 """Reads and writes the file of a backup. The format, assignor-backup/1, is gzip of JSON lines. docs/formats.md
 describes it.
 
-    {"format": "assignor-backup/1", ...}      the header: the format, and the number of rows of each table
-    {"table": "groups", "group_id": ...}      a line for each row, table by table
-    {"end": true, "counts": ..., "sha256": …} the SHA-256 of all lines before
+- The first line is the header `{"format": "assignor-backup/1", ...}`. The header has the format, and the number of rows
+  of each table.
+- Each further line is a row such as `{"table": "groups", "group_id": ...}`. The rows are ordered by table.
+- The last line `{"end": true, "counts": ..., "sha256": ...}` has the SHA-256 of all lines before it.
 
-Rules: a backup gets its file name only after it is complete and synced to the disk. A reader yields rows while it reads
-the file, and raises InputError at the end if the file is damaged. So a caller that stores the rows must not commit
-before the reader has yielded all rows without an error.
+A backup gets its file name only after it is complete and synced to the disk. A reader yields rows while it reads the
+file, and raises InputError at the end if the file is damaged. A caller that stores rows must therefore commit only
+after the reader has yielded all rows without an error.
 """
 
 import base64
@@ -32,7 +33,7 @@ FORMAT = "assignor-backup/1"
 
 _LONGEST_LINE = 1 << 28
 """The longest line in bytes. A line with a definition has at most `request.max.bytes`. A line with a recorded rebalance
-has at most some megabytes.
+has at most a few megabytes.
 """
 
 _QUICK = 6
@@ -41,7 +42,7 @@ _QUICK = 6
 Row = Mapping[str, Any]
 
 Progress = Callable[[int, int], None]
-"""A function that is called with the number of rows that are done and the number of all rows."""
+"""A function that gets the number of finished rows and the number of all rows."""
 
 
 class Header(NamedTuple):
@@ -58,8 +59,8 @@ class Header(NamedTuple):
 
 
 class BackupWriter(AbstractContextManager["BackupWriter"]):
-    """Writes a backup to a temporary file beside `file`; `finish` renames the temporary file to `file`. Leaving the
-    block without `finish` deletes the temporary file. Raises InputError when a file cannot be written.
+    """Writes a backup to a temporary file beside `file`; `finish` renames the temporary file to `file`. If the block
+    ends without `finish`, the temporary file is deleted. Raises InputError when a file cannot be written.
     """
 
     def __init__(self, file: Path, header: Header, progress: Progress) -> None:
@@ -85,8 +86,8 @@ class BackupWriter(AbstractContextManager["BackupWriter"]):
     def finish(self) -> str:
         """Sync the temporary file and rename it to `file`. Returns the SHA-256 of the file's lines.
 
-        Raises InputError if the number of rows differs from the number in the header, because such a file could not be
-        restored.
+        Raises InputError if the number of rows differs from the number in the header. A file with another number of
+        rows could not be restored.
         """
         expected = {name: count for name, count in self._header.counts.items() if count}
         if dict(self._counts) != expected:

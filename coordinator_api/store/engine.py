@@ -3,14 +3,15 @@
     postgresql://user@h1:5432,h2:5433/db?target_session_attrs=read-write      the syntax of libpq
 
 Rules for PostgreSQL:
-- A connection whose statement gets no answer in time counts as broken, and is closed at once, without a rollback.
-- A connection that the database has closed is not used again, so callers do not notice a restart of the database. The
-  driver itself knows which connections are closed. So no query tests a connection before its use; this query would take
-  longer than a write.
-- The database ends a transaction whose client sends no further statement, so a coordinator's locks do not stay for long
-  after the coordinator has failed.
-- The time limit for connecting is divided among the hosts. So if the former primary hangs, clients still have time to
-  reach the host that has replaced it.
+- If a statement gets no answer in time, its connection counts as broken. A broken connection is closed at once, without
+  a rollback.
+- A connection that the database has closed is not used again. So callers do not notice a restart of the database. The
+  driver itself knows which connections are closed. No query tests a connection before its use, because a test query
+  would take longer than a write.
+- The database ends a transaction if its client sends no further statement. So a failed coordinator does not keep its
+  locks for long.
+- The time limit for connecting is divided among the hosts. If the former primary hangs, clients therefore still have
+  time to reach the host that has replaced it.
 - The host that accepted the last connection is tried first. libpq, in contrast, begins with the first host each time.
 """
 
@@ -40,7 +41,7 @@ _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "p
 _DEFAULT_PORT = 5432
 _FIRST_BYTES_OF_SQLITE = b"SQLite format 3\0"
 _URL_OF_SETTINGS = "url_of_settings"
-"""The execution option in which an engine keeps the URL as the user wrote it, for messages."""
+"""The name of the execution option in which an engine keeps the URL as the user wrote it. Messages show this URL."""
 
 # --- URLs
 
@@ -71,8 +72,8 @@ def parse_url(text: str) -> URL:
 
 
 def _hosts_apart(text: str) -> tuple[str, dict[str, str]]:
-    """Splits a URL with several hosts into the URL without hosts and the list of hosts, because SQLAlchemy needs the
-    list as parameters. A URL with one host is not changed.
+    """Removes the hosts from a URL with several hosts, and returns them as parameters. SQLAlchemy needs the hosts as
+    parameters. A URL with one host is not changed.
 
     Raises UnusableDatabase.
     """
@@ -85,8 +86,8 @@ def _hosts_apart(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _host_and_port(number: int, text: str) -> tuple[str, int]:
-    """Returns the host and port of one element of the list. Errors show the number of the element and not its text,
-    because the text may be a part of a password.
+    """Returns the host and port of one element of the list. Errors show the number of the element, but not its text.
+    The text may be a part of a password.
     """
     host = _HOST.fullmatch(text)
     name = host and (host["ipv6"] or host["name"])
@@ -134,17 +135,17 @@ def create_engine(settings: Settings) -> AsyncEngine:
     """Returns the engine for a command, or for a change of the schema. The engine connects when it is first used.
     Raises UnusableDatabase.
     """
-    # without time limits, the driver waits a minute for a server that is not PostgreSQL, and for ever for a server that
-    # does not answer
+    # Without time limits, the driver waits a minute for a server that is not PostgreSQL. The driver waits for ever for
+    # a server that does not answer.
     return _engine(settings, _Deadlines(10, 30))
 
 
 def create_service_engine(settings: Settings) -> AsyncEngine:
-    """Returns the engine for reads and writes of groups. Its time limits are short, because many callers wait for the
-    results.
+    """Returns the engine for reads and writes of groups. The time limits of this engine are short, because many callers
+    wait for the results.
 
-    The database ends a transaction that is idle for as long as a lease is valid. So the transaction ends before another
-    coordinator takes the group.
+    The database ends a transaction that is idle for as long as a lease is valid. So an idle transaction of a failed
+    coordinator ends before another coordinator takes the group.
     """
     statement_s = settings.database_statement_timeout_ms / 1000
     deadlines = _Deadlines(statement_s, statement_s, lease_times(settings.lease_timeout_ms).valid_ms / 1000)
@@ -155,9 +156,9 @@ def create_lease_engine(settings: Settings) -> AsyncEngine:
     """Returns the engine for the lease. The engine has one connection, and each statement is a separate transaction.
 
     The time limit of a statement is half of the lease's validity. So two polls fit into the validity of the lease, even
-    if the first poll gets no answer. With a longer limit, the lease could expire before the next renewal, and the
-    coordinator would have to stop answering until that renewal. A new connection takes several round trips, so
-    connecting has the time limit of the service's statements.
+    if the first poll gets no answer. If a statement could take longer, the lease could expire before the next renewal.
+    After an expiry, the coordinator would have to stop answering until the next renewal. A new connection takes several
+    round trips, so connecting has the time limit of the service's statements.
     """
     statement_s = lease_times(settings.lease_timeout_ms).valid_ms / 2000
     deadlines = _Deadlines(settings.database_statement_timeout_ms / 1000, statement_s)
@@ -264,7 +265,7 @@ class HostsInTurn:
         self._first = 0
 
     async def __call__(self, **given: Any) -> Any:
-        """Raises ConnectionError, whose message has the failure of each host. If there is only one host, raises the
+        """Raises ConnectionError, whose message has the failure of each host. For a URL with one host, raises the
         errors of the driver.
         """
         hosts, ports = given.get("host"), given.get("port")
@@ -306,8 +307,8 @@ def _asyncpg_in_turn() -> HostsInTurn:
 
 @asynccontextmanager
 async def connection_of(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """Opens a connection. Raises DatabaseOutOfReach when PostgreSQL accepts no connections. All of asyncpg's errors are
-    converted to this error, because asyncpg raises errors of many kinds when it cannot connect.
+    """Opens a connection. Raises DatabaseOutOfReach when PostgreSQL accepts no connections. When asyncpg cannot
+    connect, it raises errors of many kinds, which are all converted to DatabaseOutOfReach.
     """
     async with AsyncExitStack() as stack:
         try:
@@ -322,8 +323,8 @@ async def connection_of(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
 
 
 def at_one_moment(engine: AsyncEngine) -> AsyncEngine:
-    """Returns an engine on which all reads of a transaction see the state that the database had at the transaction's
-    first read. Transactions of SQLite always behave in this way.
+    """Returns an engine for consistent reads. All reads of a transaction see the state of the database at its first
+    read. On SQLite, all reads of a transaction always see one state.
     """
     if engine.dialect.name == "sqlite":
         return engine

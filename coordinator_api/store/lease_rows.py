@@ -1,4 +1,5 @@
-"""Defines the rows of coordinators and groups, and the interface of the store that reads and changes these rows. Pure.
+"""Defines the rows of coordinators and groups. Also defines the interface of the store that reads and changes these
+rows. Pure.
 
 Times are in milliseconds.
 """
@@ -67,11 +68,11 @@ rows.
 
 
 def lease_times(lease_timeout_ms: int) -> LeaseTimes:
-    """Returns the times of a lease for a value of `lease.timeout.ms`. Within this timeout, other coordinators have to
-    serve the groups of a crashed owner.
+    """Returns the times of a lease for a value of `lease.timeout.ms`. Within `lease.timeout.ms`, other coordinators
+    have to serve the groups of a crashed owner.
     """
-    # Other coordinators observe an unchanged row for 2/3 * MARGIN = 0.7 of the timeout before the lease counts as
-    # expired. The rest of the timeout is for their next poll, and for taking and opening the groups.
+    # The lease counts as expired when its row was observed unchanged for 2/3 * MARGIN = 0.7 of the timeout. The rest of
+    # the timeout is for the other coordinators' next poll, and for taking and opening the groups.
     return LeaseTimes(lease_timeout_ms / 12, lease_timeout_ms * 2 / 3)
 
 
@@ -91,7 +92,8 @@ class LeaseStore(Protocol):
         """Renew this coordinator's row, and read all rows. If this coordinator's row was deleted, nothing is written,
         and the result is None.
 
-        `takes`: whether the coordinator may get groups from now on. `renews`: True to add 1 to the row's `renewals`.
+        `takes`: True if the coordinator may get groups after this poll. `renews`: True to add 1 to the row's
+        `renewals`.
         """
 
     async def end(self, coordinator_id: str, renewals: int) -> bool:
@@ -100,14 +102,15 @@ class LeaseStore(Protocol):
         """
 
     async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
-        """Make the coordinator `by` the owner in epoch + 1. Three conditions must hold: the group still has this owner
-        and epoch, `by` has a row, and either the old owner has no row or `by` itself is the old owner. Returns the new
-        epoch; None if nothing was changed.
+        """Give the group a new owner, and increment its epoch. `owner`, `epoch`: the values that the group's row must
+        still have. `by`: the id of the new owner, which must have a row. The old owner must have no row, or must be the
+        new owner itself. Returns the new epoch; None if nothing was changed.
         """
 
     async def hand_over(self, group_id: str, epoch: int, by: str, to: str) -> bool:
-        """Make the coordinator `to` the owner in epoch + 1. Two conditions must hold: `by` is still the owner in this
-        epoch, and `to` has a row. Returns whether the owner was changed.
+        """Give the group a new owner, and increment its epoch. `epoch`: the epoch that the group's row must still have.
+        `by`: the id of the old owner, which the group's row must still name. `to`: the id of the new owner, which must
+        have a row. Returns whether the owner was changed.
         """
 
     async def leave(self, coordinator_id: str) -> None:

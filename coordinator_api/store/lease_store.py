@@ -1,8 +1,9 @@
 """Stores the owners of groups: `SqlLeaseStore` in rows of PostgreSQL, `FileLeaseStore` for an SQLite file. `LeaseStore`
 describes each method.
 
-On PostgreSQL each statement is its own transaction, on a connection that is only for leases. So no renewal waits for
-writes of groups. If a statement gets no answer in time, its connection is closed, and the method raises StoreError.
+On PostgreSQL each statement is its own transaction, on a connection that is only for leases. Renewals therefore do not
+wait for writes of groups. If a statement gets no answer in time, its connection is closed, and the method raises
+StoreError.
 """
 
 import asyncio
@@ -43,12 +44,12 @@ _POLL = text(
     "SELECT group_id, owner, epoch, NULL, NULL, members, NULL FROM groups "
     "WHERE EXISTS (SELECT 1 FROM renewed) AND (SELECT digest FROM present) IS DISTINCT FROM :known"
 )
-"""Reads the row of this coordinator with a digest of all groups, the rows of the other coordinators, and all groups.
-The groups are left out if their digest equals `known`. Leaving out the groups saves work, because polls are frequent
-and groups seldom change. `members` is set only in the rows of groups.
+"""Reads the row of this coordinator with a digest of all groups. The statement also reads the rows of the other
+coordinators, and all groups. The groups are left out if their digest equals `known`. Leaving out the groups saves work,
+because polls are frequent and groups seldom change. `members` is set only in the rows of groups.
 
-No part of the statement sees the changes of another part. So the renewed row of this coordinator is read from
-`renewed`, and not from the table.
+No part of the statement sees the changes of another part. Because of this, the renewed row of this coordinator is read
+from `renewed`, and not from the table.
 """
 
 
@@ -67,8 +68,8 @@ class SqlLeaseStore(LeaseStore):
 
     async def enter(self, coordinator_id: str, url: str, release: str) -> None:
         """Inserts the row as `LeaseStore.enter` describes. Raises UnusableDatabase if another coordinator has a
-        different value of `lease.timeout.ms`. With different values, the coordinator with the shorter timeout could
-        take groups from another coordinator that still answers for them.
+        different value of `lease.timeout.ms`. If the values differed, a coordinator with a shorter timeout could take
+        groups for which another coordinator still answers.
         """
         row = {"coordinator_id": coordinator_id, "url": url, "release": release, "takes": False}
         has_another = coordinators.c.lease_ms != self._lease_ms
@@ -109,11 +110,10 @@ class SqlLeaseStore(LeaseStore):
     async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
         seen = groups.alias()
         as_seen = (seen.c.group_id == group_id) & (seen.c.epoch == epoch) & seen.c.owner.is_not_distinct_from(owner)
-        # The row may already name `by` as the owner: the group was handed over to `by`, or the answer to an earlier
-        # take by `by` was lost.
+        # The row may already name the new owner, after a hand-over, or after the lost answer to an earlier take.
         is_free = (seen.c.owner == by) | ~_has_row(seen.c.owner).correlate(seen)
-        # Skip a row that the former owner of the group still locks, because no renewal may wait for the owner's write.
-        # `take` then returns None, and this coordinator tries again after a later poll.
+        # Skip a row that the former owner still locks. No renewal may wait for a write of the former owner. For a
+        # locked row, `take` returns None, and this coordinator tries again after a later poll.
         free = select(seen.c.group_id).where(as_seen, is_free, _has_row(by)).with_for_update(skip_locked=True, of=seen)
         taken = update(groups).where(groups.c.group_id.in_(free), groups.c.epoch == epoch)
         return epoch + 1 if await self._changed(taken.values(owner=by, epoch=epoch + 1)) else None
@@ -151,9 +151,10 @@ async def rows_of(connection: AsyncConnection, which: ColumnElement[bool]) -> Ro
 
 
 async def renewing(connection: AsyncConnection, which: ColumnElement[bool], before: Rows) -> Row[Any] | None:
-    """Observes the rows that `which` selects. Returns the first row that is inserted or renewed during the observation,
-    or None. The rows are observed for the longest lease of the rows `before`. If `before` is empty, the rows are not
-    observed. The transaction of `connection` must see later commits of other coordinators. Raises SQLAlchemyError.
+    """Observes rows of coordinators for a time. Returns the first row that is inserted or renewed in this time, or
+    None. `which`: the condition for the observed rows. `before`: the rows at the start. The observation lasts as long
+    as the longest lease of the rows in `before`. If `before` is empty, nothing is observed. The transaction of
+    `connection` must see later commits of other coordinators. Raises SQLAlchemyError.
     """
     loop = asyncio.get_running_loop()
     lease_ms = max((row.lease_ms for row in before.values()), default=0)

@@ -1,4 +1,4 @@
-"""Opens the store: takes the lease of an SQLite file, brings the schema up to date, and makes the repository.
+"""Opens the store. Takes the lease of an SQLite file, brings the schema up to date, and makes the repository.
 
 The coordinator calls `open_store`, and the command `assignor migrate` calls `migrate`.
 
@@ -6,9 +6,9 @@ Only one process at a time uses an SQLite file. The lease of an SQLite file is a
 operating system releases the lock when the process ends. So another process can use the database at once, even after a
 `kill -9` of the first process.
 
-SQLite treats an empty file as a new database. So a coordinator also writes into the lock file that the database was set
-up. If the database is empty later, this note shows that its groups were lost, and the coordinator refuses to use it as
-a new database.
+SQLite treats an empty file as a new database. For this reason, a coordinator also notes in the lock file that the
+database was set up. If the database is empty although the note exists, its groups were lost. A coordinator refuses to
+use an emptied database as a new database.
 """
 
 import asyncio
@@ -141,8 +141,8 @@ async def _upgraded(engine: AsyncEngine) -> tuple[str | None, str]:
         if before is None and file is not None and _was_set_up(file):
             raise _emptied(file, "has no tables")
         if before is not None and is_usable:
-            # The schema is usually up to date. A start on PostgreSQL then needs no lock, so it waits for no other
-            # process.
+            # The schema is usually up to date. With an up-to-date schema, a start on PostgreSQL needs no lock and waits
+            # for no other process.
             after = before
         else:
             async with exclusive_transaction(engine) as connection:
@@ -177,8 +177,8 @@ async def take_to_migrate(connection: AsyncConnection, patience_s: float = PATIE
 
 
 async def _refuse_unusable(settings: Settings, file: Path) -> None:
-    """Raises UnusableDatabase for a file that is not a coordinator's database, or has a schema that cannot be upgraded.
-    A refused database stays unchanged, without a lock file beside it and without WAL mode.
+    """Raises UnusableDatabase if the file is not a coordinator's database, or if its schema cannot be upgraded. A
+    refused database stays unchanged, without a lock file beside it and without WAL mode.
     """
     found = stat_of(file)
     # `_check_leftover_files` checks an empty file: if SQLite opened the file here, it would delete the write-ahead log

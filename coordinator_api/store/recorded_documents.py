@@ -3,10 +3,10 @@ common part of the assignments only once.
 
     zstandard of: text before the assignments (int32 length, UTF-8) | text after them (likewise) | packed assignments
 
-The expanded document equals the packed JSON byte for byte. The document consists of the text before the assignments,
-each assignment in base64, and the text after the assignments. The JSON may be a hundred times as long as its stored
-form, so `expanded` yields it in chunks. A document whose assignments are not in canonical base64 is stored as gzip of
-its JSON.
+The expanded document equals the packed JSON byte for byte. The document has three parts: the text before the
+assignments, the assignments in base64, and the text after them. The JSON may be a hundred times as long as its stored
+form. So `expanded` yields the JSON in chunks. A document whose assignments are not in canonical base64 is stored as
+gzip of its JSON.
 """
 
 import base64
@@ -41,7 +41,8 @@ def pack_document(document: Mapping[str, object], assignments: SharedAssignments
 def pack_whole_document(document: Mapping[str, object]) -> bytes:
     """Returns the stored form of a rebalance/1 of another leader, whose assignments are in base64.
 
-    If an assignment is not in canonical base64, the document is stored as gzip, so that it can be returned unchanged.
+    If an assignment is not in canonical base64, the document is stored as gzip. A gzip document can be returned
+    unchanged.
     """
     output = document["output"]
     assert isinstance(output, Mapping), "checked"
@@ -75,7 +76,7 @@ class RecordedDocument(NamedTuple):
 
 
 def read_recorded(stored: bytes) -> RecordedDocument:
-    """Parses a stored rebalance. The assignments of a packed document are not converted to base64, so the whole JSON
+    """Parses a stored rebalance. The assignments of a packed document are not converted to base64. So the whole JSON
     text is never in memory. Raises InputError, DecodeError.
     """
     if stored.startswith(_GZIP_MAGIC):
@@ -110,7 +111,9 @@ def _around_the_assignments(document: Mapping[str, object]) -> tuple[bytes, byte
 
 
 def _split(fields: Mapping[str, object], at: str) -> tuple[list[bytes], list[bytes]]:
-    """Returns the fields before the field `at`, and the fields after `at`, each field as JSON."""
+    """Returns the JSON of the fields before one field, and the JSON of the fields after it. `at`: the name of the field
+    in between.
+    """
     names = list(fields)
     place = names.index(at)
 

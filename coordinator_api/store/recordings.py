@@ -1,7 +1,7 @@
 """Reads the recorded rebalances from the database of a running coordinator, for the commands that read recordings.
 
 The reader changes nothing: it makes no migration, takes no lock and leaves no new file. A short read transaction reads
-each page of recordings. So memory stays bounded, and no long transaction keeps SQLite from checkpointing its
+each page of recordings. Short transactions keep memory bounded, and do not keep SQLite from checkpointing its
 write-ahead log. A rebalance that the coordinator deletes during the reading (`rebalances.retained.count`) is left out.
 """
 
@@ -29,8 +29,8 @@ from coordinator_api.store.store_errors import StoreError, reason
 from rebalance_analysis.reading.sources import RawLine, shown
 
 PAGE = 32
-"""The number of stored documents in memory at one time. Most stored documents have some kilobytes, but a large one has
-some megabytes.
+"""The number of stored documents in memory at one time. Most stored documents have a few kilobytes, but a large
+document has several megabytes.
 """
 
 
@@ -60,9 +60,9 @@ def _read_only_url(file: Path, name: str) -> URL:
     """Returns the URL for reading an SQLite file. Reading leaves no new file beside the database.
 
     While SQLite reads a database in WAL mode, two files are beside the database, `-wal` and `-shm`. An existing `-wal`
-    belongs to a coordinator that is running or was killed, so the read leaves it there. If there is no `-wal`, SQLite
-    creates the file. A read-only connection could not remove this new file at its end, so in this case the connection
-    may write.
+    belongs to a coordinator that is running or was killed. So the read does not remove an existing `-wal`. If there is
+    no `-wal` file, SQLite creates one. A read-only connection could not remove a new `-wal` file at its end. So the
+    connection may write if there is no `-wal` file.
     """
     if not file.is_file():
         raise InputError("cannot be opened: No such file", shown(name))
@@ -85,11 +85,11 @@ def read(name: str) -> Iterator[RawLine]:
     """
     called = shown(name)
     with ExitStack() as resources:
-        # the event loop runs in a separate thread, because the caller may be inside another event loop, for example in
-        # a notebook
+        # Run the event loop in a separate thread. The caller may be inside another event loop, for example in a
+        # notebook.
         event_loop = resources.enter_context(start_blocking_portal())
-        # A program may end while this generator is open. Python then closes the generator after it has stopped the
-        # thread, and the call to the thread would never return.
+        # A program may end while this generator is open. At its end, Python stops the thread before it closes the
+        # generator. A call to the stopped thread would never return.
         atexit.register(resources.close)
         resources.callback(atexit.unregister, resources.close)
         engine = read_only_engine(name)
@@ -135,8 +135,8 @@ def _is_held(summary: str) -> bool:
 
 
 def _unpacked(document: bytes) -> bytes:
-    """Returns the expanded document. A damaged document is returned unchanged. The caller then finds that the document
-    is not JSON, skips it and reports it.
+    """Returns the expanded document. A damaged document is returned unchanged. The caller finds that a damaged document
+    is not JSON, skips the document and reports it.
     """
     try:
         return b"".join(expanded(document))

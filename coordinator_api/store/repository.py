@@ -1,16 +1,16 @@
 """Appends to the logs of groups, reads and shortens the logs, and stores recorded rebalances.
 
-The state of a group is the result of replaying its records, so the store has no other form of this state. Every write
-names the last sequence number that the writer knows, and the epoch in which the writer's coordinator owns the group. If
-two processes write one group, one of the writes is refused. So the writes never interleave.
+The state of a group is the result of replaying its records. The store has no other form of a group's state. Every write
+names the last sequence number that the writer knows. Every write also names the epoch of the writer's coordinator. If
+two processes write one group, one of the writes is refused, so that the writes never interleave.
 
 A write is one transaction. On SQLite, writes run one at a time. On PostgreSQL, writes of different groups run
-concurrently. Of two writes of the same group, the second write waits until the first write releases its lock on the
-group's row. Reads run concurrently with writes. `sqlite.OpenFile` checks an SQLite file after each transaction, before
-the caller continues. The checksums of a log are checked when the log is loaded (`stored_logs`).
+concurrently. A second write of the same group waits until the first write releases its lock on the group's row. Reads
+run concurrently with writes. `sqlite.OpenFile` checks an SQLite file after each transaction, before the caller
+continues. The checksums of a log are checked when the log is loaded (`stored_logs`).
 
-`groups.stored_bytes` is the sum of the characters of a group's records, which are ASCII, and the bytes of its recorded
-rebalances. Each transaction that changes records or recorded rebalances updates the sum.
+`groups.stored_bytes` is the size of a group's records and recorded rebalances, in bytes. Records are ASCII. Each
+transaction that changes records or recorded rebalances updates `groups.stored_bytes`.
 """
 
 import json
@@ -73,8 +73,8 @@ class RecordingNote:
 @dataclass(frozen=True, slots=True)
 class GroupLog:
     """The log of a group. `sequence`: the number of the last record, which the next write has to name. `records`:
-    oldest first. `stored_bytes`: the size of these records and of the group's recorded rebalances. `epoch`: the epoch
-    that the next write has to name.
+    oldest first. `stored_bytes`: the size of the group's records and recorded rebalances. `epoch`: the epoch that the
+    next write has to name.
     """
 
     group_id: str
@@ -94,7 +94,7 @@ class Written(NamedTuple):
 
 
 class _ExpectedGroup(NamedTuple):
-    """The stored state of a group that a writer expects."""
+    """The values that a writer expects in the group's row."""
 
     group_id: str
     sequence: int
@@ -113,10 +113,10 @@ _EXPECTED_ROW = (
     & groups.c.owner.is_not_distinct_from(bindparam("expected_owner"))
 )
 """The condition that selects the group's row if the row has all values of an `_ExpectedGroup`. A comparison of the
-epoch alone is not enough, because a group that was deleted and created again starts with the first epoch again.
+epoch alone is not enough. If a group is deleted and created again, it starts with the first epoch again.
 """
 
-# these statements are built only once, because building them for each commit would take a third of the commit's time
+# build these statements only once, because building them takes a third of the time of a commit
 _DELETE = delete(groups).where(_EXPECTED_ROW)
 _CHANGE = (
     update(groups)
@@ -133,11 +133,11 @@ _CHANGE = (
 class Repository:
     """Reads and writes the store of one coordinator. Every method raises StoreError when the store cannot be used.
 
-    After ConcurrentWriter, NotOwner or StoreBusy nothing was written. After any other StoreError the caller does not
-    know whether the write was committed, and has to read the group again.
+    After ConcurrentWriter, NotOwner or StoreBusy nothing was written. After any other StoreError, the write may have
+    been committed, and the caller has to read the group again.
 
-    The `epoch` of a write is fixed when the group is taken or created, and stays the same while the coordinator owns
-    the group. On SQLite, where one process has all groups, the epoch is always 0.
+    The `epoch` of a write is set when the group is taken or created. The epoch does not change while the coordinator
+    owns the group. On SQLite, where one process has all groups, the epoch is always 0.
 
     `retained_rebalances`: the number of recorded rebalances to keep for each group (`rebalances.retained.count`).
     """
@@ -280,8 +280,8 @@ class Repository:
     async def renew(self, group_id: str, expected: int, snapshot: Sequence[str], *, epoch: int) -> Written:
         """Begin a new log with `snapshot`, in place of a log that may be damaged, in one transaction.
 
-        Raises ConcurrentWriter, NotOwner. If the file is so damaged that old records cannot be deleted, these records
-        stay in the file, but are never read again.
+        Raises ConcurrentWriter, NotOwner. The file may be so damaged that old records cannot be deleted. Records that
+        cannot be deleted stay in the file, but are never read again.
         """
         group = self._expected(group_id, expected, epoch)
         after = before_next_log(group.sequence)
@@ -304,7 +304,8 @@ class Repository:
     async def delete(self, group_id: str, expected: int, *, epoch: int) -> None:
         """Delete the group, its log and its recorded rebalances. Raises ConcurrentWriter, NotOwner.
 
-        If the file is so damaged that records cannot be deleted, the group gets a new, empty log instead.
+        The file may be so damaged that records cannot be deleted. If its records cannot be deleted, the group gets a
+        new, empty log instead.
         """
         group = self._expected(group_id, expected, epoch)
         try:
@@ -339,7 +340,7 @@ class Repository:
         recording: Recording | None = None,
         members: int | None = None,
     ) -> Written:
-        """`after`: the number after which the records are written; None for `group.sequence`. `freed`: the number of
+        """`after`: the record number before the first written record; None for `group.sequence`. `freed`: the number of
         stored bytes that the caller deletes in the same transaction.
         """
         group_id = group.group_id
@@ -349,8 +350,8 @@ class Repository:
         dropped = None
         if recording is not None:
             waited = await _summary(connection, group_id, recording.generation_id) or {}
-            # if there is an earlier recording of this generation, it waited for approval and was discarded, and the
-            # rebalance was computed again
+            # An earlier recording of this generation waited for approval and was discarded. After the discard, the
+            # rebalance was computed again.
             held = waited.get("hold")
             if held is not None:
                 recording = replace(recording, summary=json.dumps({**json.loads(recording.summary), "hold": held}))
@@ -374,10 +375,12 @@ class Repository:
         return Written(last, stored_bytes)
 
     def _dropped_for(self, group_id: str, recording: Recording, *, replaces: bool) -> ColumnElement[bool]:
-        """Returns the condition for the recordings of the group that are deleted when its newest recording is added.
+        """Returns the condition that selects the old recordings of the group. The old recordings are deleted when a new
+        recording is added.
 
-        The condition keeps a number of recordings, and not a range of generations, because the generations of a
-        restored group have a gap. `replaces`: True to delete the earlier recording of the same generation, too.
+        The condition spares a fixed number of newest recordings. A condition on generations would be wrong, because the
+        generations of a restored group have a gap. `replaces`: True to delete the earlier recording of the same
+        generation, too.
         """
         of_group, generation = rebalances.c.group_id == group_id, rebalances.c.generation_id
         others = select(generation).where(of_group, generation != recording.generation_id)
@@ -393,8 +396,8 @@ class Repository:
             async with connection_of(self._engine_for_reading) as connection:
                 yield connection
         except (SQLAlchemyError, OSError) as error:
-            # SQLite may report damage although the file was only replaced or cut short, so check for these two faults
-            # first
+            # First check whether the file was replaced or cut short. SQLite may report a replaced or short file as
+            # damage.
             self._check_file()
             raise unusable("cannot be read", error) from error
         self._check_file()
@@ -405,8 +408,8 @@ class Repository:
         try:
             async with self._begin() as connection:
                 yield connection
-                # Check before the commit. If the file was moved away and is put back later, the file must not have a
-                # refused write.
+                # Check before the commit. A file that was moved away may be put back later. A file that is put back
+                # must not contain a write that was refused.
                 self._check_file()
         except (SQLAlchemyError, OSError) as error:
             if isinstance(error, IntegrityError) and group_id is not None:

@@ -1,13 +1,13 @@
 """The tables of the store, and the schema version. Alembic brings the tables up to date with the scripts in
 `migrations`.
 
-The state of a group is the result of replaying its records. So the store has only the records and the owner of the
-group, and not its state. Kafka keeps the records of groups in `__consumer_offsets`. Times are milliseconds since the
+The state of a group is the result of replaying its records. The store has only the records and the owner of the group,
+and not the group's state. Kafka keeps the records of groups in `__consumer_offsets`. Times are milliseconds since the
 epoch. The bodies of records are ASCII JSON.
 
 In a checkout, the directory `migrations` is next to the package `coordinator_api`. After an installation, `migrations`
 is inside this package. The table `schema_support` names the oldest schema version whose release can still use the
-present schema. So the coordinators of one database can be upgraded one after the other.
+present schema. Because of `schema_support`, the coordinators of one database can be upgraded one after the other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from coordinator_api.store.store_errors import UnusableDatabase
 
-if TYPE_CHECKING:  # do not import Alembic here, because most starts find the schema up to date and do not need it
+if TYPE_CHECKING:  # do not import Alembic here, because it is not needed when the schema is up to date
     from alembic.config import Config
 
 VERSION = "0005"
@@ -38,7 +38,8 @@ groups = sa.Table(
     sa.Column("sequence", sa.BigInteger, nullable=False),
     # the stored size of the group's log and recorded rebalances
     sa.Column("stored_bytes", sa.BigInteger, nullable=False, server_default="0"),
-    # the coordinator that owns the group; NULL if there is no owner; always NULL on SQLite, which only one process uses
+    # The coordinator that owns the group, or NULL. On SQLite, the owner is always NULL, because only one process uses
+    # the file.
     sa.Column("owner", sa.String(64)),
     # incremented by each take and each hand-over of the group; a write with another epoch is refused
     sa.Column("epoch", sa.BigInteger, nullable=False, server_default="0"),
@@ -57,8 +58,8 @@ coordinators = sa.Table(
     # the coordinator's `lease.timeout.ms`
     sa.Column("lease_ms", sa.BigInteger, nullable=False),
     sa.Column("release", sa.String(32), nullable=False),
-    # true if the coordinator may get groups; false before the coordinator serves, while it does not renew this row, and
-    # when it stops
+    # True if the coordinator may get groups. False before the coordinator serves, while it does not renew this row, and
+    # when it stops.
     sa.Column("takes", sa.Boolean, nullable=False),
 )
 
@@ -173,7 +174,7 @@ def check_upgradable(connection: sa.Connection, version: str | None) -> None:
 
 
 def why_unknown(version: str) -> str | None:
-    """The reason why this release cannot read a database or a backup of this schema version, with a remedy. The result
+    """The reason, with a remedy, why this release cannot read a database or a backup of this schema version. The result
     is None if this release can read the version.
     """
     if version < OLDEST:
@@ -204,7 +205,7 @@ def alembic_config() -> Config:
 
 def _migrations() -> Path:
     package = Path(__file__).parents[1]
-    # setup.py installs the scripts inside this package, so that they do not collide with a top-level `migrations` of
-    # another project
+    # setup.py installs the scripts inside this package. Inside this package, the scripts do not collide with a
+    # top-level `migrations` of another project.
     installed = package / "migrations"
     return installed if installed.is_dir() else package.parent / "migrations"

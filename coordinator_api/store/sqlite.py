@@ -1,14 +1,14 @@
-"""Sets up connections to an SQLite file, runs its writes one at a time, and makes checks of the file that SQLite does
-not make.
+"""Sets up connections to an SQLite file, and runs its writes one at a time. The module also checks the file for damage
+that SQLite does not notice.
 
 SQLite keeps pages in memory and the file open, so it does not notice changes that other programs make to the file:
 
-- Writes to a file that was deleted, replaced or cut short succeed, and are lost when the process ends. Before each
-  commit and after each transaction, `OpenFile` checks that the file under this name is still the opened file.
+- If the file was deleted, replaced or cut short, writes still succeed, but are lost when the process ends. Before each
+  commit and after each transaction, `OpenFile` checks that the path still leads to the opened file.
 - Damaged bytes are not noticed while their pages are in memory. `FileDamage` has SQLite check the file over another
   connection, which has no pages in memory.
-- When SQLite opens a damaged write-ahead log, it silently drops the commits after the damage. `log_damage` finds this
-  damage before SQLite opens the file.
+- When SQLite opens a damaged write-ahead log, it silently drops the commits after the damage. `log_damage` finds damage
+  to a write-ahead log before SQLite opens the file.
 """
 
 import asyncio
@@ -28,21 +28,21 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from coordinator_api.store.store_errors import DamagedDatabase, DatabaseCutShort, DatabaseReplaced, StoreBusy, kind_of
 
 Begin = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
-"""A function that begins a transaction. Leaving the block without an error commits the transaction."""
+"""A function that begins a transaction. If the block ends without an error, the transaction is committed."""
 
 TAKES_WRITE_LOCK = "takes_write_lock"
 """The execution option for a transaction that waits for the write lock when it begins, and not at its first write."""
 
 
 def set_up(engine: AsyncEngine, *pragmas: str) -> None:
-    """Makes each new connection of `engine` set these pragmas, and begin each of its transactions with the statement
-    BEGIN.
+    """Makes each new connection of `engine` set these pragmas. Each transaction of the engine then begins with the
+    statement BEGIN.
     """
 
     def set_pragmas(connection: Any, _record: object) -> None:
-        # The driver begins no transaction before DDL or a SELECT, so an interrupted migration would leave half of its
-        # tables, and a backup would see later commits. So the driver's own transactions are off here, and `begin` below
-        # begins each transaction.
+        # The driver begins no transaction before DDL or a SELECT. An interrupted migration would leave half of its
+        # tables, and a backup would see later commits. So the driver's own transactions are switched off, and `begin`
+        # below begins each transaction.
         connection.isolation_level = None
         cursor = connection.cursor()
         for pragma in pragmas:
@@ -64,9 +64,9 @@ class WriteTurns:
     """Begins the writes of this process one at a time, in the order of their calls. `begin`: the function that begins
     one write.
 
-    Without `WriteTurns`, all writers would poll SQLite's own lock, and would wait longer. If one write has waited for
-    `patience_s` because another program holds SQLite's lock, all other writes are refused with StoreBusy. So a locked
-    database blocks only one call.
+    If writers did not take turns, all of them would poll SQLite's own lock, and would wait longer. If another program
+    holds SQLite's lock, one write waits for the lock. When this write has waited for `patience_s`, all other writes are
+    refused with StoreBusy. The refusals keep a locked database from blocking more than one call.
     """
 
     def __init__(self, begin: Begin, patience_s: float = 0.5) -> None:
@@ -151,12 +151,11 @@ class OpenFile:
                 self._check_length(found.st_size)
 
     def _check_length(self, now: int) -> None:
-        """Raises DatabaseCutShort if the file has shrunk. If another program vacuums the file, the file shrinks too,
-        but its header then has the smaller length, and no error is raised.
+        """Raises DatabaseCutShort if the file has shrunk. A vacuum by another program also shrinks the file. After a
+        vacuum, the header has the smaller length, and no error is raised.
         """
         if now < self._bytes and now < bytes_by_header(self._file):
-            # remember the smaller length, because the lost pages stay lost even if later writes make the file longer
-            # again
+            # Remember the smaller length. Later writes may make the file longer again, but the lost pages stay lost.
             self._cut_to = now
         self._bytes = now
         if self._cut_to is not None:
@@ -193,8 +192,8 @@ def bytes_by_header(file: Path) -> int:
 _HEADER_BYTES = 100
 _PAGE_SIZE_AND_PAGES = struct.Struct(">16xH10xI")
 _LARGEST_PAGE = 65_536
-"""The largest page size in bytes. The header's field for the page size is too small for this number, so the value 1
-stands for this number.
+"""The largest page size in bytes. The header's field for the page size is too small for the largest page size. In the
+header, the value 1 stands for the largest page size.
 """
 
 
@@ -204,15 +203,15 @@ _WAIT_S = 0.3
 """The longest time for which a caller waits for a running check. The check of a small file takes some milliseconds."""
 
 _REST = 19
-"""The seconds of pause for each second of a check, so that checks take at most a twentieth of the time."""
+"""The seconds of pause for each second of a check. The pauses limit checks to a twentieth of the time."""
 
 
 class FileDamage:
     """Checks the file by `PRAGMA quick_check` within `watched`, whenever the file has changed since the last check.
 
-    A check takes time in proportion to the file, so it runs in the background, and callers get the newest result. If
-    the file was damaged at the first check, `check` never raises an error, because the coordinator already leads only
-    the groups whose logs are intact. Use an instance on one event loop.
+    A check takes time in proportion to the size of the file. So checks run in the background, and callers get the
+    newest result. If the file was damaged at the first check, `check` never raises an error. A coordinator that starts
+    with a damaged file leads only the groups whose logs are intact. Use an instance on one event loop.
 
     Source: https://www.sqlite.org/pragma.html#pragma_quick_check
     """
@@ -291,8 +290,8 @@ class FileDamage:
         return None if answer == "ok" else " ".join(str(answer).split())
 
     def _ask(self, statement: str, option: str) -> object:
-        # let SQLite open the file: if this process opened and closed the file itself, the system would drop SQLite's
-        # locks on the file
+        # Let SQLite open the file. If this process opened and closed the file itself, the system would drop SQLite's
+        # locks on the file.
         uri = f"file:{quote(str(self._file))}?{option}"
         with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as connection:
             self._connection = connection
@@ -313,18 +312,19 @@ _WORD = 0xFFFFFFFF
 
 
 def log_damage(log: Path) -> str | None:
-    """Returns a description of damage to a write-ahead log that would lose commits; None if there is no such damage.
+    """Describes damage to a write-ahead log by which commits would be lost. Returns None if no commits would be lost.
     Raises OSError.
 
         header (32 bytes), then frames: frame header (24 bytes), page        all numbers big-endian
 
     When SQLite opens a database, it uses the frames before the first frame whose checksum does not fit. A power loss
-    during a write leaves such a frame. Bytes that were damaged after the write look like such an incomplete frame.
-    Intact frames of a later commit can follow a damaged frame, but never an incomplete frame: SQLite syncs a commit
-    before the next commit begins. The checksum of each frame continues the checksum of the frame before. So the log is
-    damaged if, after the first frame whose checksum does not fit, a frame continues the checksum of a frame that ends a
-    commit. The commit that ends there was complete, and its caller had got the answer. Damage within the very last
-    commit looks like an interrupted write.
+    during a write leaves an incomplete frame, whose checksum does not fit. A frame that was damaged after the write
+    looks like an incomplete frame. Intact frames of a later commit can follow a damaged frame. Intact frames never
+    follow an incomplete frame, because SQLite syncs a commit before the next commit begins. The checksum of each frame
+    continues the checksum of the frame before. The log counts as damaged if any frame after the first wrong checksum
+    meets two conditions. First, the frame continues the checksum of the frame before it. Second, the frame before it
+    ends a commit. The commit that ends with the frame before was complete, and its caller had got the answer. Damage
+    within the very last commit looks like an interrupted write.
 
     Source: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
     """
@@ -355,8 +355,8 @@ def _frames(
     opened: BinaryIO, page_size: int, salts: list[int], sums: list[int], order: str
 ) -> Iterator[tuple[bool, bool]]:
     """Yields two values for each complete frame of the file. The first value is True if the frame's checksum continues
-    the checksum in the frame before. The second value is True if the frame ends a commit. Frames that remain from an
-    earlier use of the file have other salts, so their checksums continue no checksum.
+    the checksum in the frame before. The second value is True if the frame ends a commit. Frames of an earlier use of
+    the file have other salts. So the checksums of such frames continue no checksum.
     """
     while len(header := opened.read(_FRAME_HEADER.size)) == _FRAME_HEADER.size:
         page = opened.read(page_size)

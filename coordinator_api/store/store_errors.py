@@ -12,8 +12,8 @@ from assignor.errors import AssignorFault, InputError, Unavailable
 class StoreError(AssignorFault):
     """The store cannot be used. The message names the database or the setting, the cause, and the remedy.
 
-    `public`: the text for callers of the service. The message of the error contains paths, so only the log shows the
-    message.
+    `public`: the text for callers of the service. The message of the error contains paths, so only the log file of the
+    service shows the message.
     """
 
     public: ClassVar[str] = "it cannot be read or written"
@@ -84,7 +84,7 @@ class ReadOnlyDatabase(StoreError):
 
 
 class DamagedDatabase(StoreError):
-    """The database itself is damaged, and not only the log of one group."""
+    """The database itself is damaged. The damage is not limited to the log of one group."""
 
     public = "its file is damaged"
 
@@ -102,7 +102,7 @@ class DatabaseCutShort(StoreError):
 
 
 class DamagedLog(StoreError):
-    """The log of one group cannot be read as it was written. The message names the group and the record."""
+    """The log of one group is damaged. The message names the group and the record."""
 
     @property
     def in_public(self) -> str:

@@ -1,15 +1,14 @@
-"""Reads the rows of a group's log, even from a damaged file, and checks whether the log is complete.
+"""Reads the rows of a group's log, even from a damaged file. Checks whether the log is complete.
 
-Rules: the record numbers of a log follow each other without a gap, and the last number is the group's sequence number.
-The checksum of a record covers its group, its number and its body, so it reveals a record that was changed, moved or
-copied.
+The record numbers of a log have no gap. The last number is the group's sequence number. The checksum of a record covers
+its group, its number and its body. The checksum reveals a record that was changed, moved or copied.
 
 A repair begins a new log. The record numbers of the new log begin after the next multiple of `NUMBERS_OF_A_LOG`.
-Records with lower numbers are ignored. So records of the old log are never read again, even if the file is so damaged
-that they cannot be deleted. The module `group/snapshot` decides which records a repair keeps.
+Records with lower numbers are ignored. Records of the old log are therefore never read again, even if the file is so
+damaged that they cannot be deleted. The module `group/snapshot` decides which records a repair keeps.
 
-One query reads the whole log. If the database cannot answer this query, each row is read by its own query, so that a
-damaged row does not hide the other rows.
+One query reads the whole log. If the database cannot read the whole log, each row is read by its own query. With one
+query for each row, a damaged row does not hide the other rows.
 """
 
 import zlib
@@ -36,7 +35,8 @@ class StoredRecord:
     """One row of a log. `body`: the record as text; None if the stored body is not text. `raw`: the stored bytes of a
     body that is not text.
 
-    If the database cannot read the row, `unreadable` has the reason, and all other fields except `sequence` are None.
+    If the database cannot read the row, `unreadable` has the reason. In an unreadable row, all other fields except
+    `sequence` are None.
     """
 
     sequence: int
@@ -65,7 +65,9 @@ class StoredLog:
 
     @property
     def is_empty(self) -> bool:
-        """True if the group does not exist, or if it was deleted and some of its rows could not be removed."""
+        """True if the group does not exist or was deleted. A deleted group may still have rows that could not be
+        removed.
+        """
         return not self.records and self.sequence < first_number(self.sequence)
 
     @property
@@ -83,12 +85,14 @@ class StoredLog:
 
 
 def first_number(sequence: int) -> int:
-    """Returns the lowest record number of the log whose last number is `sequence`."""
+    """Returns the lowest record number of a log. `sequence`: the last number of the log."""
     return sequence // NUMBERS_OF_A_LOG * NUMBERS_OF_A_LOG + 1
 
 
 def before_next_log(sequence: int) -> int:
-    """Returns the number before the first record of a log that replaces the log whose last number is `sequence`."""
+    """Returns the number just before the first record of the next log. `sequence`: the last number of the present
+    log.
+    """
     return (sequence // NUMBERS_OF_A_LOG + 1) * NUMBERS_OF_A_LOG
 
 
@@ -153,8 +157,8 @@ async def read_log(connection: AsyncConnection, group_id: str, first_epoch: int 
 
 
 async def highest_recorded_generation(connection: AsyncConnection, group_id: str) -> int:
-    """The highest generation of the group's recorded rebalances; 0 if the group has no recorded rebalances, or if the
-    database cannot read them.
+    """The highest generation of the group's recorded rebalances; 0 if there are none, or if the database cannot read
+    them.
     """
     highest = select(func.max(rebalances.c.generation_id)).where(rebalances.c.group_id == group_id)
     try:
@@ -222,7 +226,7 @@ def _record(row: Sequence[Any]) -> StoredRecord:
 async def _rows(connection: AsyncConnection, query: Select[Any]) -> Sequence[Row[Any]]:
     """Executes the query. Raises DamagedDatabase, with the database's own message, when rows cannot be read.
 
-    The query runs in a savepoint. Without a savepoint, PostgreSQL would refuse all further statements of the
+    The query runs in a savepoint. If there were no savepoint, PostgreSQL would refuse all further statements of the
     transaction after a failed query.
     """
     try:

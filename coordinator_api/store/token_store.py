@@ -1,4 +1,5 @@
-"""Stores the tokens that were created over HTTP: for each token its hash, its creator and its creation time.
+"""Stores the tokens that were created over HTTP. Each token is stored as a hash, with its creator and its creation
+time.
 
 Reads and writes use the connections and transactions of `repository`.
 """
@@ -35,8 +36,8 @@ class StoredToken:
 class TokenStore:
     """The stored tokens. Every method raises StoreError when the store cannot be used.
 
-    `reading`: the function of the repository that opens a connection for reading. `writing`: its function that begins a
-    write transaction.
+    `reading`: the function of the repository that opens a connection for reading. `writing`: the function of the
+    repository that begins a write transaction.
     """
 
     def __init__(self, reading: Begin, writing: Begin) -> None:

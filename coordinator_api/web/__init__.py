@@ -1,6 +1,6 @@
-"""The web page for operators, served at `/ui` by the coordinator itself.
+"""The web pages for operators, which the coordinator itself serves at `/ui`.
 
-    request -> a page's file (reads the documents that `/v1` answers, and makes values of them) -> templates
+The file of a page reads the same documents as `/v1`, converts them to values, and renders a template.
 
 `coordinator_api/views.py` makes the texts that both the pages and the commands show.
 
@@ -8,7 +8,7 @@ An open page stays up to date. When the content of the page has changed, the ser
 stream. The page then fetches its live part (`NAME_live.html`) again. A page stores no data of groups. All pages, links
 and forms also work without JavaScript.
 
-To add a page, write a file `NAME_page.py` with the page's route, and two templates. Then add the page's address to
+To add a page, write a file `NAME_page.py` with the page's route, and two templates. Also add the page's address to
 `http/call_rights.py`, and the name of the file to `pages.py`. Styles and scripts are files in `static/`, which has no
 folders.
 """

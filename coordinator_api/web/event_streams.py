@@ -1,13 +1,13 @@
-"""Server-sent events, by which the service reports that the content of a page has changed. The page then fetches its
-content again.
+"""Server-sent events, by which the service reports that the content of a page has changed. After such an event, the
+page fetches its content again.
 
-    : hello                 at once; a comment follows after 15 s without events, so that a broken connection is noticed
-    event: changed          with a digest of the present content; a page that shows this content does nothing
-    data: 1c0ffee…
+- `: hello` is sent at once. A comment follows after 15 s without events, so that a broken connection is noticed.
+- `event: changed` is sent with a digest of the present content, such as `data: 1c0ffee`. A page that already shows the
+  present content does nothing.
 
-A stream begins with the digest of the present content. So a page that had no stream for a while, and missed a change,
-fetches the new content. The number of streams is limited (`page.events.max.count`). A stream ends when the service
-stops, or when its caller's token becomes invalid.
+A stream begins with the digest of the present content. A page that lost its stream for a while compares the digest with
+its content, and fetches new content if necessary. The number of streams is limited (`page.events.max.count`). A stream
+ends when the service stops, or when its caller's token becomes invalid.
 """
 
 import asyncio
@@ -49,8 +49,8 @@ service stops.
 async def digests_of(
     watched: AbstractContextManager[Watcher], digest: Callable[[], Awaitable[str | None]]
 ) -> AsyncGenerator[str | None, None]:
-    """Yields the digest at once, after each commit that `watched` reports, and about once a second. After each digest,
-    pauses for three times as long as the computation of the digest took, but at least SHORTEST_PAUSE_S and at most
+    """Yields the digest at once, after each commit that `watched` reports, and about once a second. The pause after a
+    digest is three times as long as the computation of the digest. The pause is at least SHORTEST_PAUSE_S and at most
     LONGEST_PAUSE_S.
     """
     loop = asyncio.get_running_loop()
@@ -62,7 +62,8 @@ async def digests_of(
             except TooManyRequests:
                 found = None
             except (CoordinatorFault, StoreError) as error:
-                # send the error's name in place of a digest, so that the page is fetched again and shows the error
+                # Send the error's name in place of a digest. For a new digest, the page is fetched again, and shows the
+                # error.
                 found = type(error).__name__
             took_s = loop.time() - began_s
             yield found
@@ -98,7 +99,7 @@ def event_stream(request: Request, digests: Digests) -> Response:
     asked = need(request.scope["state"][CALL], path)
 
     def goes_on() -> bool:
-        # uvicorn does not report a broken connection to the stream if a further request has come over the connection
+        # uvicorn does not report the break of a connection that has carried a further request
         if connection is not None and connection.gone is not None and connection.gone.is_set():
             return False
         try:
@@ -125,9 +126,8 @@ def group_stream(
 
 
 def rebalances_digest(image: GroupImage) -> str:
-    """Returns a text that changes when a rebalance has completed, or when a rebalance begins to wait for approval. The
-    generation alone would not show a completed rebalance, because a generation begins before its rebalance is computed
-    and recorded.
+    """Returns a text that changes when a rebalance has completed, or begins to wait for approval. The generation alone
+    would not show a completed rebalance. A generation begins before its rebalance is computed and recorded.
     """
     last = image.last_rebalance
     ended = "none" if last is None else f"{last.generation_id}-{last.end.outcome}"

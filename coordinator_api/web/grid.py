@@ -1,5 +1,5 @@
-"""Builds the grid of a group, which has a row for each instance. A row shows the instance's threads, and each thread's
-copies of tasks.
+"""Builds the grid of a group, which has a row for each instance. A row shows the instance's threads and their task
+copies. A task copy is an active task, a standby or a warm-up of a thread.
 
 The grid has two forms. For a small group, the template gets the rows. For a large group, the page's script gets compact
 JSON, and builds only the visible rows.
@@ -19,13 +19,12 @@ from coordinator_api.web.static_files import PackedFile
 from rebalance_analysis.presentation.quantities import clock_duration, count_text, counted
 
 MOST_PLAIN_COPIES = 400
-"""The largest number of copies of tasks for which the template renders a grid. For more copies, the script builds the
+"""The largest number of task copies for which the template renders a grid. For more task copies, the script builds the
 grid.
 """
 
 SHORTEST_SPAN_MS = 900
-"""The speed at which a copy restores its state is computed only from two readings of lags that are at least this time
-apart.
+"""The shortest time between the two readings of lags from which the speed of a restoration is computed.
 """
 
 _LAGS_OLDER_MS = 5_000
@@ -42,7 +41,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class SeenLags:
-    """The lags of copies at one time, by task and member, in records. A lag of 0 is not stored."""
+    """The lags of task copies at one time, by task and member, in records. A lag of 0 is not stored."""
 
     at_ms: int
     lags: Mapping[tuple[str, str], int]
@@ -56,8 +55,8 @@ class SeenLags:
         return cls(at_ms, behind)
 
     def left_ms(self, now_ms: int, copy: Mapping[str, Any], acceptable: int) -> int | None:
-        """The time until the lag of `copy` is acceptable. The result is None if this time is not known, or if the lag
-        does not shrink.
+        """The time until the lag of the task copy `copy` is acceptable. The result is None if this time is not known,
+        or if the lag does not shrink.
         """
         before, now, span_ms = self.lags.get((copy["task"], copy["member_id"])), copy["lag"], now_ms - self.at_ms
         if before is None or now is None or now <= acceptable or now >= before or span_ms < SHORTEST_SPAN_MS:
@@ -71,13 +70,13 @@ NOTHING_SEEN = SeenLags(0, {})
 
 @dataclass(slots=True)
 class RecentLags:
-    """The lags of the last one or two grids of a group, from which the speed of restoration is computed."""
+    """The lags of the last one or two grids of a group. The speed of a restoration is computed from these lags."""
 
     seen: tuple[SeenLags, ...] = ()
 
     def compared_with(self, now: SeenLags) -> SeenLags:
-        """Returns the stored lags with which the lags of a new grid, `now`, are compared. If the newest stored lags are
-        at least five seconds old, `now` is stored as well, and older lags are dropped.
+        """Returns the stored lags for a comparison with the lags of a new grid. `now`: the new lags. If the newest
+        stored lags are at least five seconds old, the new lags are stored as well. Older lags are dropped.
         """
         seen = self.seen
         if not seen or now.at_ms - seen[-1].at_ms >= _LAGS_OLDER_MS:
@@ -87,9 +86,9 @@ class RecentLags:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A copy of a task. `standing`: `runs`, `stateless`, `away` if the copy's member is away, `unknown`, `caught up` or
-    `behind`. `lag`: the lag in records if `standing` is `caught up` or `behind`, otherwise None. `whole`: the number of
-    records of the task's changelogs. `left_ms`: the time until the copy has caught up; None if the time is not known.
+    """A task copy. `standing`: `runs`, `stateless`, `away` if the member is away, `unknown`, `caught up` or `behind`.
+    `lag`: the lag in records if `standing` is `caught up` or `behind`, otherwise None. `whole`: the number of records
+    of the task's changelogs. `left_ms`: the time until the task copy has caught up; None if the time is not known.
     """
 
     task: str
@@ -101,8 +100,8 @@ class Chip:
 
     @property
     def done(self) -> int | None:
-        """The restored percentage of a copy that is behind. The result is None if the copy is not behind, or if the
-        percentage is not known.
+        """The restored percentage of a task copy that is behind. The result is None if the task copy is not behind, or
+        if the percentage is not known.
         """
         if self.standing != "behind" or self.lag is None or not self.whole:
             return None
@@ -135,7 +134,7 @@ class Chip:
 class GridThread:
     """One member. `name`: a short name. `fetched`: True if the thread has fetched its tasks of this generation.
     `fetched` is also True if the thread keeps its tasks while a rebalance waits for approval. `away_until_ms`: the time
-    until which the thread's tasks wait for the thread; None if the thread is not away.
+    until which the group reserves the thread's tasks; None if the thread is not away.
     """
 
     member_id: str
@@ -146,8 +145,8 @@ class GridThread:
 
     @property
     def is_up_to_date(self) -> bool:
-        """True if the thread has fetched its tasks. A thread that is away also counts as up to date, because the page
-        already marks the instance of this thread.
+        """True if the thread has fetched its tasks. A thread that is away also counts as up to date. The page already
+        marks the instance of a thread that is away.
         """
         return self.fetched or self.away_until_ms is not None
 
@@ -166,23 +165,20 @@ class GridRow:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """The numbers of copies by role, in the order of ROLES."""
+        """The numbers of task copies by role, in the order of ROLES."""
         found = Counter(chip.role for thread in self.threads for chip in thread.chips)
         return found["active"], found["standby"], found["warm-up"]
 
     @property
     def away_until_ms(self) -> int | None:
-        """The time at which the first tasks of the instance move to other instances; None if no member of the instance
-        is away.
-        """
+        """The time at which the instance loses its first tasks; None if no member of the instance is away."""
         return min((each.away_until_ms for each in self.threads if each.away_until_ms is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupGrid:
-    """The grid of a group. `unplaced`: the tasks of which members have copies, but no member has the active copy.
-    `restoring`: all copies that are behind, each with the name of its instance; the copy with the largest lag comes
-    first.
+    """The grid of a group. `unplaced`: the tasks that have only standbys or warm-ups, and no active task. `restoring`:
+    all task copies that are behind, each with the name of its instance. The task copy with the largest lag comes first.
     """
 
     rows: tuple[GridRow, ...]
@@ -211,7 +207,7 @@ class GroupGrid:
 def group_grid(document: Mapping[str, Any], before: SeenLags = NOTHING_SEEN, now_ms: int = 0) -> GroupGrid:
     """Builds the grid of a group. `document`: the answer of `GET /v1/groups/{group}`. `before`: earlier lags of the
     group. `now_ms`: the time of the document, by the clock that `before` uses. Takes time in proportion to the number
-    of copies of tasks.
+    of task copies.
     """
     acceptable = int(document["configs"]["acceptable.recovery.lag"])
     chips: dict[str, list[Chip]] = {member["member_id"]: [] for member in document["members"]}
@@ -243,8 +239,8 @@ def group_grid(document: Mapping[str, Any], before: SeenLags = NOTHING_SEEN, now
 
 def running_tasks(document: Mapping[str, Any]) -> set[str]:
     """Returns the active tasks whose owner has fetched its tasks and has restored their state. While a rebalance waits
-    for approval, all members count as having fetched their tasks, because they keep the tasks. `document`: the answer
-    of `GET /v1/groups/{group}`.
+    for approval, all members keep their tasks, and count as members that have fetched them. `document`: the answer of
+    `GET /v1/groups/{group}`.
     """
     goes_on = document.get("held_rebalance") is not None
     fetched = {member["member_id"] for member in document["members"] if member["fetched"] or goes_on}
@@ -256,8 +252,8 @@ def running_tasks(document: Mapping[str, Any]) -> set[str]:
 
 
 def grid_document(grid: GroupGrid) -> dict[str, object]:
-    """Returns the JSON of the grid for the page's script: an object for each instance, with an array for each thread. A
-    copy of a task that runs is written as a string such as `A0_3`. Any other copy of a task is written as an array
+    """Returns the JSON of the grid for the page's script. The JSON has an object for each instance, and an array for
+    each thread. A task copy that runs is written as a string such as `A0_3`. Any other task copy is written as an array
     `[role and task, standing, lag, whole, left in ms]` without trailing nulls.
     """
     return {
@@ -280,7 +276,7 @@ def grid_document(grid: GroupGrid) -> dict[str, object]:
 
 
 def pack_grid(grid: GroupGrid) -> PackedFile:
-    """Encodes the grid as compressed JSON. Takes time in proportion to its copies."""
+    """Encodes the grid as compressed JSON. Takes time in proportion to the number of task copies."""
     content = json.dumps(grid_document(grid), separators=(",", ":")).encode("ascii")
     return PackedFile.of(content, "application/json", level=1)
 

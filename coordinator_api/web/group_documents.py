@@ -1,11 +1,11 @@
 """Caches the descriptions of groups that `GET /v1/groups/{group}` answers. All open pages of a group share one
 description for about a second.
 
-Making the description of a large group takes a part of a second, and each open page requests the description. Requests
-that arrive while a description is being made share this description. A commit makes the cached description invalid at
-once. The description also expires, because lags change without a commit. If making a description took long, the
-description is cached for longer, so that making descriptions takes at most a quarter of the time. The grid of a
-description is made when a page requests the grid for the first time.
+Making the description of a large group takes a fraction of a second. Each open page requests the description. Requests
+that arrive while a description is being made share the description. A commit makes the cached description invalid at
+once. The description also expires, because lags change without a commit. A description that took long to make is cached
+for longer. So descriptions take at most a quarter of the service's time. The grid of a description is made when a page
+requests the grid for the first time.
 """
 
 import asyncio
@@ -40,8 +40,8 @@ class GroupDocument:
     """A group's description with its grid. `values`: the document, which must not be changed. `digest`: the digest of
     all values that pages show. `took_s`: the duration of making the description. `tasks`: the number of the group's
     tasks, including tasks that do not run; None if this number is not known. `lags`: the lags of earlier grids of the
-    group. `making`: an asyncio lock that is held while the grid is made or packed, so that waiting callers occupy no
-    thread.
+    group. `making`: an asyncio lock that is held while the grid is made or packed. Callers that wait for the asyncio
+    lock occupy no thread.
     """
 
     values: Mapping[str, Any]
@@ -56,8 +56,8 @@ class GroupDocument:
     _packed: PackedFile | None = field(default=None, init=False)
 
     async def grid(self) -> GroupGrid:
-        """The group's grid. The first call takes time in proportion to the copies of tasks. Later calls return the same
-        grid.
+        """The group's grid. The first call takes time in proportion to the number of task copies. Later calls return
+        the same grid.
         """
         async with self.making:
             if self._grid is None:
@@ -65,7 +65,7 @@ class GroupDocument:
             return self._grid
 
     async def packed(self) -> PackedFile:
-        """The grid for the page's script. The first call takes time in proportion to the copies of tasks."""
+        """The grid for the page's script. The first call takes time in proportion to the number of task copies."""
         grid = await self.grid()
         async with self.making:
             if self._packed is None:
@@ -92,7 +92,7 @@ class GroupDocuments:
     async def now(self, group_id: str) -> GroupDocument:
         """Returns the description of the group's committed state, with the lags of about the last second.
 
-        Raises GroupNotFound, UnreadableGroup, TooManyRequests while the service is overloaded, StoreError.
+        Raises GroupNotFound, UnreadableGroup and StoreError. Raises TooManyRequests while the service is overloaded.
         """
         while True:
             image = self._coordinator.group(group_id).image
@@ -106,8 +106,7 @@ class GroupDocuments:
                 self._under_way[group_id] = making
                 making.add_done_callback(lambda done: self._made(group_id, done))
             made = await asyncio.shield(making)
-            # also accept a description of a later state than that at the request, so that requests for a group that
-            # changes all the time are answered, too
+            # Also accept a description of a later state, because a group may change all the time.
             if made.image is self._coordinator.group(group_id).image or made.image is not image:
                 return made
 
@@ -163,8 +162,8 @@ def digest_of(document: Mapping[str, Any]) -> str:
 
 
 def task_total(definition: Definition, image: GroupImage) -> int | None:
-    """Returns the number of the group's tasks, including tasks that do not run. Takes time in proportion to this
-    number.
+    """Returns the number of the group's tasks, including tasks that do not run. Takes time in proportion to the number
+    of tasks.
 
     Returns None if the number of tasks is not known, for example while topics are missing. If the definition names a
     cluster instead of topics, the topics of the last rebalance are used.

@@ -80,8 +80,8 @@ _LONGEST = 249
 @dataclass(frozen=True, slots=True)
 class GridFilter:
     """The filter of a grid. An empty field has no effect. `q`: words that an instance, a thread or a task must contain.
-    `show`: the role of the copies to show, or `behind` for copies that lag behind. `by`: the field by which rows are
-    grouped, `rack` or `tag:KEY`.
+    `show`: the role of the task copies to show, or `behind` for task copies that lag behind. `by`: the field by which
+    rows are grouped, `rack` or `tag:KEY`.
     """
 
     subtopology: str = ""
@@ -103,8 +103,9 @@ class GridFilter:
 
 
 def filtered(grid: GroupGrid, asked: GridFilter) -> GroupGrid:
-    """Returns the grid with only the instances and copies that match the filter. If the filter has only words to search
-    for, a thread also stays if its own name, or the name, rack or tags of its instance, contain the words.
+    """Returns the grid with only the instances and task copies that match the filter. If the filter has only search
+    words, a thread stays if the words occur in its name. A thread also stays if the words occur in the name, rack or
+    tags of its instance.
     """
     if asked == GridFilter():
         return grid
@@ -152,7 +153,7 @@ def _within(row: GridRow, asked: GridFilter) -> GridRow | None:
         chips = tuple(
             chip for chip in thread.chips if _is_shown(chip, asked) and (thread_has or has_words(asked.q, chip.task))
         )
-        # a thread whose own values or whose instance's values match stays in the grid, even without copies
+        # a thread without tasks stays in the grid if its own values or its instance's values match
         if chips or (searches_alone and thread_has):
             threads.append(replace(thread, chips=chips))
     return replace(row, threads=tuple(threads)) if threads else None

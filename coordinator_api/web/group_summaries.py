@@ -1,11 +1,12 @@
 """Computes three columns of the group list: running tasks, lag and advice. The columns are updated while a page shows
 the list.
 
-Making a description of a group takes time in proportion to the group's tasks, and lags change without a commit. So one
-loop for all open pages describes the groups in turn, an unchanged group at most once a second. The loop describes
-changed groups first, and then the group with the oldest description. The loop waits in the queue for descriptions, uses
-at most a quarter of the time, and pauses while the service is overloaded. A page shows the summaries that exist
-already, so a page never waits for long.
+Making a description takes time in proportion to the group's tasks. A description gets old, because lags change without
+a commit. For this reason, one loop for all open pages describes the groups in turn. The loop describes an unchanged
+group at most once a second. The loop describes changed groups first, and then the group with the oldest description.
+The loop works for at most a quarter of the time, and pauses while the service is overloaded. The loop's descriptions
+wait in the same queue as the descriptions for other callers. A page shows the summaries that exist already, so a page
+never waits for long.
 
 Each coordinator summarizes the groups that it owns. A page shows the groups of other coordinators with the summaries
 that those coordinators made.
@@ -32,17 +33,17 @@ from coordinator_api.web.grid import running_tasks
 from coordinator_api.web.group_documents import GroupDocuments
 
 DESCRIBE_EVERY_S = 1.0
-"""The interval at which a group is described. The interval is longer if the descriptions of this group would otherwise
-take more than a fortieth of the time.
+"""The interval at which a group is described. The interval of a large group is longer, so that its descriptions take at
+most a fortieth of the time.
 """
 
 SHARE_OF_TIME = 4
-"""The loop uses one part in SHARE_OF_TIME of the time: after a description that took a second, it pauses for
-SHARE_OF_TIME - 1 seconds.
+"""The loop works for a fraction 1/SHARE_OF_TIME of the time. After a description that took one second, the loop pauses
+for SHARE_OF_TIME - 1 seconds.
 """
 
 FIRST_PAUSE = 0.5
-"""The pause after the first description of a group, as a share of the time that this description took."""
+"""The pause after the first description of a group, as a share of the duration of this description."""
 
 LONGEST_FIRST_WAIT_S = 0.4
 """The longest time for which a page waits for the first descriptions of groups."""
@@ -52,14 +53,14 @@ _TOGETHER_S = 0.05
 """After a commit, the loop waits for this time, so that it handles commits in close succession together."""
 
 _GOES_ON_S = 10.0
-"""The loop stops when no page has requested a list for this many seconds. (An open page repeats its request after a few
-seconds.)
+"""The loop stops when no page has requested a list for this number of seconds. An open page repeats its request after a
+few seconds.
 """
 
 
 class GroupSummary(BaseModel):
     """The summary of a group. `tasks`: the number of tasks. `tasks_running`: the number of tasks whose owner runs them
-    and has restored their state. Each number is None if it is not known. `lag`: the sum of the known lags of all
+    and has restored their state. Each number is None if it is not known. `lag`: the sum of the known lags of all task
     copies, in records. `advice`: advice for the operator.
     """
 
@@ -71,8 +72,7 @@ class GroupSummary(BaseModel):
     @classmethod
     def of(cls, document: Mapping[str, Any], total: int | None = None) -> GroupSummary:
         """Summarizes a group. `document`: the group's document, as answered by `GET /v1/groups/{group}`. `total`: the
-        number of the group's tasks; None to count only tasks of which a member has a copy. Takes time in proportion to
-        the tasks.
+        number of the group's tasks; None to count only tasks that members have. Takes time in proportion to the tasks.
         """
         owned = {copy["task"] for copy in document["tasks"]}
         lags = [max(copy["lag"], 0) for copy in document["tasks"] if copy["lag"] is not None]
@@ -122,7 +122,8 @@ class GroupSummaries:
         self._news = asyncio.Condition()
 
     def listed(self, sees: Callable[[str], bool], elsewhere: Iterable[GroupList] = ()) -> SummarizedList:
-        """The present lines of all groups for which `sees` is true, including the groups in `elsewhere`.
+        """The present lines of the groups that the caller may see. `sees`: a function that returns True for the id of a
+        group that the caller may see. `elsewhere`: the lists of other coordinators.
 
         Raises LeaseEnded.
         """
@@ -130,8 +131,8 @@ class GroupSummaries:
         return SummarizedList(groups=[self._summarized(line) for line in lines], unreadable=unreadable)
 
     def _summarized(self, line: GroupLine) -> SummarizedLine:
-        """Adds the summary to the line of a group that this coordinator owns. The line of another group already has the
-        summary by its owner.
+        """Adds the summary to the line of a group that this coordinator owns. The line of a group of another
+        coordinator already has the summary that its owner made.
         """
         summary = self._summaries.get(line.group_id) if line.group_id in self._coordinator.groups else None
         return SummarizedLine(**{**vars(summary or GroupSummary()), **vars(line)})
@@ -208,8 +209,8 @@ class GroupSummaries:
             self._due_s[group_id] = began_s + max(DESCRIBE_EVERY_S, _REST_S * took_s)
             async with self._news:
                 self._news.notify_all()
-            # the pause after the first description of a group is shorter, because a page that was just opened waits for
-            # it
+            # after the first description of a group, the pause is shorter, because a page that was just opened waits
+            # for it
             await asyncio.sleep(took_s * (FIRST_PAUSE if is_first else SHARE_OF_TIME - 1))
         return min((self._due_s.get(each, 0.0) for each in runtimes), default=loop.time() + DESCRIBE_EVERY_S)
 

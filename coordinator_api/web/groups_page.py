@@ -92,8 +92,8 @@ class GroupsShown(NamedTuple):
     descending: bool
 
     def address(self, column: str) -> str:
-        """Returns the address of the list sorted by the column. If the list is already sorted by this column, the order
-        at the address is reversed.
+        """Returns the address of the list sorted by the column. If the list is already sorted by this column, the
+        address reverses the order.
         """
         turned = column == self.sort and not self.descending
         asked = {"q": self.query, "sort": column, "order": "desc" if turned else ""}

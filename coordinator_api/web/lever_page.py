@@ -2,8 +2,8 @@
 call below /v1.
 
 If the group refuses the command, the form is shown again with the error and the typed values. If the group accepts the
-command, the browser is redirected to the page, so that a reload does not send the form again. Parsing an invalid form
-raises InputError, whose `where` is the id of the wrong field.
+command, the browser is redirected to the page. After the redirection, a reload does not send the form again. An invalid
+form raises InputError. The attribute `where` of the error is the id of the wrong field.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -95,7 +95,7 @@ async def _shown(
         status=status,
         group=document,
         summary=GroupSummary.of(document, seen.tasks),
-        # do not list the active levers in the header of this page, because the page has a card for each lever
+        # The header of this page does not list the active levers. The page has a card for each lever.
         levers=(),
         on={lever.name: lever for lever in active_levers(document["levers"])},
         names=names,
@@ -123,8 +123,8 @@ class HeldChanges:
     async def of(
         self, request: Request, group_id: str, held: Mapping[str, Any] | None, names: Mapping[str, str]
     ) -> Mapping[str, Any] | None:
-        """Returns the effects of the rebalance that waits for approval. `held`: the `held_rebalance` of the group's
-        document. Returns None if no rebalance waits, or if the effects cannot be computed now.
+        """Returns the effects of the rebalance that waits for approval. `held`: the JSON object `held_rebalance` of the
+        group. Returns None if no rebalance waits, or if the effects cannot be computed now.
         """
         if held is None:
             return None
@@ -148,7 +148,7 @@ class HeldChanges:
 
 
 class DrainChoice(NamedTuple):
-    """An instance or a member that can be drained. `target`: the value of the form's field."""
+    """An instance or a member that can be drained. `target`: the value of the field `target` in the form."""
 
     target: str
     text: str
@@ -197,7 +197,7 @@ def _generation(form: LeverForm) -> int:
 
 
 def _target(form: LeverForm) -> tuple[str | None, str | None]:
-    """The process id and the member id to drain. One of these two ids is None. Raises InputError."""
+    """The process id and the member id to drain. One of the two ids is None. Raises InputError."""
     kind, _, one = form.fields.get("target", "").partition(":")
     if not one or kind not in (INSTANCE, MEMBER):
         raise InputError("choose the instance or the member that is to be drained", "target")
@@ -211,8 +211,8 @@ def _set_lever(name: LeverName, is_on: bool) -> Callable[[LeverForm], events.Eve
 def _set_time(
     name: LeverName, field: str, unit_ms: int, longest_ms: int, what: str
 ) -> Callable[[LeverForm], events.Event]:
-    """Returns a function that reads a time from a form, and makes the event that sets the lever to this time. `what`:
-    the name of the time's unit, for errors.
+    """Returns a function that reads a time from a form. The returned function makes the event that sets the lever to
+    this time. `what`: the name of the time's unit, for errors.
     """
 
     def event_of(form: LeverForm) -> events.Event:
@@ -253,7 +253,7 @@ EVENTS: Mapping[str, Callable[[LeverForm], events.Event]] = {
     "rebalance": lambda form: events.RequestRebalance(form.reason),
     "stop-all": _stop_all,
 }
-"""The function that makes the event of a form, by the name that the form sends as `lever`."""
+"""For each name that a form sends as `lever`, the function that makes the event of the form."""
 
 LABELS: Mapping[str, str] = {
     "hold-minutes": "Minutes to wait at most",

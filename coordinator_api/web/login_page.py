@@ -1,7 +1,7 @@
 """`/ui/login`, `/ui/logout`: stores a token from a form in a cookie, and deletes the cookie.
 
-Each login takes the same time, so that the time does not reveal how much of a token is right. Only a few logins run at
-one time. The audit log has a line for each login. No log contains the token.
+Each login takes the same time. So the time does not reveal how much of a token is right. Only a few logins run at one
+time. The audit log has a line for each login. No log contains the token.
 """
 
 import asyncio
@@ -37,8 +37,8 @@ _tries = Admission(TRIES_AT_ONE_TIME, "logins at one time")
 
 @router.get("/ui/login")
 async def show_login(request: Request, next: str | None = None) -> Response:
-    """Shows the login form. If the caller already has a valid session, or the service has no tokens, redirects the
-    caller to the requested page.
+    """Shows the login form. Redirects the caller to the requested page if it has a valid session, or if the service has
+    no tokens.
     """
     access: Access = request.app.state.access
     has_session = token_of_cookie(request.headers) is not None

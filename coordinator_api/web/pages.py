@@ -1,4 +1,6 @@
-"""Collects all web pages for the application: the routes, the page for problems, and the setup of shared objects."""
+"""Collects all web pages for the application. Adds the routes of the pages and the page for problems, and sets up
+shared objects.
+"""
 
 from fastapi import FastAPI, Request, Response
 from starlette.responses import RedirectResponse
@@ -44,7 +46,9 @@ router = named_router(include_in_schema=False)
 
 @router.get("/docs")
 async def docs(request: Request) -> Response:
-    """Shows the calls of the OpenAPI document in the Swagger UI of `vendor/`, which loads nothing from other sites."""
+    """Shows the calls of the OpenAPI document in the Swagger UI of `vendor/`. The Swagger UI of `vendor/` loads nothing
+    from other sites.
+    """
     return page(request, "reference")
 
 

@@ -1,5 +1,5 @@
-"""Renders problem documents as pages for browsers, which show the error and advice. A caller that is not a browser gets
-the problem document itself.
+"""Renders problem documents as web pages, which show the error and advice. A caller that is not a browser gets the
+problem document itself.
 """
 
 from html import escape

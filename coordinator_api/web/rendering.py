@@ -19,7 +19,7 @@ from coordinator_client.calls import state_text
 from rebalance_analysis.presentation.quantities import clock_duration, counted, lag_text, utc, utc_iso
 
 PAGE_HEADERS: Mapping[str, str] = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
-"""The headers of pages with data. With these headers, browsers and proxies do not cache the pages."""
+"""The headers of pages with data. The headers keep browsers and proxies from caching the pages."""
 
 Tone = Literal["good", "busy", "idle", "warn", "bad"]
 """The tone of a badge. Each tone has a shape: disc, half disc, ring, triangle, square."""
@@ -34,8 +34,8 @@ _TONES: Mapping[str, Tone] = {
 
 
 class Badge(NamedTuple):
-    """The state of a group, shown as a word and a shape, so that users can distinguish states without colours. `more`:
-    a short explanation, which may be empty.
+    """The state of a group, shown as a word and a shape. Users can distinguish the states without colours. `more`: a
+    short explanation, which may be empty.
     """
 
     label: str
@@ -78,14 +78,14 @@ def wants_live_part(request: Request) -> bool:
 def page(request: Request, name: str, /, *, status: int = 200, **values: object) -> Response:
     """Renders the page `name`, or only its live part `NAME_live.html` if the request asks for the live part.
 
-    Templates get `values`, and these further values:
-    - `caller`: the caller's name; None if the service has no tokens
-    - `may_steer`: whether the caller may send operator commands
-    - `form_token`: the anti-CSRF token of the caller's forms
-    - `now_ms`: the time of the request
-    - `address`: the path and query of the request
-    - `root`: the relative reference to the root of the service, with which links begin
-    - `static(NAME)`: a function that returns the address of a static file
+    Templates get `values`, and also:
+    - `caller`: the caller's name; None if the service has no tokens.
+    - `may_steer`: True if the caller may send operator commands.
+    - `form_token`: the anti-CSRF token of the caller's forms.
+    - `now_ms`: the time of the request.
+    - `address`: the path and query of the request.
+    - `root`: the relative reference to the root of the service. Links begin with `root`.
+    - `static(NAME)`: a function that returns the address of a static file.
     """
     template = _environment().get_template(f"{name}_live.html" if wants_live_part(request) else f"{name}.html")
     principal, query = principal_of(request), request.url.query

@@ -1,9 +1,9 @@
 """The sessions of browsers, and the protection of forms against pages of other sites.
 
 The session's cookie contains the token itself. Scripts cannot read the cookie. A browser sends the cookie only to
-addresses below /ui, and only with requests that pages of this service make. The cookie ends when the browser is closed.
-A form is accepted only if the browser's headers show that a page of this service sent it. The form also needs the form
-token, which only pages of this service have. The form token is an HMAC of the caller's token with a key of this
+addresses below /ui. The cookie goes only with requests of pages of this service. The cookie ends when the browser is
+closed. A form is accepted only if the browser's headers show that a page of this service sent it. A form also needs the
+form token, which only pages of this service have. The form token is an HMAC of the caller's token with a key of this
 process.
 """
 
@@ -47,8 +47,9 @@ def may_steer(request: Request) -> bool:
 
 async def checked_form(request: Request) -> Mapping[str, str]:
     """FastAPI dependency. Checks that the form comes from a page of this service. Returns the form's fields without the
-    form token. If a field occurs several times, the result has its last value. Raises Problem: 403 if another site sent
-    the form or the form token is wrong, 415 if the body is not a form, 400 if the form cannot be read.
+    form token. If a field occurs several times, the result has its last value. Raises Problem with status 403 if
+    another site sent the form, or if the form token is wrong. Raises Problem with status 415 if the body is not a form,
+    and with status 400 if the form cannot be read.
     """
     refusal = _origin_refusal(request)
     if refusal is not None:
@@ -71,9 +72,9 @@ async def checked_form(request: Request) -> Mapping[str, str]:
 
 
 def _origin_refusal(request: Request) -> str | None:
-    """The reason why the form is refused as cross-site; None if a page of this service sent the form. Browsers set the
-    headers Sec-Fetch-Site and Origin, and pages cannot change these headers. Every current browser sends at least one
-    of these headers.
+    """The reason why another site seems to have sent the form; None if a page of this service sent it. Browsers set the
+    headers Sec-Fetch-Site and Origin, and pages cannot change these headers. Every current browser sends
+    Sec-Fetch-Site, Origin or both.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site == "same-origin":
@@ -82,7 +83,8 @@ def _origin_refusal(request: Request) -> str | None:
         page_host = "" if origin is None else urlsplit(origin).netloc
     except ValueError:
         page_host = ""
-    # a page of another site cannot choose the header Origin, and can send X-Forwarded-Host only after a CORS preflight
+    # A page of another site cannot choose the header Origin. A page of another site can send X-Forwarded-Host only
+    # after a CORS preflight.
     hosts = [each for each in (request.headers.get("host"), public_address(request.scope).host) if each is not None]
     if site is not None or not page_host:
         return "this form was not sent by a page of this service"
@@ -117,8 +119,8 @@ def begin_session(request: Request, response: Response, token: bytes) -> None:
 
 
 def end_session(request: Request, response: Response) -> None:
-    """Delete the session's cookie. Call `end_session` only for requests directly below /ui, such as /ui/logout, so that
-    the cookie's path is the same as at the login.
+    """Delete the session's cookie. Call `end_session` only for requests directly below /ui, such as /ui/logout. For
+    requests directly below /ui, the cookie's path is the same as at the login.
     """
     path = _cookie_path(request)
     response.set_cookie(SESSION_COOKIE, max_age=0, expires=0, path=path, httponly=True, samesite="strict")
@@ -126,7 +128,7 @@ def end_session(request: Request, response: Response) -> None:
 
 def _cookie_path(request: Request) -> str | None:
     """Returns the path of the session's cookie. If the result is None, the browser uses the directory of the requested
-    address as the path: /ui, below a proxy's prefix if there is one.
+    address as the path. The directory of the requested address is /ui, below a proxy's prefix if there is one.
     """
     prefix = public_address(request.scope).prefix
     return f"{prefix}{PAGE}" if prefix else None

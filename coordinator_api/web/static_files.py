@@ -1,7 +1,8 @@
 """The static files of pages: styles, scripts, and third-party libraries from `vendor/`.
 
-The static files are read once. The address of each file contains a digest of all files, so a release with changed files
-has new addresses. So a browser may cache a file for ever. JavaScript modules import each other by file name.
+The static files are read once. The address of each file contains a digest of all files. So a release with changed files
+has new addresses. Because addresses change with the content, a browser may cache a file for ever. JavaScript modules
+import each other by file name.
 """
 
 from __future__ import annotations
@@ -99,8 +100,8 @@ def address_of(name: str) -> str:
 
 @router.get("/ui/static/{digest}/{file}")
 async def static_file(request: Request) -> Response:
-    """Sends one file. A page of an earlier release may request a file under an earlier digest. The browser then gets
-    the present file, and must check the file for changes before it uses it again.
+    """Sends one file. A page of an earlier release may request a file under an earlier digest. For an earlier digest,
+    the browser gets the present file, which it must check for changes before each use.
     """
     found = static_files().get(request.path_params["file"])
     if found is None:

@@ -1,10 +1,10 @@
 """`/ui/groups/{group}/stores`: queries the instances for the value of one key in a store (page.store.queries=on).
 
-The service, not the browser, calls the instances. A call goes only to an address that a member of this group reports as
-the address of its own instance. A call to an instance is one GET of a fixed path. A call follows no redirect. The time
-of a query, the number of its calls and the bytes of an answer are limited. A call goes to the resolved address that was
-checked, and never to link-local or multicast addresses. A call carries the service's own token for instances, and never
-the token of the user who loads the page.
+The service, not the browser, calls the instances. A call goes only to an address that a member of this group reports
+for its own instance. A call to an instance is one GET of a fixed path. A call follows no redirect. The time of a query,
+the number of its calls and the bytes of an answer are limited. A call goes to the resolved address that was checked,
+and never to link-local or multicast addresses. A call carries the service's own token for instances. A call never
+carries the token of the user.
 """
 
 import asyncio
@@ -108,7 +108,7 @@ class StoreUnanswered(AssignorFault):
 @dataclass(frozen=True, slots=True)
 class StoreAnswer:
     """The answer of an instance. `value`: JSON text, or base64 if JSON cannot represent the value; None if the store
-    does not have the key. `lag`: the lag of the copy that answered, in records.
+    does not have the key. `lag`: the lag of the task copy that answered, in records.
     """
 
     value: str | None
@@ -131,8 +131,9 @@ def endpoints_of(document: Mapping[str, Any]) -> list[str]:
 async def ask_by_key(
     endpoints: Iterable[str], application_id: str, store: str, key: str, max_lag: int | None, token_file: Path | None
 ) -> StoreAnswer:
-    """Queries a store by key. `application_id`: only answers of instances of this application are accepted. `max_lag`:
-    the largest lag of a copy that may answer; None if only the active copy may answer. Raises StoreUnanswered.
+    """Queries a store by key. `application_id`: the application of the group. Answers from instances of other
+    applications are refused. `max_lag`: the largest lag of a task copy that may answer; None if only the active task
+    may answer. Raises StoreUnanswered.
     """
     known = list(endpoints)
     if not known:
@@ -191,8 +192,8 @@ async def _call(
 
 
 async def _dialed(endpoint: str) -> str:
-    """Returns the IP address and port to call. The host name is resolved only once, so that the address that was
-    checked is the address that is called. Raises OSError.
+    """Returns the IP address and port to call. The host name is resolved only once. So the service calls exactly the
+    address that it has checked. Raises OSError.
     """
     host, _, port = endpoint.rpartition(":")
     if not 0 < int(port) < 65_536:

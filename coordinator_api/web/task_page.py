@@ -19,8 +19,8 @@ router = named_router(include_in_schema=False)
 
 MOST_REBALANCES = 20
 MOST_STORED_BYTES = 262_144
-"""The largest total size of the recordings of one page, in bytes. A page has two recordings even if they are larger,
-because it compares each rebalance with the rebalance before. Each recording is run again, so the page of a large group
+"""The largest total size of the recordings of one page, in bytes. A page has two recordings even if they are larger.
+The page compares each rebalance with the rebalance before it. Each recording is run again, so the page of a large group
 shows one rebalance at a time.
 """
 
@@ -33,11 +33,11 @@ async def task(
     coordinator: TheCoordinator,
     before: Annotated[int | None, Query(ge=0, le=JAVA_INT_MAX), DIGITS] = None,
 ) -> Response:
-    """The page of a task with its last recorded rebalances. `before`: only rebalances below this generation."""
+    """The page of a task with its last recorded rebalances. `before`: show only rebalances below this generation."""
     chosen = _parsed(task)
     digest = rebalances_digest(coordinator.group(group_id).image)
-    # read the recordings within the computation's limit, so that a busy service refuses the request before it reads
-    # them
+    # Read the recordings within the limit for computations. A busy service then refuses the request before it reads
+    # recordings.
     with refusing_input(), computing(request, coordinator):
         stored, has_more = await _stored(coordinator, group_id, before)
         if not stored:

@@ -32,7 +32,7 @@ LIMIT, LEAST, MOST = 20, 5, 80
 WIDTH = 900
 _LEFT, _RIGHT = 30, WIDTH - 30
 _SHAPES = {"stable": "stable", "settled": "stable", "probing": "probing", "error": "failed", "held": "held"}
-"""The shape of a rebalance's mark, by the outcome of the rebalance."""
+"""For each outcome of a rebalance, the shape of its symbol on the time line."""
 
 ARROWS_SHOWN = 60
 _TOP, _STEP = 30, 20
@@ -51,7 +51,9 @@ def _number(sent: str) -> int | None:
 
 
 Number = Annotated[int | None, BeforeValidator(_number)]
-"""The type of a number in the address. An empty value counts as absent, because a form also sends its empty fields."""
+"""The type of a number in the query of the page's address. An empty value counts as absent, because a form also sends
+its empty fields.
+"""
 
 
 @router.get("/ui/groups/{group}/time")
@@ -69,11 +71,10 @@ async def time(
     """
     limit, pair = max(LEAST, min(limit or LIMIT, MOST)), (before, after)
     digest = rebalances_digest(coordinator.group(group_id).image)
-    # read one more rebalance than the page shows, because the oldest shown rebalance is compared with the rebalance
-    # before it
+    # Read one more rebalance than the page shows, for the comparison with the oldest shown rebalance.
     listed: list[Any] = list(await coordinator.repository.list_rebalances(group_id, before_generation, limit + 1))
     shown = listed[:limit]
-    # leave out held rebalances that were not carried out, because members never got the assignments of these rebalances
+    # Leave out held rebalances that were not carried out. Members never got the assignments of such rebalances.
     carried_out = [each["generation_id"] for each in listed if each["outcome"] != HELD]
     history, no_history = await _made(
         _history(request, coordinator, group_id, carried_out, limit), "see what moved", "What moved is not known: "
@@ -125,8 +126,8 @@ async def _history(
     """
     if not generations:
         return None
-    # read the recordings within the computation's limit, so that a busy service refuses the request before it reads
-    # them
+    # Read the recordings within the limit for computations. A busy service then refuses the request before it reads
+    # recordings.
     with computing(request, coordinator):
         stored = [(each, await coordinator.recordings.stored(group_id, each)) for each in generations]
         kept = [(generation, packed) for generation, packed in stored if packed is not None]
@@ -160,8 +161,8 @@ async def _compared(request: Request, coordinator: Coordinator, group_id: str, p
 async def _made(
     computation: Awaitable[dict[str, Any] | None], what_for: str, not_made: str
 ) -> tuple[dict[str, Any] | None, str | None]:
-    """Returns a pair: the result of `computation` and None, or, if the computation fails, None and a sentence with the
-    reason. `not_made`: the beginning of this sentence.
+    """Returns the result of `computation`, and None. If the computation fails, returns None, and a sentence with the
+    reason. `not_made`: the beginning of the sentence with the reason.
     """
     try:
         return await computation, None
@@ -192,8 +193,8 @@ def _addresses(
 
 
 class OwnerlessTime(NamedTuple):
-    """A period in which tasks had no owner, according to the recordings. `text`: a sentence with the number of these
-    tasks and the duration of the period.
+    """A period in which tasks had no owner, according to the recordings. `text`: a sentence with the number of tasks
+    without an owner, and the duration of the period.
     """
 
     x: float
@@ -203,8 +204,8 @@ class OwnerlessTime(NamedTuple):
 
 class TimeLine(NamedTuple):
     """The time line of a group. `rows`: the rebalances, newest first. Each row has the fields of a listed rebalance
-    (`GET .../rebalances`), and the further fields that are described here. `follows`: the consequence of the rebalance
-    in words. `shape`: the shape of the rebalance's mark. `x`: the position of this mark. `until_next_ms`: the time
+    (`GET .../rebalances`). Each row also has the fields that follow here. `follows`: the consequence of the rebalance
+    in words. `shape`: the shape of the rebalance's symbol. `x`: the position of the symbol. `until_next_ms`: the time
     until the next rebalance; None for the newest rebalance. `triggers`, `moved`: the triggers in words, and the number
     of moved tasks. `held_back`: the number of tasks that no member ran until the next rebalance. `triggers`, `moved`
     and `held_back` are empty or None if they are not known.
@@ -273,14 +274,16 @@ def _without_owner(tasks: int, ms: int) -> str:
 
 
 def _left_behind(round_: Mapping[str, Any]) -> int:
-    """The number of tasks whose instances had left. No member ran these tasks until the rebalance was computed."""
+    """The number of tasks whose instances had left. No member ran the tasks of departed instances until the rebalance
+    was computed.
+    """
     gone = {trigger["process"] for trigger in round_["triggers"] if trigger["kind"] == TriggerKind.LEFT}
     return sum(1 for move in round_["moves"] if move["from"] in gone)
 
 
 def _follows(summary: Mapping[str, Any]) -> str:
-    """Describes the consequence of a rebalance in words. If a rebalance was discarded or replaced while it waited for
-    approval, it was never carried out, although its outcome is still `held`.
+    """Describes the consequence of a rebalance in words. A rebalance that was discarded or replaced while it waited for
+    approval was never carried out. The outcome of a rebalance that was never carried out is still `held`.
     """
     if summary["outcome"] == HELD and (summary.get("hold") or {}).get("ended"):
         return "it was never carried out"
@@ -288,8 +291,8 @@ def _follows(summary: Mapping[str, Any]) -> str:
 
 
 class MemberLine(NamedTuple):
-    """A member on one side of the picture. `tasks`: the number of the member's active tasks. `still`: True if no active
-    task left the member (left side), or if no active task came to the member (right side).
+    """A member on one side of the picture. `tasks`: the number of the member's active tasks. `still`: on the left side,
+    True if the member lost no active task. On the right side, True if the member got no active task.
     """
 
     name: str
@@ -308,8 +311,9 @@ class Arrow(NamedTuple):
 
 def comparison(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Lays out the picture of a comparison. `answer`: the result of `page_computations.compare_two`. Returns `answer`
-    and the fields of the picture: the sides `left` and `right`, the `arrows` between the sides, the number of arrows
-    that are left out (`arrows_more`), a `summary`, and the `height` of the picture.
+    with more fields. `left`, `right`: the members on each side. `arrows`: the arrows between the sides. `arrows_more`:
+    the number of arrows that are not drawn. `summary`: a short text about the comparison. `height`: the height of the
+    picture.
     """
     names: Mapping[str, str] = answer["names"]
     active = [(move["task"], move["active"]) for move in answer["moves"] if move["active"] is not None]

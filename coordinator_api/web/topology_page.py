@@ -64,7 +64,7 @@ class TopicRow(NamedTuple):
 class SubtopologyRow(NamedTuple):
     """A subtopology. `stores`: the subtopology's stores, each with its changelog; the changelog is None for a store
     without changelog. `work`: the subtopology's running tasks, standbys and warm-ups in words. `lag`: the sum of the
-    known lags of the copies of its tasks; None if no lag is known.
+    known lags of its task copies; None if no lag is known.
     """
 
     number: int
@@ -170,7 +170,7 @@ _Node = tuple[str, str]
 
 
 def _picture(topics: Sequence[TopicRow], rows: Sequence[SubtopologyRow]) -> TopologyView:
-    # imported here, because the import takes a part of a second and would delay the start of the service
+    # imported here, because the slow import would delay the start of the service
     import networkx as nx
 
     graph: nx.DiGraph[_Node] = nx.DiGraph()
@@ -203,8 +203,8 @@ def _columns(graph: nx.DiGraph[_Node]) -> list[list[_Node]]:
         members = [node for part in generation for node in whole.nodes[part]["members"]]
         columns.append(sorted(members, key=_order))
     _bring_near(columns, graph)
-    # so that fewer edges cross, order the nodes of each column by the mean position of their neighbours, forwards and
-    # backwards in turn
+    # Order the nodes of each column by the mean position of their neighbours, so that fewer edges cross. Go forwards
+    # and backwards through the columns in turn.
     for sweep in range(_SWEEPS):
         place = {node: at - len(column) / 2 for column in columns for at, node in enumerate(column)}
         for column in columns[:: 1 if sweep % 2 == 0 else -1]:
@@ -218,8 +218,8 @@ def _columns(graph: nx.DiGraph[_Node]) -> list[list[_Node]]:
 
 
 def _bring_near(columns: list[list[_Node]], graph: nx.DiGraph[_Node]) -> None:
-    """Moves each topic that no subtopology writes to the column before its first reader, so that the topic's edge
-    crosses no box.
+    """Moves the topics that no subtopology produces. Each moved topic gets the column before its first reader, so that
+    the topic's edge crosses no box.
     """
     at = {node: number for number, column in enumerate(columns) for node in column}
     for node in columns[0][:]:

@@ -1,5 +1,5 @@
-"""`/ui/groups/{group}/what-if`: shows a form for hypothetical changes to the group's present or recorded state, and the
-effects of these changes.
+"""`/ui/groups/{group}/what-if`: shows a form for hypothetical changes to a group, and the effects of the changes. The
+changes apply to the present state of the group, or to a recorded state.
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ async def what_if_page(request: Request, group_id: GroupId, coordinator: TheCoor
 async def _answer(request: Request, coordinator: Coordinator, group_id: str, form: WhatIfForm) -> Mapping[str, Any]:
     """Computes the effects of the changes. Raises InputError, DecodeError, TooManyRequests."""
     assert form.changes is not None, "it is asked"
-    # read the state within the computation's limit, so that a busy service refuses the request before it reads
+    # Read the state within the limit for computations. A busy service then refuses the request before it reads the
+    # state.
     with computing(request, coordinator):
         source: bytes | RecordedRebalance | None
         if form.generation is None:
@@ -137,8 +138,8 @@ async def _answer(request: Request, coordinator: Coordinator, group_id: str, for
 
 
 def _plot(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Converts the `rounds` of the forecast to bars over time. `most` in the result: the value of the highest bar, to
-    which the heights of all bars are in proportion.
+    """Converts the `rounds` of the forecast to bars over time. The field `most` of the result is the value of the
+    highest bar. The heights of all bars are in proportion to `most`.
     """
     last_ms = max((each["at_ms"] for each in rounds), default=0) or 1
     most = max((len(each[kind]) for each in rounds for kind in ("moved", "warming_up")), default=0)
@@ -158,8 +159,8 @@ def _plot(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 async def _now(coordinator: Coordinator, group_id: str) -> RecordedRebalance:
-    """Returns the input of a rebalance at this moment: the group's definition, the present state of the cluster, and
-    the subscription that each member would send if it rejoined now.
+    """Returns the input of a rebalance at this moment. The input has the group's definition, the present state of the
+    cluster, and the members' subscriptions. Each subscription is the one that the member would send if it rejoined now.
     """
     runtime = coordinator.group(group_id)
     described = await runtime.describe()

@@ -1,17 +1,18 @@
 """Runs jobs in worker processes: `await pool.run(function, *arguments)`. Each worker runs one job at a time.
 
-Rules: jobs begin in the order of the calls of `run`. If the task that waits for a job is cancelled, the worker process
-is killed at once. If the job has not begun yet, it is removed from the queue, and no worker is killed. The number of
-workers never exceeds the size of the pool. A worker is replaced if it died, was killed, or uses much memory. The caller
-of `run` gets errors of this project unchanged, with their fields.
+Jobs begin in the order of the calls of `run`. If the asyncio task that waits for a job is cancelled, the job's worker
+process is killed at once. A cancelled job that has not begun yet is only removed from the queue, and no worker is
+killed. The number of workers never exceeds the size of the pool. A worker is replaced if it died, was killed, or uses
+much memory. The caller of `run` gets errors of this project unchanged, with their fields.
 
 One fork server (`ForkedWorkers`) starts and ends the workers of all pools of this process. The fork server starts with
-the first worker, and again if it was killed. The fork server shares only sockets with this process. The fork server and
-the workers get no signals from the terminal. The fork server and the workers end when this process ends for any reason.
+the first worker. A new fork server starts if the fork server was killed. The fork server shares only sockets with this
+process. The fork server and the workers get no signals from the terminal. The fork server and the workers end when this
+process ends for any reason.
 
-A service has separate workers for rebalances and for the computations and documents of callers (`ServiceWorkers`), so
-that a caller's forecast never delays a group. Workers for rebalances have a higher niceness than the serving process.
-Workers for computations have the highest niceness.
+A service has separate workers for rebalances, and for the computations and documents of callers (`ServiceWorkers`).
+Because of the separate workers, a caller's forecast never delays a group. Workers for rebalances have a higher niceness
+than the serving process. Workers for computations have the highest niceness.
 """
 
 from __future__ import annotations
@@ -38,12 +39,11 @@ from coordinator_api.workers.worker_process import ANSWER, COMMAND, END, FORK, L
 Result = TypeVar("Result")
 
 _ATTEMPTS = 3
-"""The number of attempts to start a job. A further attempt is needed if the idle worker that should run the job has
-died since its last job.
+"""The number of attempts to start a job. Another attempt is needed if the chosen idle worker has died.
 """
 
 LARGE_BYTES = 256 * 1024 * 1024
-"""If a worker uses more memory than this after a job, another worker replaces it."""
+"""If a worker uses more memory than this limit after a job, another worker replaces it."""
 
 
 class WorkerDied(AssignorFault):
@@ -79,9 +79,7 @@ class WorkerPool:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="workers")
 
     async def warm_up(self) -> None:
-        """Start one worker now, so that the first job does not wait for the start of a worker. Raises
-        WorkersUnavailable.
-        """
+        """Start one worker now, so that the first job does not wait for it. Raises WorkersUnavailable."""
         async with self._slots:
             self._give_back(await self._take())
 
@@ -147,13 +145,14 @@ class WorkerPool:
         for worker in [*self._idle]:
             self._kill(worker)
         for worker in self._busy:
-            self._workers.kill(worker)  # the task that waits for the answer of this worker then reaps the worker
+            # the asyncio task that waits for the answer of this worker then reaps the worker
+            self._workers.kill(worker)
 
     async def close(self) -> None:
         """Kill all workers like `begin_close`, and return when all jobs and workers have ended."""
         self.begin_close()
         for _ in range(self._size):
-            await self._slots.acquire()  # when this task holds all slots, every job has ended
+            await self._slots.acquire()  # when this call holds all slots, every job has ended
         for _ in range(self._size):
             self._slots.release()
         if self._left_starting:
@@ -163,8 +162,8 @@ class WorkerPool:
 
     async def _take(self) -> Worker:
         """Returns an idle worker. If no worker is idle, returns a worker whose job was cancelled while the worker was
-        starting. If there is no such worker either, returns a new worker. A new worker starts only if every other
-        worker has a job, so the number of workers is at most the number of slots.
+        starting. If there is no cancelled job either, returns a new worker. A new worker starts only if every other
+        worker has a job. So there are never more workers than slots.
         """
         self._refuse_if_closed()
         if self._idle:
@@ -209,7 +208,7 @@ class WorkerPool:
             self._kill(worker)
 
     def _kill(self, worker: Worker) -> asyncio.Task[int | None]:
-        """Kill the worker at once. Returns the task that reaps the worker and returns its exit code."""
+        """Kill the worker at once. Returns the asyncio task that reaps the worker and returns its exit code."""
         self._workers.kill(worker)
         self._busy.discard(worker)
         if worker in self._idle:
@@ -220,8 +219,8 @@ class WorkerPool:
         return ending
 
     async def _end(self, worker: Worker) -> int | None:
-        # first let a cancelled read release the socket's descriptor: after `close`, another socket may get the same
-        # descriptor number
+        # First let a cancelled read release the socket's descriptor. After `close`, another socket may get the same
+        # descriptor number.
         await asyncio.sleep(0)
         worker.connection.close()
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._workers.end, worker)
@@ -381,7 +380,7 @@ MODULES = (
     "coordinator_api.http.json_objects",
     "coordinator_api.http.page_computations",
 )
-"""The modules that workers need. The fork server imports them before it forks."""
+"""The modules that workers need. The fork server imports the modules before it forks a worker."""
 
 _forked = ForkedWorkers(MODULES)
 """The fork server of all services of this process. The fork server starts with the first worker, and ends with the
@@ -397,15 +396,15 @@ class ServiceWorkers:
     """The pools of a service: `rebalances` and `computations`. Use the pools on one event loop."""
 
     def __init__(self, max_computations: int) -> None:
-        """`max_computations`: the largest number of computations at one time. The pool has a few more workers, which
-        read large documents.
+        """`max_computations`: the largest number of computations at one time. The pool `computations` has a few more
+        workers, which read large documents.
         """
         self.rebalances = WorkerPool(min(_MOST_REBALANCES, os.cpu_count() or 1), _forked, nice=_NICE_REBALANCES)
         self.computations = WorkerPool(max_computations + _MORE_READERS, _forked, nice=_NICE_COMPUTATIONS)
         self._warming_up: asyncio.Task[None] | None = None
 
     def warm_up(self) -> None:
-        """Start workers in the background, so that the first rebalance does not wait for the start of a worker."""
+        """Start workers in the background, so that the first rebalance finds a worker."""
         self._warming_up = asyncio.get_running_loop().create_task(self._warm_up())
 
     async def close(self) -> None:

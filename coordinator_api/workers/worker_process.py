@@ -1,14 +1,14 @@
-"""The fork server, and the main function of a worker, which answers each job on its socket with a value or an error.
+"""The fork server, and the main function of a worker. A worker answers each job on its socket with a value or an error.
 
 A worker is a fork of the fork server, so the worker is ready within milliseconds. The fork server has one thread, and
 has imported the modules that workers need. The serving process itself cannot be forked, because it has threads and an
-event loop. The fork server reads commands (see `COMMAND`) from a socket, one after the other, and ends when the socket
-is closed.
+event loop. The fork server reads commands (see `COMMAND`) from a socket, one after the other. The fork server ends when
+the socket is closed.
 
-Rules: a worker ends when the other end of its socket is closed, even during a job. So a worker ends when the serving
-process ends for any reason. A terminal or a service manager sends SIGINT and SIGTERM to every process of the service. A
-worker ignores these signals, because only the serving process ends workers. If memory is short, the kernel kills
-workers first, and not the serving process.
+A worker ends when the other end of its socket is closed, even during a job. Because of this, a worker ends when the
+serving process ends for any reason. A terminal or a service manager sends SIGINT and SIGTERM to every process of the
+service. A worker ignores SIGINT and SIGTERM, because only the serving process ends workers. If memory is short, the
+kernel kills workers first, and not the serving process.
 """
 
 import gc
@@ -31,7 +31,7 @@ from assignor.errors import AssignorFault, OwnAssignorFailed
 from operating_system.processes import return_freed_memory
 
 LENGTH = struct.Struct(">Q")
-"""The format of the length prefix of each message. An empty message from a worker means that it has received a whole
+"""The format of the length prefix of each message. By an empty message, a worker reports that it has received a whole
 job and begins to run it.
 """
 
@@ -39,7 +39,7 @@ _ASK_KERNEL_FIRST = "500"
 """The `oom_score_adj` of workers: when memory is short, the kernel kills a worker before the serving process."""
 _COLLECTED_AFTER = 1_000_000
 """The number of new objects after which the garbage collector runs. A job makes millions of objects that live until the
-job ends. With Python's default of 700, jobs took twice as long.
+job ends. With the value 700, which is Python's default, jobs took twice as long.
 """
 
 
@@ -118,8 +118,8 @@ def _refusal(fault: BaseException) -> bytes:
 
 
 def _resident_bytes() -> int:
-    """Returns the memory of this process in bytes: the present size if the system reports this size, otherwise the peak
-    size.
+    """Returns the memory of this process in bytes. The result is the peak size if the system does not report the
+    present size.
     """
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
@@ -130,10 +130,10 @@ def _resident_bytes() -> int:
 
 
 COMMAND = struct.Struct(">ci")
-"""The format of a command: a letter and a number. FORK starts a worker: its number is the niceness of the worker, and
-the message also passes a descriptor, the worker's end of its socket. The answer to FORK is the worker's process id, or
-the negative `errno`. END kills the worker whose process id is the number. The answer to END is the exit code of the
-killed worker.
+"""The format of a command: a letter and a number. FORK starts a worker. The number in FORK is the niceness of the
+worker. The message FORK also passes a descriptor: the worker's end of its socket. The answer to FORK is the worker's
+process id, or the negative `errno`. END kills the worker whose process id is the number. The answer to END is the exit
+code of the killed worker.
 """
 ANSWER = struct.Struct(">i")
 FORK, END = b"F", b"E"
@@ -148,9 +148,9 @@ def main(descriptor: int, preload: Iterable[str]) -> None:
     for name in preload:
         importlib.import_module(name)
     gc.collect()
-    gc.freeze()  # the imported objects stay unchanged, so the workers can share their memory
-    # if the service is killed during a command, `sendall` fails with a ConnectionError, and the fork server ends as
-    # usual
+    gc.freeze()  # The imported objects stay unchanged, so the workers can share their memory.
+    # If the service is killed during a command, `sendall` raises ConnectionError. After a ConnectionError, the fork
+    # server ends as usual.
     with socket.socket(fileno=descriptor) as control, suppress(ConnectionError):
         while True:
             command, descriptors, *_ = socket.recv_fds(control, COMMAND.size, 1)
@@ -178,8 +178,8 @@ def _fork(control: socket.socket, descriptor: int, nice: int) -> int:
 
 
 def _end(process: int) -> int:
-    """Kill a worker and reap it. The worker may have ended by itself before, because the system does not reuse its
-    process id before `_end` has reaped it. Returns the exit code of the worker.
+    """Kill a worker and reap it. The worker may have ended by itself. The system does not reuse the process id of a
+    worker before it is reaped. Returns the exit code of the worker.
     """
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)

@@ -1,7 +1,6 @@
 """Reads the files of TLS: a certificate, its private key, and certificate authorities.
 
-The message of every error names the setting with the path of the file. Most of the messages also name the file and a
-remedy.
+Every error message names the setting that contains the file's path. Most messages also say how to correct the error.
 """
 
 import logging
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from assignor.errors import InputError
 
-# X509_V_FLAG_NO_CHECK_TIME: this module compares the times itself, so that its errors can show the times
+# X509_V_FLAG_NO_CHECK_TIME: this module checks the validity dates itself, so that its errors can show these dates
 _NO_CHECK_TIME = 0x200000
 _MOST_STEPS = 6
 
@@ -24,9 +23,9 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """The PEM files of a certificate, its chain and its private key. `keyfile`: None if the key is in `certfile`.
+    """The PEM files of a certificate and its private key. `keyfile`: None if the key is in `certfile`.
 
-    `names`: the names of the settings for `certfile`, `keyfile` and `password`, for error messages.
+    `names`: the names of the settings for `certfile`, `keyfile` and `password`, which error messages show.
     """
 
     certfile: Path
@@ -36,8 +35,8 @@ class KeyPair:
 
 
 def show_certificate(context: ssl.SSLContext, pair: KeyPair, *, as_server: bool) -> tuple[float, float]:
-    """Load the certificate of `pair` into the context, which then presents the certificate in handshakes. Returns the
-    times at which the certificate's validity begins and ends, in seconds since 1970. Raises InputError.
+    """Loads the certificate of `pair` into the context. The context presents this certificate in handshakes. Returns
+    the two times between which the certificate is valid, in seconds since 1970. Raises InputError.
     """
     _load_pair(context, pair)
     certificate = _as_the_other_side_sees_it(pair, as_server=as_server)
@@ -63,7 +62,7 @@ def _load_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
     asked: list[bool] = []
 
     def password() -> str:
-        asked.append(True)  # without this function, OpenSSL would ask for a password on the terminal
+        asked.append(True)  # without this function, OpenSSL would prompt for a password on the terminal
         return pair.password or ""
 
     try:
@@ -79,9 +78,9 @@ def _load_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
 
 
 def _as_the_other_side_sees_it(pair: KeyPair, *, as_server: bool) -> Mapping[str, object]:
-    """Returns the fields of the certificate of `pair`. The fields come from a handshake in memory, because `ssl` has no
-    public function that reads them from a file. The handshake also fails for a certificate that was not issued for this
-    role (server or client). Raises InputError.
+    """Returns the fields of the certificate. This function makes a TLS handshake in memory, because `ssl` has no public
+    function that reads a certificate's fields from a file. The handshake fails if the certificate was not issued for
+    this role (server or client). Raises InputError.
     """
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
@@ -111,8 +110,8 @@ def _as_the_other_side_sees_it(pair: KeyPair, *, as_server: bool) -> Mapping[str
 
 
 def _first_certificate(certfile: Path) -> str:
-    """Returns the first certificate of the file. The first certificate of a PEM file belongs to the server or client
-    itself. The certificates of the chain follow.
+    """Returns the first certificate of the file, which is the certificate of the server or client itself. The
+    certificates after it belong to authorities.
     """
     begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
     text = certfile.read_text(encoding="ascii", errors="replace")
@@ -120,8 +119,8 @@ def _first_certificate(certfile: Path) -> str:
 
 
 def trust_authorities(context: ssl.SSLContext, authorities: Path, where: str) -> None:
-    """Make the context trust the certificate authorities in the file `authorities`. `where`: the name of the file's
-    setting for error messages. Raises InputError.
+    """Makes the context trust the certificate authorities in the file `authorities`. `where`: the name of the file's
+    setting, which error messages show. Raises InputError.
     """
     text_of(authorities, where)
     try:
@@ -131,7 +130,9 @@ def trust_authorities(context: ssl.SSLContext, authorities: Path, where: str) ->
 
 
 def text_of(path: Path, where: str) -> str:
-    """Returns the text of a PEM file. `where`: the name of the file's setting for error messages. Raises InputError."""
+    """Returns the text of a PEM file. `where`: the name of the file's setting, which error messages show. Raises
+    InputError.
+    """
     try:
         return path.read_text(encoding="ascii", errors="replace")
     except OSError as error:
@@ -139,7 +140,7 @@ def text_of(path: Path, where: str) -> str:
 
 
 def warn_of_readers(pair: KeyPair) -> None:
-    """Log a warning if every user of this machine can read the private key."""
+    """Logs a warning if every user of this machine can read the private key."""
     keyfile = pair.keyfile or pair.certfile
     if keyfile.stat().st_mode & stat.S_IROTH:
         _logger.warning("%s: every user of this machine can read the private key: chmod o-r %s", keyfile, keyfile)

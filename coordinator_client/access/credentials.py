@@ -1,8 +1,8 @@
-"""Keeps the tokens from all sources of tokens of a service, and finds the principal of a given token.
+"""Keeps all tokens of a service, and finds the principal of a given token.
 
-Each source has its own set of tokens. When a source changes, its set of tokens is replaced as a whole, so tokens can be
-rotated without a restart. A token is looked up by its hash, so the duration of the look-up reveals nothing about the
-token.
+Tokens come from several sources, such as files. When a source changes, all its tokens are replaced at once. So tokens
+can be rotated without a restart. A token is looked up by its hash, so the duration of the look-up reveals nothing about
+the token.
 """
 
 import threading
@@ -14,7 +14,7 @@ from coordinator_client.access.tokens import TokenEntry, digest_of
 
 
 def wall_clock_ms() -> int:
-    """Returns the machine's time in milliseconds, by which tokens expire."""
+    """Returns the machine's time in milliseconds. Expiry times of tokens are compared with this time."""
     return time.time_ns() // 1_000_000
 
 
@@ -36,7 +36,7 @@ class Credentials:
         self._find_signed: FindPrincipal | None = None
 
     def replace(self, source: str, entries: Iterable[TokenEntry]) -> None:
-        """Replace all tokens of `source` by the tokens of `entries`."""
+        """Replaces all tokens of a source by new tokens."""
         with self._replacing:
             self._of_source = {**self._of_source, source: tuple(entries)}
             self._by_digest = {entry.digest: entry for each in self._of_source.values() for entry in each}
@@ -44,8 +44,8 @@ class Credentials:
             self.is_empty = not self._by_digest and self._find_signed is None
 
     def also_find(self, find_signed: FindPrincipal) -> None:
-        """Let `find` call `find_signed` for tokens that no source has, because an issuer may have signed these
-        tokens.
+        """After this call, the method `find` calls `find_signed` for each token that no source has. Such a token may be
+        a signed token of an issuer.
         """
         self._find_signed = find_signed
         self.is_empty = False
@@ -61,14 +61,14 @@ class Credentials:
 
     @property
     def have_expired(self) -> bool:
-        """True if the service has tokens and all tokens have expired, so that no call is accepted."""
+        """True if the service has tokens and all of them have expired. The service then accepts no call."""
         now_ms = self._now_ms()
         valid = any(entry.is_valid_at(now_ms) for _, entry in self.all_entries())
         return not self.is_empty and self._find_signed is None and not valid
 
     def has_admin(self, but: TokenEntry | None = None) -> bool:
-        """Returns True if the owner of a valid token may create tokens for all groups. `but`: a token that does not
-        count. The result is also True if there is an issuer of signed tokens.
+        """Returns True if a valid token has the right to create tokens for all groups. `but`: a token to leave out.
+        Returns True if there is an issuer of signed tokens, because its tokens may have this right.
         """
         now_ms = self._now_ms()
         return self._find_signed is not None or any(

@@ -1,16 +1,16 @@
 """Authenticates the callers of this project's HTTP services, and checks their rights. A caller has a name, a right, and
-groups that it may see.
+a set of groups that the caller may see.
 
-A caller has one of four rights, in this order: reader, member, operator, admin. Each of these rights includes the
-rights before it. A prefix limits a right to groups whose ids begin with the prefix, as Kafka's ACLs do with the pattern
-type PREFIXED. Source of the idea: `org.apache.kafka.common.acl`; this module combines Kafka's operations into four
-rights, because the services offer only a few calls for a group.
+The four rights, from the lowest to the highest, are reader, member, operator and admin. A right includes all lower
+rights. A prefix limits a right to groups whose ids begin with the prefix, as Kafka's ACLs do with the pattern type
+PREFIXED. Source of the idea: `org.apache.kafka.common.acl`. This module has four rights instead of Kafka's many
+operations, because the services have only a few calls for a group.
 
-A service without tokens listens on loopback only. A web page of another site, in a browser on the service's machine,
-could call such a service. So a service without tokens refuses calls from web pages of other sites, and calls whose
-header Host does not name a loopback host. If a service has tokens, every call has to carry a token. Differs from Kafka:
-clients of Kafka authenticate with SASL. Callers of these services send a bearer token, because every Spark executor can
-send one.
+A service without tokens listens on loopback only. But a browser on the service's machine can call a service without
+tokens for a web page of another site. So a service without tokens refuses calls from web pages of other sites. A
+service without tokens also refuses a call if the header Host does not name a loopback host. If a service has tokens,
+every call has to carry a token. Differs from Kafka: clients of Kafka authenticate with SASL. Callers of these services
+send a bearer token, because every Spark executor can send one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ORDER = {right: place for place, right in enumerate(Right)}
 
 class Need(NamedTuple):
     """The permission that a call needs. `group_id`: the group that the call concerns; None for a call about the
-    service. `all_groups`: True if the call shows the groups of every tenant.
+    service. `all_groups`: True if the call returns data about the groups of every tenant.
     """
 
     right: Right
@@ -56,8 +56,8 @@ class Need(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A caller. `group_prefix`: the prefix of the ids of the caller's groups; empty for all groups. The prefix also
-    names the tenant for quotas.
+    """A caller. `group_prefix`: the prefix of the ids of the caller's groups; empty for all groups. Quotas use the
+    prefix as the name of the tenant.
     """
 
     name: str
@@ -66,11 +66,11 @@ class Principal:
 
     @property
     def sees_all(self) -> bool:
-        """True if this principal sees the groups of every tenant."""
+        """True if this principal may see the groups of every tenant."""
         return not self.group_prefix
 
     def sees(self, group_id: str) -> bool:
-        """Returns True if this principal sees the group."""
+        """Returns True if this principal may see the group."""
         return group_id.startswith(self.group_prefix)
 
     def may(self, right: Right) -> bool:
@@ -116,7 +116,8 @@ def caller(find: FindPrincipal | None, headers: Mapping[str, str]) -> Principal 
         return _foreign_page(headers) or ANYBODY
     scheme, _, given = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
-        # the server decoded the headers as latin-1, so this encoding gives the bytes that the caller sent
+        # the server decoded the headers as latin-1, so encoding the token as latin-1 restores the bytes that the caller
+        # sent
         principal = find(given.strip().encode("latin-1"))
         if principal is not None:
             return principal
@@ -126,7 +127,7 @@ def caller(find: FindPrincipal | None, headers: Mapping[str, str]) -> Principal 
 
 
 def is_loopback(host: str) -> bool:
-    """Returns True if `host` can be reached only from this machine."""
+    """Returns True if only this machine can reach the host."""
     if host.lower() == "localhost":
         return True
     try:

@@ -2,18 +2,19 @@
 
 Rules:
 
-- PyJWT checks the signature and the claims. This module names the claims that are needed, and fetches the keys.
-- Only signatures by the private key of a key pair are accepted. The algorithm of a signature has to fit the type of the
-  key, so that nobody can use a published key as an HMAC secret.
-- The issuer's keys are first fetched before the service listens. After that, the keys are fetched again periodically,
-  and soon after a token has named an unknown key. These fetches run in the background, and never within a call. While
-  the issuer cannot be reached, the keys that were fetched before stay in force.
+- The library PyJWT checks the signature and the claims. This module fetches the keys, and passes PyJWT the list of
+  required claims.
+- Only asymmetric signatures are accepted. The algorithm of a signature has to fit the type of the key, so that nobody
+  can use a published key as an HMAC secret.
+- The service fetches the issuer's keys before it listens. A running service fetches the keys periodically, and also
+  soon after a token has named an unknown key. Fetches of keys run in the background, and no call waits for them. If a
+  fetch of keys fails, the old keys stay in force.
 - A verified token is cached until it expires or the issuer's keys change.
-- Signed tokens are accepted only if the settings name the address of the issuer's keys, the issuer and the audience.
-  Source of the settings' names and defaults: KIP-768.
+- Signed tokens are accepted only if three settings are given: the address of the issuer's keys, the issuer and the
+  audience. The names and defaults of the settings come from KIP-768.
 
-One scope of a token names its right and its groups: `assignor:member:payments-*`. Only this module imports PyJWT (extra
-`oidc`), and only for services that have settings of an issuer.
+A token has one scope that names a right and groups, for example `assignor:member:payments-*`. Only this module imports
+PyJWT (extra `oidc`). PyJWT is imported only if the settings name an issuer.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ if TYPE_CHECKING:
     import jwt
 
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {"RSA": ("RS256", "PS256"), "EC": ("ES256",), "OKP": ("EdDSA",)}
-"""The accepted algorithms of signatures by the type of the key (`kty`)."""
+"""Maps each type of key (`kty`) to the accepted signature algorithms."""
 
 UNKNOWN_KEY_EVERY_S = 60.0
-"""Tokens that name an unknown key cause at most one fetch of keys in this time. The limit is needed because anybody may
-send such a token.
+"""The shortest time between two fetches of keys because of tokens with an unknown key. Without this limit, anybody
+could cause many fetches by sending such tokens.
 """
 
 FETCH_TIMEOUT_S = 5.0
@@ -78,7 +79,7 @@ class IssuerSettings:
 
     def signed_tokens(self, report: Callable[[str], None]) -> SignedTokens | None:
         """Makes the SignedTokens of these settings, but does not fetch keys yet. Returns None if the settings name no
-        issuer. `report`: see SignedTokens.
+        issuer. `report`: the function that `SignedTokens` calls if a fetch of keys fails.
 
         Raises InputError if settings contradict each other, or if PyJWT is not installed.
         """
@@ -147,7 +148,7 @@ class _Key(NamedTuple):
 class SignedTokens:
     """Checks the tokens of one issuer. One thread may call `refresh_if_due` while another thread calls `find`.
 
-    `report`: a function that is called with the reason if keys could not be fetched.
+    `report`: if a fetch of keys fails, this function is called with the reason.
     """
 
     def __init__(
@@ -167,8 +168,8 @@ class SignedTokens:
         self._lock = threading.Lock()
 
     def refresh_if_due(self) -> None:
-        """Fetch the issuer's keys if a fetch is due. If the issuer cannot be reached, the failure is reported, and a
-        later call of `refresh_if_due` tries again. The method never raises.
+        """Fetches the issuer's keys if a fetch is due. A failed fetch is reported, and a later call of `refresh_if_due`
+        repeats it. The method never raises.
         """
         now_s = self._monotonic_s()
         if now_s < self._due_s:
@@ -235,7 +236,7 @@ class SignedTokens:
             raise InputError("no name", self._issuer.sub_claim_name)
         granted = claims.get(self._issuer.scope_claim_name, ())
         scopes = granted.split() if isinstance(granted, str) else [each for each in granted if isinstance(each, str)]
-        # unpacking fails if no scope matches, and also if several scopes match, because they would be ambiguous
+        # this unpacking raises ValueError unless exactly one scope matches; several matching scopes would be ambiguous
         (scope,) = [match for match in map(_SCOPE.match, scopes) if match]
         return Principal(name, Right(scope[1]), group_prefix(scope[2], self._issuer.scope_claim_name))
 

@@ -1,10 +1,10 @@
 """TLS for this project's services and for their callers. Certificates come from files. If the files change, they are
 read again.
 
-A `ReloadedContext` delegates to an `ssl.SSLContext`, which is replaced when the files change. Every handshake uses the
-newest context. A change of the files does not affect open connections. If changed files cannot be used, the former
-context stays in force, and the error is logged once. Each change of the files makes a new context, because an authority
-can be added to a context but never removed. The names of the TLS settings are those of uvicorn.
+A `ReloadedContext` passes its calls to an `ssl.SSLContext`. When the files change, a new `ssl.SSLContext` takes the
+place of the old one. Every handshake uses the newest context. A change of the files does not affect open connections.
+If changed files cannot be used, the old context stays in use, and the error is logged once. A new context is made
+because an authority cannot be removed from an existing context. The TLS settings have the same names as in uvicorn.
 
 A service sends no session tickets. With a ticket, a caller could resume its session without presenting its certificate,
 even after the certificate's authority was removed.
@@ -38,8 +38,7 @@ CLIENT_VARIABLES = (CLIENT_CERTFILE, CLIENT_KEYFILE, CLIENT_PASSWORD)
 TRUST_VARIABLE = "SSL_CERT_FILE"
 
 VERIFY_MODES = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
-"""The verification mode for each value of the setting `ssl.cert.reqs`, which says whether a caller needs a
-certificate.
+"""The values of the setting `ssl.cert.reqs`, which says whether a caller needs a certificate.
 """
 
 CHECK_INTERVAL_S = 1.0
@@ -56,7 +55,8 @@ _logger = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class ServerTls:
     """The TLS settings of a service. `ca_certs`: PEM file with the authorities of the callers' certificates.
-    `ca_certs_name`: the name of the setting of `ca_certs` for error messages. `cert_reqs`: a key of `VERIFY_MODES`.
+    `ca_certs_name`: the name of the setting `ca_certs`, which error messages show. `cert_reqs`: a key of
+    `VERIFY_MODES`.
     """
 
     pair: KeyPair
@@ -73,9 +73,9 @@ def server_tls(
     cert_reqs: str,
     prefix: str = "",
 ) -> ServerTls | None:
-    """Checks the TLS settings of a service. Returns None if no certificate is set, so that the service uses plain HTTP.
-    `prefix`: the text that precedes a setting's name (such as `ssl.certfile`) in error messages. Raises InputError if
-    settings contradict each other.
+    """Checks the TLS settings of a service. Returns None if no certificate is set. The service then uses plain HTTP.
+    `prefix`: error messages show this text before each setting's name. Raises InputError if settings contradict each
+    other.
     """
     names = (f"{prefix}ssl.certfile", f"{prefix}ssl.keyfile", f"{prefix}ssl.keyfile.password")
     required, authorities = f"{prefix}ssl.cert.reqs", f"{prefix}ssl.ca.certs"
@@ -95,8 +95,8 @@ def server_tls(
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """A context made of the files. `begins_s`, `ends_s`: the times at which the certificate's validity begins and ends,
-    in seconds since 1970; None for a client without a certificate.
+    """A context made of the files. `begins_s`, `ends_s`: the certificate is valid from the first to the second time, in
+    seconds since 1970; None for a client without a certificate.
     """
 
     context: ssl.SSLContext
@@ -105,11 +105,11 @@ class _Loaded:
 
 
 class ReloadedContext(ssl.SSLContext):
-    """An SSL context that makes new contexts when its files change, and uses the newest of them for each handshake.
-    asyncio, uvloop and blocking sockets accept a `ReloadedContext` like any other context.
+    """An SSL context that loads its files again when they change. Each handshake uses the newest files. Programs pass a
+    `ReloadedContext` to asyncio, uvloop or blocking sockets like any other context.
 
     `reload_if_changed` detects changes of the files. A service has to call `reload_if_changed` regularly. For a client
-    with blocking sockets, `wrap_socket` calls `reload_if_changed`.
+    with blocking sockets, `wrap_socket` makes this call.
     """
 
     _alpn: list[str] | None = None
@@ -117,8 +117,8 @@ class ReloadedContext(ssl.SSLContext):
     def __init__(
         self, side: int, files: tuple[Path, ...], load: Callable[[], _Loaded], *, reminds: bool, at_once: bool
     ) -> None:
-        """`reminds`: True to log a warning before the certificate expires. `at_once`: True to read the files now, and
-        not at the first handshake. Raises InputError.
+        """`reminds`: True to log a warning before the certificate expires. `at_once`: True to read the files now; False
+        to read the files at the first handshake. Raises InputError.
         """
         self._files = files
         self._load = load
@@ -134,7 +134,7 @@ class ReloadedContext(ssl.SSLContext):
             self._newest()
 
     def reload_if_changed(self) -> None:
-        """Read the files again if they have changed. The files are checked at most once in `CHECK_INTERVAL_S`."""
+        """Reads the files again if they have changed. The files are checked at most once per `CHECK_INTERVAL_S`."""
         now_s = time.monotonic()
         if now_s < self._next_check_s:
             return
@@ -163,7 +163,8 @@ class ReloadedContext(ssl.SSLContext):
     def _newest(self) -> _Loaded:
         with self._lock:
             if self._loaded is None:
-                # note the files' state before reading them, so that the next check detects a change during the reading
+                # get the files' state before reading them: if a file changes while it is read, the next check detects
+                # the change
                 self._taken = state_of(*self._files)
                 self._loaded = self._load()
             return self._loaded
@@ -179,8 +180,8 @@ class ReloadedContext(ssl.SSLContext):
         try:
             self._loaded = self._load()
         except InputError as error:
-            # Certificate and key are two files. While only one of the two files has been replaced, the files do not
-            # match. So the error is logged only if a second check finds that the files have not changed further.
+            # The certificate and the key are two files. If only one of these files has been replaced yet, they do not
+            # match. So an error is logged only if the next check finds the same files.
             settled = state == self._refused
             self._refused = state
             self._next_try_s = now_s + (_RETRY_S if settled else 0.0)
@@ -207,10 +208,9 @@ class ReloadedContext(ssl.SSLContext):
 
 class _RefusalWithAlert(ssl.SSLObject):
     """The service's side of a handshake. If the handshake fails, the caller gets the TLS alert before the connection
-    ends. By themselves, asyncio and uvloop close the connection of a failed handshake without sending the alert. So
-    this class reports a failed handshake as unfinished. As a result, asyncio and uvloop send the alert, and the caller
-    reads the alert and closes the connection. If the caller does not close the connection, the handshake time-out
-    closes it.
+    ends. If a handshake raises an error, asyncio and uvloop close the connection without sending the alert. So this
+    class reports a failed handshake as unfinished, and asyncio and uvloop send the alert. The caller reads the alert
+    and closes the connection. If the caller does not close the connection, it is closed after the handshake time-out.
     """
 
     incoming: ssl.MemoryBIO | None = None
@@ -259,11 +259,13 @@ def server_context(tls: ServerTls) -> ReloadedContext:
 def client_context(
     url: str, trusting: Callable[[], ssl.SSLContext], environment: Mapping[str, str] = os.environ
 ) -> ReloadedContext:
-    """Returns the TLS context for calls to `url`. `trusting`: a function that makes a context. If SSL_CERT_FILE is set,
-    this context has to trust the authorities in that file. If not, it has to trust the default authorities of the HTTP
-    client. The client's certificate is in the file that ASSIGNOR_CLIENT_CERTFILE names, if this variable is set.
+    """Returns the TLS context for calls to `url`. `trusting`: a function that makes a context. The context trusts the
+    authorities in the file that the variable SSL_CERT_FILE names. If the variable is not set, the context trusts the
+    default authorities of the HTTP client. The variable ASSIGNOR_CLIENT_CERTFILE names the file with the client's
+    certificate, if any.
 
-    Raises InputError if the URL is https and a file cannot be used. For an http URL, the files are not read yet.
+    For an https URL, the files are read at once, and InputError is raised if a file cannot be used. For an http URL,
+    the files are not read.
     """
     pair = _client_pair(environment)
     trusted = environment.get(TRUST_VARIABLE)
@@ -284,8 +286,8 @@ def client_context(
 
 
 def tls_problem(error: BaseException | str) -> str | None:
-    """Returns a text with the reason why a call over https failed, and the remedy. The result is None if TLS is not the
-    reason.
+    """Returns a text for a call that failed because of TLS: the reason, and how to correct it. Returns None for any
+    other failure.
     """
     text = str(error)
     return next((f"{meaning} ({text}): {advice}" for sign, meaning, advice in _PROBLEMS if sign in text), None)

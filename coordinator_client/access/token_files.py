@@ -1,9 +1,8 @@
-"""Reads the files with a service's tokens, and reads them again when they have changed.
+"""Reads the files that contain a service's tokens. A file is read again after it has changed.
 
-Rules: a changed file is read only after a second check has found no further change. So a file that is still being
-written is not read. If a file cannot be read, cannot be parsed, or has no token, its former tokens stay in force. So a
-mistake in the file does not change which callers are accepted. A mistake in a file is reported once, and again after
-the next change of the file.
+Rules: when a check finds a changed file, the file is read only if the next check finds no further change. So no
+half-written file is read. If a file cannot be read, cannot be parsed, or has no token, its old tokens stay in force. So
+an error in a file never locks callers out. An error is reported once for each change of the file.
 """
 
 from collections.abc import Callable
@@ -20,16 +19,17 @@ MOST_BYTES = 1_048_576
 """The size limit of one token file, in bytes. A file of this size has about ten thousand tokens."""
 
 Parse = Callable[[str, str], tuple[TokenEntry, ...]]
-"""The type of a function that parses a text of tokens. The function's arguments are the text, and the name of the text
-for error messages. Raises InputError.
+"""The type of a function that parses a text of tokens. The function's first argument is the text, and its second
+argument is the name of the text in error messages. Raises InputError.
 """
 
 
 class TokenFiles:
-    """The token files of one service. Only one thread at a time may call `reload_changed`. Another thread may answer
-    the service's calls meanwhile.
+    """The token files of one service. Only one thread at a time may call `reload_changed`. Other threads may answer the
+    service's calls at the same time.
 
-    `report`: a function that is called with the name of a setting and a sentence about the setting's file.
+    `report`: the function that reports a change or an error of a file. The arguments of `report` are the name of the
+    setting and a message.
     """
 
     def __init__(self, credentials: Credentials, report: Callable[[str, str], None]) -> None:
@@ -38,8 +38,8 @@ class TokenFiles:
         self._files: list[_WatchedFile] = []
 
     def add(self, source: str, path: Path, parse: Parse) -> None:
-        """Reads a file and watches it from now on. `source`: the name of the setting that names the file. Raises
-        InputError if the file cannot be used or has no tokens.
+        """Reads a token file, and adds it to the files that `reload_changed` checks. `source`: the name of the setting
+        that names the file. Raises InputError if the file cannot be used or has no tokens.
         """
         file = _WatchedFile(source, path, parse)
         self._credentials.replace(source, file.read())
@@ -50,7 +50,7 @@ class TokenFiles:
         return not self._files
 
     def reload_changed(self) -> None:
-        """Read the files that have changed, and accept their tokens from now on."""
+        """Reads each changed file, and replaces the tokens that were read from it before."""
         for file in self._files:
             if not file.is_new():
                 continue
@@ -70,7 +70,7 @@ class _WatchedFile:
         self._waiting: tuple[object, ...] | None = None
 
     def is_new(self) -> bool:
-        """Returns True if the file has changed since it was last read, but has not changed since the last check."""
+        """Returns True if the file has changed since it was read, and has not changed since the last check."""
         seen = state_of(self.path)
         has_rested = seen == self._waiting
         self._waiting = seen
@@ -85,10 +85,10 @@ class _WatchedFile:
 
 
 def token_in(path: Path, where: str) -> str:
-    """Returns the token in the file at `path`, for a program that sends the token. White space around the token is
-    removed.
+    """Returns the token in the file at `path`, without the white space around it.
 
-    `where`: the option or variable that names the file. Raises InputError; its message shows no part of the token.
+    `where`: the option or variable that contains the file's path. Raises InputError; its message shows no part of the
+    token.
     """
     token = text_of(path, where).strip()
     if not token:

@@ -1,14 +1,15 @@
 """The entries that a service keeps for its tokens: the SHA-256 of the token, a name, a right, a group prefix and an
 expiry time.
 
-Rules: a service keeps only the hash of a token, not the token. A generated token has 256 random bits. Nobody can guess
-256 random bits from their hash, so one round of SHA-256 is enough. A text of tokens has one entry on each line:
+Rules: a service keeps only the hash of a token, not the token. A generated token has 256 random bits. Nobody can find
+these bits from their hash by trying values, so one round of SHA-256 is enough. A text of tokens has one entry on each
+line:
 
     # name        right     groups       SHA-256 of the token                      [expires]
     payments-eu   member    payments-*   9f86d081884c7d659a2feaa0c55ad015a3bf4f…   2027-01-31T00:00:00Z
 
-`*` stands for every group. Kafka's SCRAM keeps credentials in a similar way (`ScramCredential`). SCRAM needs a salt and
-many rounds, because people's passwords can be guessed.
+`*` stands for every group. Kafka's SCRAM also keeps hashes (`ScramCredential`). SCRAM needs a salt and many rounds of
+hashing, because passwords of people can be guessed.
 """
 
 import hashlib
@@ -33,7 +34,7 @@ _NOT_OF_A_TOKEN = re.compile(r"\A +| +\Z|[^\x20-\x7e]+")
 _KINDS = {" ": "a space", "\t": "a tab", "\n": "a line end", "\r": "a line end", "\ufeff": "a byte order mark"}
 
 TOKEN_PREFIX = "asg_"  # noqa: S105 (the beginning of every one)
-"""The prefix of all generated tokens, by which secret scanners find them."""
+"""All generated tokens begin with this prefix. Secret scanners find tokens by the prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,9 @@ class TokenEntry:
 
 
 def digest_of(token: bytes) -> str:
-    """Returns the hash under which a service keeps the token. `token`: the token's bytes as a caller sends them."""
+    """Returns the SHA-256 of the token, by which a service stores it. `token`: the token's bytes as a caller sends
+    them.
+    """
     return hashlib.sha256(token).hexdigest()
 
 
@@ -61,12 +64,11 @@ def new_token() -> str:
 
 
 def checked_token(token: str, where: str, which: str = "this one") -> str:
-    """Checks a token and returns it. Every token is checked by this function before a program sends it or a service
-    accepts it.
+    """Checks a token and returns it.
 
-    A token is printable ASCII without a space at its beginning or end, so that an HTTP header carries the token
-    unchanged. `where`: the option, variable or file of the token. Raises InputError; its message shows no part of the
-    token.
+    A token is printable ASCII. A token must not begin or end with a space, because HTTP removes spaces at the ends of a
+    header. `where`: the option, variable or file that contains the token. Raises InputError; its message shows no part
+    of the token.
     """
     if not token:
         raise InputError("has no token", where)
@@ -83,8 +85,8 @@ def checked_token(token: str, where: str, which: str = "this one") -> str:
 
 
 def plain_token(source: str, token: str) -> TokenEntry:
-    """Returns the entry of a token that a setting contains. The token gets the right admin for all groups. `source`:
-    the name of the setting, which also becomes the name of the principal.
+    """Makes the entry for a token that is the value of a setting. The token gets the right admin for all groups.
+    `source`: the name of the setting. The principal gets the same name.
 
     Raises InputError.
     """
@@ -92,8 +94,8 @@ def plain_token(source: str, token: str) -> TokenEntry:
 
 
 def parse_plain_token(text: str, where: str) -> tuple[TokenEntry, ...]:
-    """Returns the entry of the token in `text`, the content of a file with a single token. The result is empty if the
-    file has no token. White space around the token is removed. `where`: the name of the text for error messages, in the
+    """Makes the entry for a token from the content of a file that has only this token. Returns an empty tuple if the
+    file has no token. White space around the token is removed. `where`: the name of the text in error messages, in the
     form `SETTING: FILE`. Raises InputError.
     """
     token = text.strip()
@@ -134,7 +136,7 @@ def group_pattern(prefix: str) -> str:
 
 
 def parse_entries(text: str, where: str) -> tuple[TokenEntry, ...]:
-    """Parses the entries of a text of tokens, and returns the entries in the order of the text. In a text of one line,
+    """Parses a text of token entries. Returns the entries in the order of the text. If the text has only one line,
     semicolons separate the entries.
 
     `where`: the name of the text for error messages. Raises InputError; its message never shows a digest.
@@ -177,8 +179,8 @@ def _entry(fields: list[str], where: str) -> TokenEntry:
 
 
 def end_ms(text: str, now_ms: int, where: str) -> int:
-    """Parses an expiry time, written as a time or as a duration from now, to milliseconds since the epoch. Raises
-    InputError if the text is invalid or the time is past.
+    """Parses an expiry time to milliseconds since 1970. The text is a time, or a duration from now. Raises InputError
+    if the text is invalid or the time is past.
     """
     duration = _DURATION.match(text)
     if duration is not None:
@@ -192,7 +194,7 @@ def end_ms(text: str, now_ms: int, where: str) -> int:
 
 
 def instant_ms(text: str, where: str) -> int:
-    """Parses an RFC 3339 time to milliseconds since the epoch. Raises InputError."""
+    """Parses an RFC 3339 time to milliseconds since 1970. Raises InputError."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

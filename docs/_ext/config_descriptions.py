@@ -70,6 +70,8 @@ RUNTIME: dict[str, str] = {
 """Keys of `StreamsConfig`."""
 
 PLACEMENT: dict[str, str] = {
+    "kafka.version": "The Kafka version whose rules the leader follows: `4.3` or `4.4`. A new group has 4.4. A "
+    "recording that names no version has the default of this table.",
     "num.standby.replicas": "How many standbys each stateful task has, on other processes than its active copy.",
     "acceptable.recovery.lag": "A copy that lacks at most this many changelog records counts as caught up. A task "
     "moves at once only to a process that has caught up.",
@@ -86,6 +88,10 @@ PLACEMENT: dict[str, str] = {
     "windowstore.changelog.additional.retention.ms": "How much longer than its window store a changelog keeps a "
     "record. Brokers delete by their clock: give at least as much as the records may be older than the clock when they "
     "are processed. It counts when the topic is made.",
+    "upgrade.from": "The version from which a rolling upgrade comes. The leader checks the value and does not use it, "
+    "because the members' subscriptions show what each member can read.",
+    "application.server": "`host:port` of the instance of a recording's leader. Kafka 4.4 shows it in messages of "
+    "errors. An application sets it among the configs of an instance.",
     "minimal.movement.task.weights": "How heavy each task is. Only MinimalMovementTaskAssignor reads it.",
     "minimal.movement.pins": "Which tasks have to be where. Only MinimalMovementTaskAssignor reads it.",
 }

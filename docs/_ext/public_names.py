@@ -35,7 +35,7 @@ SECTIONS: dict[str, Mapping[str, str]] = {
         """,
         "Run instances": """
             LocalRun StreamsInstance InstanceOptions InstanceState RestoreListener RestoreProgress
-            CoordinatorProcess CoordinatorClient group_body
+            CoordinatorProcess CoordinatorClient GroupMembershipOperation group_body
         """,
         "Ask the stores of running instances": """
             StateStoreClient StoreValue StoreWindows WindowValue CopyAnswered KeyQueryMetadata QueryFailed

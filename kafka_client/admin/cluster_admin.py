@@ -1,8 +1,8 @@
 """An admin client for Kafka, with the requests that this project needs.
 
-Rules: while brokers restart or leaders move, every call retries for up to `default.api.timeout.ms`, and then raises
-KafkaUnavailable. A failure that no retry can fix raises KafkaRefused at once. An event loop may run several calls of
-one admin client at the same time. Source: `Admin` of kafka-clients.
+Rules: a request can fail because brokers restart or leaders move. Every call retries such a failure for up to
+`default.api.timeout.ms`, and then raises KafkaUnavailable. A failure that no retry can fix raises KafkaRefused at once.
+Several calls of one admin client may run at the same time, in one event loop. Source: `Admin` of kafka-clients.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _SLOW_S = 3.0
 
 
 class ClusterAdmin(AbstractAsyncContextManager["ClusterAdmin"]):
-    """An admin client, which connects with its first call. `close`, or the end of the `async with` block, closes the
-    connections. A later call connects again.
+    """An admin client, which connects to the cluster when it is first called. `close` and the end of the `async with`
+    block close the connections. A call after `close` opens new connections.
 
-    The class has many public methods, one for each request that this project needs, because the requests share
-    connections, retries and known leaders.
+    The class has one public method for each request that this project needs. The methods are in one class because they
+    share connections, retries and known leaders.
     """
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -60,14 +60,14 @@ class ClusterAdmin(AbstractAsyncContextManager["ClusterAdmin"]):
         return (await self.cluster(())).brokers
 
     async def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
-        """Returns the existing topics among `names`, with their metadata. `names`: None for all topics that the user
-        may see. A partition without a leader has leader -1.
+        """Returns the metadata of the requested topics that exist. `names`: the requested topics; None for all topics
+        that the user may see. A partition without a leader has leader -1.
         """
         return dict((await self.cluster(names)).topics)
 
     async def cluster(self, names: Iterable[str] | None = None) -> Cluster:
-        """Returns the cluster's brokers and topics; both come from the same answer of a broker. `names`: see
-        `topics`.
+        """Returns the cluster's brokers and topics from one answer of a broker. `names`: the requested topics; None for
+        all topics that the user may see.
         """
         asked = None if names is None else sorted(set(names))
         what = "topics" if asked is None else f"topics {_some(asked)}" if asked else "brokers"
@@ -75,34 +75,34 @@ class ClusterAdmin(AbstractAsyncContextManager["ClusterAdmin"]):
         return Cluster(metadata.brokers, metadata.topics)
 
     async def topic_configs(self, names: Iterable[str], *, only_own: bool = False) -> dict[str, dict[str, str]]:
-        """Returns the effective configs of the existing topics among `names`. `only_own`: True to return only configs
-        that are set on the topic itself.
+        """Returns the effective configs of the requested topics that exist. `names`: the requested topics. `only_own`:
+        True to return only configs that are set on the topic itself.
         """
         asked = sorted(set(names))
         return await self._call(f"configs of topics {_some(asked)}", topic_configs, asked, only_own)
 
     async def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
-        """Create the topics, and return when all topics exist and all their partitions have leaders. Raises
+        """Creates the topics. Returns when all topics exist and all their partitions have leaders. Raises
         TopicHasOtherPartitions before any topic is created.
         """
         await self._call(f"creating topics {_some(topics)}", create_topics, topics, self.settings.request_timeout_s)
 
     async def add_partitions(self, topic: str, count: int) -> None:
-        """Add partitions, and return when the topic has `count` partitions and each has a leader. Raises
+        """Adds partitions. Returns when the topic has `count` partitions and each partition has a leader. Raises
         UnknownTopic.
         """
         what = f"adding partitions to topic {topic}"
         await self._call(what, add_partitions, topic, count, self.settings.request_timeout_s)
 
     async def alter_configs(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """Set the configs in `changes` for the topic, and reset a config whose value is None. The topic's other configs
-        do not change.
+        """Changes configs of a topic. `changes`: maps each config to its new value, or to None to reset the config. The
+        topic's other configs do not change.
         """
         await self._call(f"configs of topic {topic}", alter_configs, topic, changes)
 
     async def delete_topics(self, names: Iterable[str]) -> None:
-        """Delete the topics, and return when a broker's metadata no longer has them. Raises UnknownTopic before any
-        topic is deleted.
+        """Deletes the topics. Returns when a broker's metadata no longer has them. Raises UnknownTopic before any topic
+        is deleted.
         """
         asked = sorted(set(names))
         there = await self.topics(asked)
@@ -114,8 +114,8 @@ class ClusterAdmin(AbstractAsyncContextManager["ClusterAdmin"]):
             del self._leaders[partition]
 
     async def end_offsets(self, partitions: Iterable[TopicPartition], read_committed: bool = False) -> Offsets:
-        """Returns the high watermark of each partition, or with `read_committed` the partition's last stable offset.
-        Raises UnknownTopic.
+        """Returns the end offset of each partition: the last stable offset if `read_committed` is True, and else the
+        high watermark. Raises UnknownTopic.
         """
         return await self._offsets("end offsets", partitions, LATEST, read_committed)
 
@@ -124,23 +124,24 @@ class ClusterAdmin(AbstractAsyncContextManager["ClusterAdmin"]):
         return await self._offsets("begin offsets", partitions, EARLIEST, False)
 
     async def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:
-        """Returns, for each partition, the lowest offset whose record has this timestamp or a later timestamp. The
-        offset is -1 if all records have earlier timestamps. Raises UnknownTopic.
+        """Returns an offset for each partition: the offset of the first record with this timestamp or a later
+        timestamp. The offset is -1 if all records have earlier timestamps. Raises UnknownTopic.
         """
         return await self._offsets(f"offsets at {timestamp_ms} ms", partitions, timestamp_ms, False)
 
     async def committed_offsets(
         self, group: str, partitions: Iterable[TopicPartition] | None = None, *, stable: bool = False
     ) -> dict[TopicPartition, CommittedOffset]:
-        """Returns the group's committed offsets. Partitions without a committed offset are left out. `partitions`: None
-        for all partitions. `stable`: True to wait until no open transaction can change one of the offsets (KIP-447).
+        """Returns the group's committed offsets. Partitions without a committed offset are left out. `partitions`: the
+        requested partitions; None for all partitions. `stable`: True to wait until no open transaction can change one
+        of the offsets (KIP-447).
         """
         asked = None if partitions is None else sorted(set(partitions))
         what = f"committed offsets of group {group}"
         return await self._call(what, committed_offsets, group, asked, stable, self._group_coordinators)
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> Offsets:
-        """Delete the records below the given offsets, and return the new begin offsets. Raises UnknownTopic."""
+        """Deletes the records below the given offsets. Returns the new begin offsets. Raises UnknownTopic."""
         request = LeaderRequest(self._connections, before, self._leaders)
         what = f"deleting records of {_some(map(str, before))}"
         return await call(self.settings, what, lambda: request.delete(before, self.settings.request_timeout_s))
@@ -164,10 +165,9 @@ class ClusterAdmin(AbstractAsyncContextManager["ClusterAdmin"]):
 async def first_contact(
     admin: ClusterAdmin, settings: ClientSettings, stopped: asyncio.Event, report: Callable[[str], None]
 ) -> bool:
-    """Ask the cluster for its brokers before any other request, so that a wrong address is reported within seconds.
-
-    Returns True when the cluster has answered, or False if `stopped` was set before the answer. Calls `report` with one
-    line if the answer takes longer than 3 s. Raises KafkaClientError.
+    """Makes the first request to a cluster, so that a wrong address is reported within seconds. Returns True if the
+    cluster has answered, and False if `stopped` was set before the answer. Calls `report` with one line if the answer
+    takes longer than 3 s. Raises KafkaClientError.
     """
     notice = asyncio.get_running_loop().call_later(
         _SLOW_S,
@@ -182,6 +182,6 @@ async def first_contact(
 
 
 def _some(names: Iterable[str]) -> str:
-    """Returns a text for messages: the first three names, and the number of the remaining names."""
+    """Returns a text for messages: the first three names, and the number of further names."""
     ordered = sorted(names)
     return ", ".join(ordered[:3]) + (f" and {len(ordered) - 3} more" if len(ordered) > 3 else "")

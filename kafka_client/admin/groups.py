@@ -1,9 +1,10 @@
 """Asks a group's coordinator for committed offsets and members.
 
-The first try to read committed offsets uses the coordinator that an earlier call has found. After a failed try, the
-coordinator is looked up again. A group's coordinator moves when the leader of the group's partition of
-`__consumer_offsets` moves. If an open transaction may still change an offset, the offsets are at first requested again
-every 5 ms. A transaction that lacks only its markers ends within milliseconds.
+A group's coordinator is the broker that leads the group's partition of `__consumer_offsets`. To read committed offsets,
+the first try asks the coordinator that an earlier call has found. If this try fails, another broker may be the
+coordinator now, so the next try looks up the coordinator. If an open transaction may change an offset, the request is
+repeated, at first every 5 ms. The interval of 5 ms is short because many open transactions lack only their markers, and
+end within milliseconds.
 Source: `CoordinatorStrategy`, `ListConsumerGroupOffsetsHandler`, `DescribeClassicGroupsHandler`.
 """
 
@@ -27,8 +28,8 @@ _QUICK_TRIES, _QUICK_PAUSE_S = 20, 0.005
 
 
 class CommittedOffset(NamedTuple):
-    """A committed offset: the offset of the next record to process. `metadata`: the text that was committed with the
-    offset.
+    """A committed offset, which is the offset of the next record to process. `metadata`: the text that was committed
+    with the offset.
     """
 
     offset: int
@@ -53,10 +54,10 @@ class ConsumerGroupMember:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupDescription:
-    """A group of the classic protocol. `state`: Kafka's name of the state; `Dead` if the group does not exist.
+    """A group of the classic protocol. `state`: Kafka's name of the group's state; `Dead` if the group does not exist.
 
-    `protocol_type`: `consumer` for consumers and Kafka Streams. `protocol`: the assignor's name, `stream` for Kafka
-    Streams, or empty. The brokers' description does not name the group's leader.
+    `protocol_type`: `consumer` for consumers and Kafka Streams. `protocol`: the name of the group's assignor, which is
+    `stream` for Kafka Streams; empty if the group has no assignor. Brokers do not report the group's leader.
     """
 
     group_id: str
@@ -131,8 +132,8 @@ async def describe_group(connections: Connections, group: str) -> ConsumerGroupD
 
 
 async def find_coordinator(group: str, connections: Connections, *others: Connections) -> int:
-    """Makes one try to find the node id of the group's coordinator. `others`: further `Connections` objects that also
-    get the coordinator's address. Raises NotNow, KafkaRefused.
+    """Makes one try to find the node id of the group's coordinator. `others`: other `Connections` objects that also get
+    the coordinator's address. Raises NotNow, KafkaRefused.
     """
     answer = await connections.send(FindCoordinatorRequest(group, _GROUP))
     check(answer.error_code, "its coordinator", getattr(answer, "error_message", None))

@@ -1,8 +1,9 @@
-"""Requests that only a partition's leader answers: to read offsets of the partition's log, and to delete records.
+"""Requests that only the leader of a partition answers: requests to read offsets of the partition, and to delete its
+records.
 
-Rules: the first try of a request uses the leaders that earlier calls have found. Each later try looks the leaders up
-again. A try sends requests to all leaders at once. A try leaves out the partitions for which an earlier try got an
-answer. If the metadata lacks a partition for longer than a second, UnknownTopic is raised. Source:
+Rules: the first try of a call asks the leaders that earlier calls have found. Each further try first looks up the
+leaders. A try sends requests to all leaders at once. A try requests only the partitions that have no answer from an
+earlier try. UnknownTopic is raised if a partition is missing in the metadata for longer than a second. Source:
 `PartitionLeaderStrategy`, `PartitionLeaderCache`, `ListOffsetsHandler`, `DeleteRecordsHandler`. Differs from Kafka:
 Kafka's admin client retries an unknown partition until the time-out.
 """
@@ -29,12 +30,13 @@ _ORDINARY_CONSUMER = -1
 _UNKNOWN_FOR_S = 1.0
 
 Answer = Iterable[tuple[TopicPartition, int, int]]
-"""A tuple for each partition, with the partition, the error code and the offset."""
+"""One tuple (partition, error code, offset) for each partition."""
 
 
 class LeaderRequest:
-    """One call to the leaders of partitions, including all tries of the call. A `LeaderRequest` keeps the answers of
-    earlier tries. `known`: the leaders that earlier calls have found; this call adds the leaders that it finds.
+    """One call to the leaders of partitions, including all tries of the call. The object keeps the answers of all
+    tries. `known`: maps partitions to the leaders that earlier calls have found; this call adds the leaders that it
+    finds.
     """
 
     def __init__(
@@ -106,8 +108,8 @@ class LeaderRequest:
         return self._answers
 
     async def _leaders(self) -> tuple[dict[int, list[TopicPartition]], NotNow | None]:
-        """Returns the leaders, and the last reason why a partition has no leader. Each leader comes with those of its
-        partitions that have no answer yet.
+        """Returns two values: the partitions without an answer, grouped by leader, and the last reason why a partition
+        has no leader.
         """
         is_first_try, self._is_first_try = self._is_first_try, False
         if is_first_try and self._open <= self._known.keys():

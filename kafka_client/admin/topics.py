@@ -1,13 +1,13 @@
-"""Reads brokers and topics. Creates, changes and deletes topics, and checks that the brokers have learned of each
-change. Each function of this module makes one try.
+"""Reads brokers and topics. Creates, changes and deletes topics, and checks that each change has reached the brokers.
+Each function of this module makes one try.
 
 Rules:
-- A topic to be created may already exist with the requested number of partitions. If one topic exists with another
-  number of partitions, no topic is created. Each topic is created together with its configs.
-- The creation of a topic is complete when every partition has a leader, because brokers learn of a new topic some time
-  after its creation. A broker also learns of a topic's deletion some time after the controller has deleted the topic.
-  So the deletion of a topic is complete when the metadata that a broker sends afterwards lacks the topic. While a topic
-  is being deleted, the creation of a topic of this name fails, and the caller retries until its time-out.
+- `create_topics` accepts an existing topic that has the requested number of partitions. If one topic exists with
+  another number of partitions, no topic is created. Each topic is created together with its configs.
+- Brokers learn of a new topic some time after its creation. So the creation of a topic is complete when every partition
+  has a leader. Brokers also learn of a deletion some time after the controller has deleted the topic. So the deletion
+  of a topic is complete when a broker's metadata no longer has the topic. While a topic is being deleted, a new topic
+  with its name cannot be created. The caller retries the creation until its time-out.
 - Configs are changed with IncrementalAlterConfigs (KIP-339), because the older request, AlterConfigs, replaces all
   configs of a topic.
 
@@ -42,7 +42,7 @@ from kafka_client.requests import (
 )
 
 _SET_ON_THE_TOPIC = 1
-"""In a DescribeConfigs response, the number of the config source for a config that is set on the topic itself. Source:
+"""In a DescribeConfigs response, a config with this source is set on the topic itself. Source:
 `DescribeConfigsResponse.ConfigSource`.
 """
 
@@ -73,7 +73,7 @@ async def fetch_metadata(connections: Connections, topics: Iterable[str] | None)
     for code, topic, _, partitions in answer.topics:
         if code == UNKNOWN_TOPIC_OR_PARTITION:
             continue
-        # a topic that is being created must not make a request for all topics fail
+        # a request for all topics must not fail because one topic is being created
         if names is not None or not is_retriable(code):
             check(code, f"topic {topic}")
         if partitions:
@@ -86,8 +86,8 @@ async def fetch_metadata(connections: Connections, topics: Iterable[str] | None)
 
 
 def _topic(partitions: list[tuple[int, int, int, list[int], list[int], list[int]]]) -> TopicMetadata:
-    """Returns the metadata of one topic. Each partition is a tuple of error code, number, leader, replicas, in-sync
-    replicas, offline replicas.
+    """Returns the metadata of one topic. Each element of `partitions` has the error code, number, leader, replicas,
+    in-sync replicas and offline replicas.
     """
     in_order = sorted(partitions, key=lambda partition: partition[1])
     return TopicMetadata(
@@ -153,8 +153,8 @@ def check_leaders(name: str, topic: TopicMetadata | None) -> None:
 
 
 async def add_partitions(connections: Connections, name: str, count: int, request_timeout_s: float) -> None:
-    """Makes one try to add partitions. Raises NotNow until the topic has `count` partitions and each has a leader.
-    Raises KafkaRefused, UnknownTopic.
+    """Makes one try to add partitions. Raises NotNow until the topic has `count` partitions and each partition has a
+    leader. Raises KafkaRefused, UnknownTopic.
     """
     metadata = await fetch_metadata(connections, [name])
     if name not in metadata.topics:

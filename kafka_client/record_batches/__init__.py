@@ -1,14 +1,14 @@
 """Kafka's record batches of version 2, as bytes and as columns. Callers use `record_batch_v2`.
 
-Another client may have written a header name that is not UTF-8, so invalid bytes of a header name are decoded to
-surrogates (`surrogateescape`).
+Some clients write header names that are not UTF-8. Invalid bytes in a header name are decoded to surrogates
+(`surrogateescape`).
 """
 
 from collections.abc import Sequence
 from typing import Final
 
 Headers = tuple[tuple[str, bytes | None], ...]
-"""Names and values of a record's headers, in order. A name may appear twice."""
+"""Names and values of a record's headers, in order. Two headers of a record may have the same name."""
 
 BytesColumn = Sequence[bytes | None]
 """The keys or the values of consecutive records."""

@@ -1,9 +1,9 @@
-"""Converts the uncompressed records of a batch of version 2 from bytes to columns and back, with aiokafka's classes.
+"""Converts the uncompressed records of a batch (version 2) from bytes to columns, and from columns to bytes. The module
+uses aiokafka's classes.
 
-`setup.py` compiles this file, because the loops over the records take half the time when compiled. The library aiokafka
-reads and writes names of headers as UTF-8 only. So before aiokafka reads or writes a header name that is not UTF-8,
-this module replaces the name by an ASCII text of equal length. After aiokafka has read or written the name, this module
-restores the name. Source: `DefaultRecord`.
+`setup.py` compiles this file, because the compiled loops over records take half the time. The library aiokafka cannot
+read or write a header name that is not UTF-8. So this module gives aiokafka an ASCII text of equal length in place of
+such a name, and restores the name afterwards. Source: `DefaultRecord`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from aiokafka.record.util import decode_varint
 from kafka_client.record_batches import NAME_ERRORS, BytesColumn, Headers
 
 Columns = tuple[Sequence[int], list[int], list[bytes | None], list[bytes | None], list[Headers] | None]
-"""The columns of a batch: offsets, timestamps, keys, values, headers. The column of headers is None if no record has
+"""The columns of a batch: offsets, timestamps, keys, values and headers. The last column is None if no record has
 headers.
 """
 
@@ -28,7 +28,7 @@ _LONGEST_VARINT = 10
 
 
 def read_rows(batch: bytes, count: int) -> Columns:
-    """Parses the records of an uncompressed batch. Raises ValueError for damaged bytes; the message of the error names
+    """Parses the records of an uncompressed batch. Raises ValueError for damaged bytes; the error's message describes
     the damage.
     """
     records = DefaultRecordBatch(batch)
@@ -39,9 +39,9 @@ def read_rows(batch: bytes, count: int) -> Columns:
     headers: dict[int, Headers] = {}
     last = records.base_offset - 1
     try:
-        # Each record is freed before the next record is made. A list of all records of a batch would start the cyclic
-        # garbage collector for nearly every batch. These collections of the garbage collector would take as long as
-        # reading the records.
+        # This loop frees each record before it reads the next record. A list of all records of a batch would start the
+        # cyclic garbage collector for nearly every batch. The garbage collector would take as long as reading the
+        # records.
         for record in records:
             named = record.headers
             if named:
@@ -58,7 +58,8 @@ def read_rows(batch: bytes, count: int) -> Columns:
         return _read_with_other_names(batch, count)
     except (CorruptRecordException, OverflowError) as error:
         raise ValueError(str(error)) from error
-    # aiokafka's bounds check overflows for a length near 2**63, so aiokafka tries to allocate memory of this length
+    # for a damaged length near 2**63, aiokafka's bounds check overflows, and aiokafka tries to allocate this much
+    # memory
     except MemoryError as error:
         raise ValueError("a length in it is larger than the memory") from error
     first = offsets[0] if offsets else last + 1
@@ -84,7 +85,7 @@ def _read_with_other_names(batch: bytes, count: int) -> Columns:
 
 
 def _name_places(batch: bytes | bytearray, count: int) -> Iterator[slice]:
-    """Yields the slices of the batch that contain the header names. Raises ValueError if a record is cut short."""
+    """Yields the slice of each header name in the batch. Raises ValueError if a record is cut short."""
     padded = bytearray(batch) + bytes(_LONGEST_VARINT)  # aiokafka's `decode_varint` may read past the end of the bytes
 
     def number(at: int) -> tuple[int, int]:
@@ -100,7 +101,8 @@ def _name_places(batch: bytes | bytearray, count: int) -> Iterator[slice]:
     at = HEADER_BYTES
     for _ in range(count):
         _, at = number(at)  # the length
-        _, at = number(at)  # the attributes: aiokafka reads their byte as a number, so a high bit adds another byte
+        # the attributes: aiokafka reads this byte as a varint, so it reads a second byte if the high bit is set
+        _, at = number(at)
         _, at = number(at)  # the timestamp
         _, at = number(at)  # the offset
         header_count, at = number(after_octets(after_octets(at)))
@@ -113,10 +115,10 @@ def _name_places(batch: bytes | bytearray, count: int) -> Iterator[slice]:
 
 class BatchRowWriter:
     """Writes records into a batch while they fit. `count`: the number of records in the batch. `size`: the total size
-    of the records' keys, values and headers in bytes.
+    of all keys, values and headers in the batch, in bytes.
 
-    `limit`: the largest allowed size of the batch with its header, in bytes. `most`: the largest allowed `size`. The
-    first record may exceed `limit` and `most`.
+    The parameter `limit`: the largest allowed size of the batch with its header, in bytes. The parameter `most`: the
+    largest allowed value of `size`. The first record of a batch is added even if it exceeds `limit` and `most`.
     """
 
     def __init__(self, limit: int, most: int) -> None:
@@ -129,8 +131,8 @@ class BatchRowWriter:
     def extend(
         self, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int], start: int, stop: int
     ) -> int:
-        """Add the rows from `start` to `stop`, without headers, while they fit. Returns the index of the first row that
-        was not added.
+        """Adds the records with the indexes from `start` to `stop` - 1, without headers, as long as they fit. Returns
+        the index of the first record that was not added.
         """
         for index in range(start, stop):
             if not self._take(keys[index], values[index], timestamps_ms[index], _NO_HEADERS, 0):
@@ -138,7 +140,7 @@ class BatchRowWriter:
         return stop
 
     def append(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers) -> bool:
-        """Add the record if it fits into the batch. Returns True if the record was added."""
+        """Adds the record if it fits into the batch. Returns True if the record was added."""
         if not headers:
             return self._take(key, value, timestamp_ms, _NO_HEADERS, 0)
         names = [name.encode(errors=NAME_ERRORS) for name, _ in headers]
@@ -151,7 +153,7 @@ class BatchRowWriter:
         return taken
 
     def finish(self) -> bytearray:
-        """Return the batch, whose header is not complete yet. No row can be added after `finish`."""
+        """Returns the batch, with an incomplete header. No record can be added after `finish`."""
         batch: bytearray = self._builder.build()
         if self._has_other_names:
             for place, name in zip(_name_places(batch, self.count), self._names, strict=True):

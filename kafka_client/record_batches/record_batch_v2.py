@@ -1,11 +1,11 @@
-"""Kafka's record batches of version 2: decodes a batch to columns, and encodes rows to a batch.
+"""Kafka's record batches of version 2: decodes a batch to columns, and encodes records to a batch.
 
 Rules: numbers in a batch are big-endian. The checksum of a batch is the CRC-32C of all bytes after the checksum.
-Records are written uncompressed if compression does not make them smaller.
+If compression does not make the records smaller, they are written uncompressed.
 
-The compression levels are the defaults of Kafka's producer: lz4's fast compressor, level 6 of gzip, level 3 of zstd.
-The codec lz4 is written in independent blocks, because brokers cannot read dependent blocks. The codec snappy is
-written in the format of xerial's library, in blocks of 32 KiB. Raw snappy can be read too.
+The compression levels are the defaults of Kafka's producer: the fast compressor of lz4, level 6 of gzip, and level 3 of
+zstd. For lz4, the blocks are independent, because brokers cannot read dependent blocks. For snappy, the records are in
+the format of xerial's library, in blocks of 32 KiB. Raw snappy can be read too.
 
 Source: `DefaultRecordBatch`; `Compression`, `Lz4BlockOutputStream`, KIP-57, KIP-390.
 """
@@ -34,9 +34,9 @@ _CRC, _CRC_AT, _CHECKED_FROM = struct.Struct(">I"), 17, 21
 _PRODUCER, _PRODUCER_AT = struct.Struct(">qhi"), 43
 _LENGTH_FROM = 12
 _checksum: Callable[[bytes], int] = google_crc32c.value if google_crc32c.implementation == "c" else calc_crc32c
-"""Computes a CRC-32C. For 16 KiB or more, google_crc32c is ten times as fast as aiokafka's function, because
-google_crc32c uses CRC instructions of the processor. If only the pure-Python version of google_crc32c is installed,
-aiokafka's function is used, because the pure-Python version is two hundred times slower.
+"""Computes a CRC-32C. The C version of google_crc32c uses CRC instructions of the processor. For 16 KiB or more, the C
+version is ten times as fast as aiokafka's function. The pure-Python version of google_crc32c is two hundred times
+slower, so aiokafka's function is used if only that version is installed.
 """
 _NO_ID = -1
 
@@ -46,7 +46,7 @@ _GZIP_LEVEL, _LZ4_LEVEL, _ZSTD_LEVEL = 6, 0, 3
 
 _MOST_KEPT_BYTES = 8 << 20
 
-# the two numbers are xerial's version of the format, and the lowest version that can read the format
+# the two numbers are the version of xerial's format, and the lowest version that can read it
 _XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _BLOCK_LENGTH = struct.Struct(">i")
@@ -73,7 +73,7 @@ class BatchHeader(NamedTuple):
 
     @classmethod
     def of(cls, batch: memoryview) -> BatchHeader:
-        """Parses the header of a batch. Raises ValueError for bytes that are not a batch header."""
+        """Parses the header of a batch. Raises ValueError if the bytes are not a batch header."""
         if len(batch) < HEADER_BYTES:
             raise ValueError(f"it has {len(batch)} bytes, fewer than a header")
         header = tuple.__new__(cls, _HEADER.unpack_from(batch))
@@ -111,8 +111,8 @@ def decoded(batch: memoryview, header: BatchHeader) -> Columns:
 
 
 def encoded(rows: BatchRowWriter, codec: int, *, is_transactional: bool) -> bytearray:
-    """Returns a batch of the rows in `rows`, which must have at least one row. The batch has no sequence numbers and no
-    checksum; call `number` to add them. No row can be added to `rows` after the call of `encoded`.
+    """Returns a batch of the records in `rows`, which must contain at least one record. The batch has no sequence
+    numbers and no checksum; the function `number` writes them. After `encoded`, no record can be added to `rows`.
     """
     count = rows.count
     batch = rows.finish()
@@ -131,7 +131,7 @@ def encoded(rows: BatchRowWriter, codec: int, *, is_transactional: bool) -> byte
 
 
 def number(batch: bytearray, producer_id: int, epoch: int, sequence: int) -> None:
-    """Write the producer id, the producer epoch, the sequence number and the checksum into the batch."""
+    """Writes the producer id, the producer epoch, the sequence number and the checksum into the batch."""
     _PRODUCER.pack_into(batch, _PRODUCER_AT, producer_id, epoch, sequence)
     _CRC.pack_into(batch, _CRC_AT, _checksum(bytes(memoryview(batch)[_CHECKED_FROM:])))
 
@@ -168,8 +168,8 @@ def decompressed(codec: int, packed: memoryview) -> bytes:
 
 
 class _Lz4Buffer(threading.local):
-    """A thread's buffer for decompression. The buffer is reused, because new memory from the kernel takes ten times as
-    long as the decompression.
+    """A thread's buffer for decompression. The buffer is reused, because getting new memory from the kernel takes ten
+    times as long as the decompression.
     """
 
     def __init__(self) -> None:
@@ -185,8 +185,8 @@ def _from_lz4(packed: memoryview) -> bytes:
     try:
         length = cramjam.lz4.decompress_into(packed, buffer)
     except cramjam.DecompressionError:
-        # either the buffer is too small, or the records are corrupt; for corrupt records, the next call raises the
-        # error again
+        # either the buffer is too small or the records are corrupt; if they are corrupt, the next line raises the same
+        # error
         plain = bytes(cramjam.lz4.decompress(packed))
         if len(buffer) < len(plain) <= _MOST_KEPT_BYTES:
             _lz4_buffer.buffer = bytearray(min(2 * len(plain), _MOST_KEPT_BYTES))

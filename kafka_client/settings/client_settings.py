@@ -1,7 +1,7 @@
 """The settings of a Kafka client, under Kafka's own property names and with Kafka's own defaults.
 
-Rule: a file that works for Kafka's tools with `--command-config` works here too. If a property is not supported, an
-error of one line names the property and the reason. No property of the file is ignored. Source: `CommonClientConfigs`,
+Rule: a file that works for Kafka's tools with `--command-config` works here too. No property is ignored. If a property
+is not supported, an error of one line names the property and the reason. Source: `CommonClientConfigs`,
 `AdminClientConfig`, `SslConfigs`, `SaslConfigs`.
 Differs from Kafka: key and trust stores must be PEM, and SASL must be PLAIN or SCRAM, because this is a Python client.
 """
@@ -73,15 +73,15 @@ _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%a-z]+\]|[^\s:,\[\]/@]+):(?P<port>
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """The checked settings of a client. `bootstrap_servers`: `host:port,...`. `properties`: maps each of Kafka's
-    property names to the given value, which may be a secret.
+    """The checked settings of a client. `bootstrap_servers`: `host:port,...`. `properties`: maps names of Kafka's
+    properties to the given values, which may be secrets.
     """
 
     bootstrap_servers: str
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def with_properties(self, properties: Mapping[str, str]) -> ClientSettings:
-        """Returns a copy of the settings in which some properties are replaced. Raises InputError."""
+        """Returns a copy of the settings with changed properties. Raises InputError."""
         return client_settings(self.bootstrap_servers, {**self.properties, **properties})
 
     @property
@@ -112,8 +112,8 @@ class ClientSettings:
         return _integer(key, self.properties.get(key, str(_DEFAULT_TIMES_MS[key])))
 
     def connection_arguments(self) -> dict[str, Any]:
-        """Returns aiokafka's arguments for one connection. Raises InputError if a key store or trust store is
-        unreadable.
+        """Returns aiokafka's arguments for one connection. Raises InputError if a key store or trust store cannot be
+        read.
         """
         login = _sasl_arguments(self.properties) if self.security_protocol.startswith("SASL_") else _NO_LOGIN
         return {
@@ -136,7 +136,7 @@ class ClientSettings:
 
 
 def client_settings(bootstrap_servers: str, properties: Mapping[str, str] | None = None) -> ClientSettings:
-    """Check all properties, including key files. Raises InputError if a property cannot be used; the message names the
+    """Checks all properties, including key files. Raises InputError if a property cannot be used; the message names the
     property and shows no secret.
     """
     servers = ",".join(server.strip() for server in bootstrap_servers.split(","))
@@ -187,7 +187,7 @@ def _integer(key: str, value: str) -> int:
 
 def _unknown(key: str) -> str:
     if not _NAME.match(key):
-        # the line may be part of a PEM key, so the error message does not show the line
+        # the error message does not show the line, because it may be part of a private key
         return "a line has no name of a property: end each line of a longer value, but its last, with a backslash"
     if _NOT_HERE.match(key):
         return f"{key!r} is a setting of the Java client that has no counterpart here; leave it out"
@@ -222,7 +222,7 @@ def _sasl_arguments(properties: Mapping[str, str]) -> dict[str, str | None]:
     for name in ("username", "password"):
         if name not in options:
             raise InputError(f"option {name!r} is missing; write: {form}", JAAS_CONFIG)
-    # at level DEBUG the client library logs every request, and a login request has the password in plain text
+    # at level DEBUG, aiokafka logs every request, and a login request contains the password in plain text
     logging.getLogger("aiokafka.conn").addFilter(_is_no_login)  # adding the same filter again has no effect
     return {
         "sasl_mechanism": mechanism,

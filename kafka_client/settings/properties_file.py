@@ -1,9 +1,9 @@
-"""Reads a Java `.properties` file, the format that Kafka's own tools accept with `--command-config`.
+"""Reads a Java `.properties` file. Kafka's own tools accept this format with `--command-config`.
 
 Rules of the format: a property is a line `key=value`, `key: value` or `key value`. A line that begins with `#` or `!`
 is a comment. A line that ends with an odd number of backslashes continues in the next line. The leading blanks of a
-continuation line are dropped. `\\t`, `\\n`, `\\r`, `\\f` and `\\uXXXX` are as in Java. A backslash before any other
-character stands for that character.
+continuation line are dropped. The escapes `\\t`, `\\n`, `\\r`, `\\f` and `\\uXXXX` have the same meaning as in Java. A
+backslash before any other character is dropped.
 Source: `java.util.Properties.load`. Differs from Java: the file is UTF-8.
 """
 
@@ -19,8 +19,8 @@ _SHORT_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties_file(path: Path | str) -> dict[str, str]:
-    """Returns the properties of a file. Raises InputError for an unreadable file or an invalid line; the error message
-    never shows a property's value.
+    """Returns the properties of a file. Raises InputError for an unreadable file or an invalid line; the error's
+    message never shows a property's value.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -38,8 +38,8 @@ def read_properties_file(path: Path | str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yields each logical line with the number of its first line. A logical line is a line joined with its continuation
-    lines. Comments and empty lines are skipped.
+    """Yields each logical line with the number of its first line. A logical line is a line together with its
+    continuation lines. Comments and empty lines are skipped.
     """
     lines = enumerate(re.split(r"\r\n|\n|\r", text), 1)
     for number, raw in lines:
@@ -70,5 +70,5 @@ def _unescaped(text: str) -> str:
             return chr(int(escape[1:], 16))
         return _SHORT_ESCAPES.get(escape, escape)
 
-    # Java's escapes are UTF-16 code units, so two escapes may stand for one character
+    # each escape is one UTF-16 code unit, so two escapes may encode one character
     return _ESCAPE.sub(character, text).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -1,10 +1,11 @@
 """Makes a TLS context from Kafka's `ssl.*` properties.
 
 Rules: key stores and trust stores must be PEM (`ssl.truststore.type=PEM`). A key store or trust store is either a file
-or the PEM text in a property. Two properties name files: `ssl.truststore.location`, and `ssl.keystore.location` for key
-and certificates together. Three properties have PEM texts: `ssl.truststore.certificates`, `ssl.keystore.key` and
-`ssl.keystore.certificate.chain`. Without a trust store, the system's certificates are trusted. The broker's host name
-is verified if `ssl.endpoint.identification.algorithm` is not empty. Source: `SslConfigs`, `DefaultSslEngineFactory`.
+or the PEM text in a property. Two properties name files: `ssl.truststore.location` and `ssl.keystore.location`. The
+file `ssl.keystore.location` contains the key and its certificates. Three properties contain PEM texts:
+`ssl.truststore.certificates`, `ssl.keystore.key` and `ssl.keystore.certificate.chain`. If no trust store is given, the
+system's certificates are trusted. The broker's host name is verified if `ssl.endpoint.identification.algorithm` is not
+empty. Source: `SslConfigs`, `DefaultSslEngineFactory`.
 """
 
 import re
@@ -37,7 +38,7 @@ TLS_KEYS = frozenset(
         ENDPOINT_IDENTIFICATION,
         ENABLED_PROTOCOLS,
         PROTOCOL,
-        # the password properties are listed so that the error can explain that PEM stores have no password
+        # the password properties are in this list so that the error can explain that PEM stores have no password
         "ssl.truststore.password",
         "ssl.keystore.password",
     }
@@ -89,7 +90,7 @@ def _versions(properties: Mapping[str, str]) -> list[ssl.TLSVersion]:
         if name not in _VERSIONS:
             raise InputError(f"must be one or more of {', '.join(_VERSIONS)}, not {name!r}", key)
     if key == PROTOCOL:
-        # `ssl.protocol` names the newest allowed version, and TLSv1.2 is allowed too
+        # `ssl.protocol` names the newest allowed version; TLSv1.2 is always allowed
         names = ["TLSv1.2", *names]
     return sorted(_VERSIONS[name] for name in names)
 
@@ -126,7 +127,7 @@ def _identify(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
         _load(context, Path(location), properties, KEYSTORE_LOCATION, _text(location, KEYSTORE_LOCATION))
     elif key and chain:
         text = _pem(key) + _pem(chain)
-        # the TLS library reads keys from files only; this temporary file has mode 600 and is deleted after loading
+        # the TLS library can only load a key from a file; this temporary file has mode 600 and is deleted after loading
         with tempfile.NamedTemporaryFile("w", prefix="assignor-", suffix=".pem") as file:
             file.write(text)
             file.flush()
@@ -157,9 +158,7 @@ def _text(location: str, where: str) -> str:
 
 
 def _pem(value: str) -> str:
-    """Returns the PEM blocks of a property, broken into lines, because a block is often a single line in a properties
-    file.
-    """
+    """Returns the PEM blocks of a property, broken into lines. In a properties file, a block is often a single line."""
 
     def block(match: re.Match[str]) -> str:
         body = "".join(match["body"].split())

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assignor.configs import KAFKA_VERSION, AssignmentConfigs
+from assignor.configs.kafka_versions import VERSION_OF_NEW_GROUPS
 from assignor.errors import AssignorFault, InputError
-from assignor.kafka_versions import VERSION_OF_NEW_GROUPS
 from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.recording import is_class_path
 from assignor.recording.fields import as_assignor

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assignor.configs import KAFKA_VERSION, AssignmentConfigs
+from assignor.configs.kafka_versions import VERSION_OF_NEW_GROUPS
 from assignor.errors import DecodeError, InputError
-from assignor.kafka_versions import VERSION_OF_NEW_GROUPS
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.protocol.group_metadata import MemberMetadata

@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from assignor.configs import KAFKA_VERSION
+from assignor.configs.kafka_versions import version_of_release
 from assignor.errors import InputError, UnreadableLogLine
-from assignor.kafka_versions import version_of_release
 from assignor.recording.fields import as_assignor, as_configs
 from assignor.types import ProcessId
 from kafka_groups.recorder.jvm_log_rebalances import (

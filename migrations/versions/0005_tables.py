@@ -67,7 +67,7 @@ def upgrade() -> None:
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("number", sa.BigInteger, nullable=False),
     )
-    # this row has to exist from the start, because coordinators update it concurrently and never insert it
+    # insert this row here, because coordinators only update the row and never insert it
     op.bulk_insert(checks, [{"id": 1, "number": 0}])
 
 

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from assignor.configs.kafka_versions import KafkaVersion, kafka_version_named
 from assignor.errors import AssignorFault, InputError, NotBuiltYet
-from assignor.kafka_versions import KafkaVersion, kafka_version_named
 from assignor.names.short_names import short_members
 from assignor.pipeline.snapshot import RebalanceResult
 from assignor.protocol.assignment_info import decode_assignment_info

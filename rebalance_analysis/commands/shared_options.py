@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from assignor.configs import KAFKA_VERSION
+from assignor.configs.kafka_versions import kafka_version_named
 from assignor.errors import AssignorFault, InputError
-from assignor.kafka_versions import kafka_version_named
 from assignor.recording import document_of_line
 from assignor.recording.fields import Value, as_assignor, as_configs, as_object, as_partitions
 from assignor.recording.topology_fields import as_topology

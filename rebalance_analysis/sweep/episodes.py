@@ -23,8 +23,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from assignor.clients.client_metadata import group_metadata
 from assignor.errors import AssignorFault, InputError, KafkaError
+from assignor.pipeline import gather_members
 from assignor.recording import RecordedPlacement, RecordedRebalance
 from rebalance_analysis.reading.lines import Line
 from rebalance_analysis.reading.recorded_group import chain_of
@@ -148,8 +148,7 @@ def _shape(recorded: RecordedRebalance) -> bytes:
     snapshot = recorded.snapshot
     if not snapshot.members:
         raise InputError("at least one member is needed", "input.members")
-    subscriptions = {member_id: member.subscription for member_id, member in snapshot.members.items()}
-    clients = group_metadata(subscriptions, snapshot.future_process_id).clients
+    clients = gather_members(snapshot).clients
     threads = sorted(f"{process} {len(client.consumers)}" for process, client in clients.items())
     return hashlib.blake2b("\n".join(threads).encode(), digest_size=16).digest()
 

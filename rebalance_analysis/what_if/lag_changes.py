@@ -88,7 +88,8 @@ def client_with_lags(client: PlacementClient, asked: _AskedLags, stateful: Itera
             if task not in held:
                 standby.add(task)
     lags = TaskLags(reported, client.lags.unreported)
-    return replace(client, lags=lags, previous_standby=frozenset(standby))
+    # the offsets of a streams group's members contradict the new lags
+    return replace(client, lags=lags, previous_standby=frozenset(standby), members={})
 
 
 def read_lags(

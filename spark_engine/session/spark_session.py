@@ -83,8 +83,8 @@ def spark_session(
     with contextlib.ExitStack() as undo:
         directory = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="spark-", ignore_cleanup_errors=True)))
         undo.enter_context(_environment(_environment_for(directory, chosen, options.log_level)))
-        undo.enter_context(_own_path())
-        undo.enter_context(_quiet_py4j())
+        undo.callback(_restore_path, list(sys.path))
+        _silence_py4j(undo)
         log = undo.enter_context(_log(options.log_file))
         home = Path(os.environ["SPARK_HOME"])
         gateway = undo.enter_context(driver_jvm(home, options.submit_arguments(), log))
@@ -181,21 +181,16 @@ def _log(file: Path | None) -> Iterator[IO[bytes]]:
             os.unlink(name)
 
 
-@contextlib.contextmanager
-def _quiet_py4j() -> Iterator[None]:
-    """Silences the log of Py4J in this block. Py4J logs a traceback when its JVM ends or a call is interrupted. The
-    traceback is not needed, because the caller reports the error in one line. Py4J logs partly to its own logger,
-    partly to the root logger.
+def _silence_py4j(undo: contextlib.ExitStack) -> None:
+    """Silences the log of Py4J until the end of the session. Py4J logs a traceback when its JVM ends or a call is
+    interrupted. The traceback is not needed, because the caller reports the error in one line. Py4J logs partly to its
+    own logger, partly to the root logger.
     """
     root, own = logging.getLogger(), logging.getLogger("py4j")
-    before = own.level
+    undo.callback(own.setLevel, own.level)
     own.setLevel(logging.CRITICAL + 1)
+    undo.callback(root.removeFilter, _is_not_of_py4j)
     root.addFilter(_is_not_of_py4j)
-    try:
-        yield
-    finally:
-        root.removeFilter(_is_not_of_py4j)
-        own.setLevel(before)
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
@@ -217,17 +212,12 @@ def _own_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-@contextlib.contextmanager
-def _own_path() -> Iterator[None]:
-    """Restores sys.path at the end of the block. PySpark adds the archives of a session to sys.path, and does not
+def _restore_path(before: list[str]) -> None:
+    """Sets sys.path to its value before the session. PySpark adds the archives of a session to sys.path, and does not
     remove these entries when it deletes the archives.
     """
-    before = list(sys.path)
-    try:
-        yield
-    finally:
-        sys.path[:] = before
-        importlib.invalidate_caches()
+    sys.path[:] = before
+    importlib.invalidate_caches()
 
 
 @contextlib.contextmanager

@@ -1,15 +1,16 @@
-"""Resets an application to the state before its first run. `plan_reset` returns the changes, and `carry_out` makes the
-changes.
+"""Resets an application to the state before its first run. `plan_reset` returns the planned changes, and `carry_out`
+makes them.
 
 Rules: a reset sets the committed offsets of the input topics to new values. A reset deletes the internal topics with
-their committed offsets, and the application's state directories on this machine. First, the reset claims the input
-partitions in the log. The claim fences each instance that still runs on another machine: from then on, the log refuses
-commits of such an instance. Every step can be repeated, so an interrupted reset can be run again.
+their committed offsets, and the application's state directories on this machine. Before all other changes, the reset
+claims the input partitions: it takes the right to commit their offsets. If an instance on another machine is still
+running, the log then refuses its commits. Every step can be repeated, so an interrupted reset can be run again.
 
-The name of an internal topic begins with the application id and has a suffix of Kafka Streams' internal topics. The
-internal topics of an application "words-2" also begin with "words". Callers pass the ids of all other applications
-(`others`), because a topic belongs to the application with the longest matching id. Source: `StreamsResetter`. Differs
-from Kafka: if no input topics are given, the reset uses all topics with committed offsets of the group.
+The name of an internal topic begins with the application id and has a suffix of Kafka Streams' internal topics. Names
+can be ambiguous: the internal topics of the application "words-2" also begin with "words". A topic belongs to the
+application with the longest matching id, so callers pass the ids of all other applications (`others`). Source:
+`StreamsResetter`. Differs from Kafka: if no input topics are given, the reset uses all topics for which the group has
+committed offsets.
 """
 
 import glob
@@ -42,7 +43,9 @@ class MovedOffset(NamedTuple):
 
 
 class Partitions(NamedTuple):
-    """The begin and end offsets of partitions, and the committed offsets of those partitions that have one."""
+    """The begin, end and committed offsets of the partitions to reset. A partition without a committed offset is
+    missing in `committed`.
+    """
 
     committed: Mapping[TopicPartition, int]
     begins: Mapping[TopicPartition, int]
@@ -50,8 +53,8 @@ class Partitions(NamedTuple):
 
 
 NewOffsets = Callable[[Log, Partitions], Mapping[TopicPartition, int]]
-"""A function that returns the new offset of each partition. If a new offset is below the partition's begin offset or
-above its end offset, the caller uses the begin or end offset instead.
+"""The type of a function that returns the new offset of each partition. If a new offset is below the begin offset or
+above the end offset of the partition, the caller uses the begin or end offset.
 """
 
 
@@ -59,7 +62,7 @@ above its end offset, the caller uses the begin or end offset instead.
 class ResetPlan:
     """The changes of a reset.
 
-    `offsets`: the offsets to move. `topics`: the names of the topics to delete, each with its number of partitions.
+    `offsets`: the committed offsets to change. `topics`: the topics to delete, with their numbers of partitions.
     `state`: the directories to delete.
     """
 
@@ -83,11 +86,11 @@ def plan_reset(
     others: Iterable[str] = (),
     state_dirs: Iterable[Path] = (),
 ) -> ResetPlan:
-    """Returns the changes that a reset would make. The function itself changes nothing.
+    """Returns the changes that a reset would make. This function changes nothing.
 
-    `input_topics`: the topics whose offsets are moved; empty for all topics with a committed offset. `internal_topics`:
-    the topics to delete; empty for all internal topics. `others`: the ids of other applications. Raises LogError, and
-    InputError if a topic does not exist or a topic to delete is not internal.
+    `input_topics`: the committed offsets in these topics are changed; empty for all topics with a committed offset.
+    `internal_topics`: the topics to delete; empty for all internal topics. `others`: the ids of other applications.
+    Raises LogError, and InputError if a topic does not exist or a topic to delete is not internal.
     """
     known = log.topics()
     internal = {
@@ -122,17 +125,17 @@ def plan_reset(
 
 
 def state_directories(state_dir: Path, application_id: str) -> list[Path]:
-    """Returns the state directories of the application. One instance has its state directory in `state_dir`. If several
-    instances run on one machine, each has its state directory in a directory below `state_dir`.
+    """Returns the state directories of the application. If one instance ran on this machine, its directory is directly
+    below `state_dir`. If several instances ran on this machine, their directories are one level deeper.
     """
     found = [state_dir / application_id, *sorted(state_dir.glob(f"*/{glob.escape(application_id)}"))]
     return [directory for directory in found if (directory / LOCK_FILE_NAME).exists()]
 
 
 def carry_out(log: Log, plan: ResetPlan) -> None:
-    """Make the changes of the plan.
+    """Makes the changes of the plan.
 
-    Raises LockError, before any change, if an instance uses one of the state directories. Raises LogError.
+    If an instance uses one of the state directories, LockError is raised before any change. Raises LogError.
     """
     with ExitStack() as locks:
         for directory in plan.state:
@@ -142,7 +145,7 @@ def carry_out(log: Log, plan: ResetPlan) -> None:
             moved = {partition: OffsetAndMetadata(offset.after) for partition, offset in plan.offsets.items()}
             with closing(log.producer()) as producer:
                 producer.commit_offsets([(claim, moved)])
-        # look up the topics only after the claim, because the claim may create the claims topic
+        # look up the topics after `log.claim`, because `log.claim` may create the claims topic
         going = {*plan.topics, claims_topic(plan.application_id)}
         log.delete_topics(sorted(going & log.topics().keys()))
         for directory in plan.state:
@@ -174,8 +177,8 @@ def to_offset(offset: int) -> NewOffsets:
 
 
 def shift_by(records: int) -> NewOffsets:
-    """Move each committed offset by a number of records. If a partition has no committed offset, count from its begin
-    offset.
+    """Moves each committed offset by this number of records. If a partition has no committed offset, the begin offset
+    is moved instead.
     """
     return lambda _log, partitions: {
         each: partitions.committed.get(each, begin) + records for each, begin in partitions.begins.items()
@@ -183,15 +186,15 @@ def shift_by(records: int) -> NewOffsets:
 
 
 def to_time(timestamp_ms: int) -> NewOffsets:
-    """Move each offset to the first record of this time or later. If there is no record of this time or later, move the
-    offset to the end.
+    """Sets each offset to the first record with this timestamp or a later timestamp, or to the partition's end if all
+    records are older.
     """
     return lambda log, partitions: {**partitions.ends, **log.offsets_for_time(partitions.begins, timestamp_ms)}
 
 
 def _delete(directory: Path) -> None:
-    """Rename the directory, then delete it. A rename is atomic, so no process can open a state directory that is only
-    half deleted.
+    """Renames the directory before deleting it. The rename is atomic, so no process can open a half-deleted state
+    directory.
     """
     deleted = directory.with_name(f".{directory.name}.deleted")
     shutil.rmtree(deleted, ignore_errors=True)

@@ -10,13 +10,13 @@ from streams_runtime.cli.produce_command import produce
 from streams_runtime.cli.reset_command import reset
 
 STREAMS = Extra("streams", ("httpx",))
-"""The optional dependencies (the extra of the Python package) that the command `reset` needs, because it calls the
-coordinator. With an embedded log, no other command needs an extra.
+"""The extra of the Python package with the optional dependencies of the command `reset`, which calls the coordinator.
+Commands other than `reset` need no extra for an embedded log.
 """
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to `app`."""
+    """Adds the commands to `app`."""
     at = "--bootstrap-server embedded:log"
     app.add_typer(topic_commands.topics, name="topics", epilog=example(f"topics list {at}"))
     app.command("produce", epilog=example(f"produce lines a.txt --key-separator : {at}"))(produce)

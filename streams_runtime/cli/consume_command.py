@@ -1,4 +1,6 @@
-"""`assignor consume`: prints the records of a topic as lines, like `kafka-console-consumer.sh`, without a group."""
+"""`assignor consume`: prints the records of a topic as lines, like `kafka-console-consumer.sh`. The command joins no
+group.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ _TIMEOUT_HELP = "Stop if no record arrives for this many milliseconds. Default: 
 
 @dataclass(frozen=True, slots=True)
 class ConsumeOptions:
-    """The options that determine which records are printed. Raises InputError for options that exclude each other."""
+    """The options that determine which records are printed. Raises InputError if options exclude each other."""
 
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to read.")]
     from_beginning: Annotated[bool, typer.Option("--from-beginning", help="The same as --offset earliest.")] = False
@@ -93,7 +95,7 @@ class ConsumeOptions:
 
 @dataclass(frozen=True, slots=True)
 class LineOptions:
-    """The options that choose the output for each record."""
+    """The options that determine the output for each record."""
 
     key_deserializer: Annotated[str, typer.Option(metavar="NAME", help=f"Type of keys: {_SERDE_HELP}.")] = "string"
     value_deserializer: Annotated[
@@ -116,7 +118,7 @@ class LineOptions:
     format: FormatOption = Format.TEXT
 
     def writer(self, topic: str) -> LineWriter:
-        """Returns the object that writes the lines. Raises InputError for an unknown name of a serde."""
+        """Returns the object that writes the lines. Raises InputError for an unknown serde name."""
         from streams_runtime.cli.record_lines import LineWriter
 
         everything = self.format is Format.WIDE
@@ -163,7 +165,7 @@ def _partitions(options: ConsumeOptions, count: int) -> list[TopicPartition]:
 
 @dataclass
 class _Consumption:
-    """One run of `consume`. `ends`: the end offsets that the partitions had when the run began."""
+    """One run of `consume`. `ends`: the end offsets of the partitions when the run began."""
 
     options: ConsumeOptions
     lines: LineOptions
@@ -174,7 +176,7 @@ class _Consumption:
     bad: int = 0
 
     def run(self) -> None:
-        """Print the records. Exits with a nonzero exit code if some of the requested records were not printed. Raises
+        """Prints the records. Exits with a nonzero exit code if some of the requested records were not printed. Raises
         UndecodableRecord, LogError.
         """
         try:
@@ -183,7 +185,8 @@ class _Consumption:
             print_message(count_text(self.printed, "record"))
             leave(EXIT_INTERRUPTED)
         except BrokenPipeError:
-            # the program that reads stdout has closed the pipe, as `head` does when it has enough lines
+            # the program that reads stdout has closed the pipe; for example, `head` closes the pipe when it has enough
+            # lines
             leave(EXIT_NOBODY_READS)
         most = self.options.max_messages
         is_short = most is not None and self.printed < most and not self.options.until_end
@@ -214,8 +217,8 @@ class _Consumption:
         )
 
     def _print(self, batch: RecordBatch) -> None:
-        """Print the records of a batch. If a record cannot be decoded, prints the records before it, and then raises
-        the error.
+        """Prints the records of a batch. If a record cannot be decoded, the records before it are printed, and then the
+        error is raised.
         """
         from streams_runtime.logs.topic_reading import consumed_records
 

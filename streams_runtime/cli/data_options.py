@@ -1,4 +1,4 @@
-"""The options that the commands of this package share: the address of the log, and times."""
+"""The options that all commands of this package share, and the parsing of times."""
 
 import logging
 import re
@@ -55,7 +55,7 @@ ClientProperties = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class LogAddress:
-    """The options of every command of this package that give the address of the log."""
+    """The options for the address of the log, which every command of this package has."""
 
     bootstrap_server: BootstrapServer
     command_config: ClientProperties = None
@@ -78,14 +78,14 @@ class LogAddress:
 
     @contextmanager
     def opened(self, *, create: bool = False) -> Iterator[Log]:
-        """Open the log. `create`: True to create an embedded log if the directory has none.
+        """Opens the log. `create`: True to create an embedded log if the directory has none.
 
-        Raises InputError if the address is invalid or the directory has no log, and LogTimeout if no broker listens at
-        the address.
+        Raises InputError if the address is invalid or the directory has no log. Raises LogTimeout if no broker listens
+        at the address.
         """
         from streams_runtime.logs.opening import kafka_servers, open_log
 
-        # The commands report errors themselves. The log lines of the clients would report the same errors again.
+        # The commands report errors themselves. The clients' log lines would report the same errors a second time.
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
         logging.getLogger("kafka_client").setLevel(logging.ERROR)
         if self.bootstrap_server.startswith("memory:"):
@@ -101,7 +101,7 @@ class LogAddress:
         """Raises UnknownTopicOrPartition if a topic is not in `known`. The error message suggests the known topic with
         the most similar name.
 
-        `otherwise`: the second advice in the error message, for a user who did not mean the suggested topic.
+        `otherwise`: advice in the error message for a user who did not mean the suggested topic.
         """
         for topic in topics:
             if topic not in known:
@@ -124,8 +124,8 @@ _OPTION = "--bootstrap-server"
 def _check_that_somebody_listens(servers: str, properties: Mapping[str, str]) -> None:
     """Raises LogTimeout if no address accepts a connection.
 
-    The Kafka client itself would retry for a minute (default.api.timeout.ms), because a broker may be restarting. At
-    the start of a command, a closed port usually means a wrong address.
+    Without this check, the Kafka client would retry for a minute (default.api.timeout.ms), because brokers may restart.
+    When a command starts, a closed port usually means a wrong address.
     """
     from streams_runtime.logs.kafka.log_settings import log_settings
 
@@ -140,9 +140,7 @@ def _check_that_somebody_listens(servers: str, properties: Mapping[str, str]) ->
 
 
 def time_ms(text: str, option: str) -> int:
-    """Parses milliseconds since the epoch, or an ISO 8601 time. Without a zone, the time is local. Raises
-    InputError.
-    """
+    """Parses milliseconds since 1970, or an ISO 8601 time. A time without a zone is local time. Raises InputError."""
     try:
         if text.isascii() and text.isdigit():
             return _within_long(int(text))
@@ -177,20 +175,20 @@ def _shortened(text: str) -> str:
 
 
 def count_text(count: int, one: str) -> str:
-    """Returns a count with its noun, such as `1 record` or `2 records`."""
+    """Returns a text such as `1 record` or `2 records`."""
     return f"1 {one}" if count == 1 else f"{count} {one}s"
 
 
 def check_one_choice(given: Sequence[str]) -> None:
-    """Raises InputError if `given` has more than one option. The options exclude each other. `given`: the names of the
-    options that the user gave.
+    """Raises InputError if the user gave more than one of the options that exclude each other. `given`: the names of
+    the options that the user gave.
     """
     if len(given) > 1:
         raise InputError(f"does not go together with {given[0]}", given[1])
 
 
 def checked_timestamp_ms(value: int, option: str) -> int:
-    """Returns the given time. Raises InputError if the time is before the epoch, because no record can have such a
+    """Returns the given time. Raises InputError if the time is before 1970, because no record can have such a
     timestamp.
     """
     if value < 0:

@@ -1,4 +1,4 @@
-"""Finds serdes by name. Each found serde comes with functions that convert its objects to and from text and JSON.
+"""Finds serdes by name. Each serde comes with functions that convert its objects to text or JSON and back.
 
 A serde has a short name, such as `long`. The name of Kafka's class, such as `LongSerializer`, is also accepted, with or
 without its Java package.
@@ -23,11 +23,10 @@ _KAFKA_CLASS = re.compile(r"(?:[\w.]+\.)?(\w+?)(?:Serializer|Deserializer|Serde)
 
 @dataclass(frozen=True, slots=True)
 class NamedSerde:
-    """A serde with its conversions from and to text and JSON.
+    """A serde, with functions that convert its objects to text or JSON and back.
 
-    `of_text`, `of_json`: functions that return the object, or raise a ValueError that describes the expected form.
-    `to_text`: a function that returns one line of text. `to_json`: a function that returns a value that can be written
-    as JSON.
+    The functions `of_text` and `of_json` return the object, or raise a ValueError that describes the expected form. The
+    function `to_text` returns one line of text. The function `to_json` returns a value that can be written as JSON.
     """
 
     name: str
@@ -39,10 +38,11 @@ class NamedSerde:
 
 
 def named_serde(name: str, option: str, topic: str, schema_registry: str | None = None) -> NamedSerde:
-    """Returns the serde for the keys or the values of a topic. Raises InputError, which lists the known names.
+    """Returns the serde for the keys or the values of a topic. Raises InputError if the name is unknown; the error
+    lists the known names.
 
-    `option`: the command-line option that gives the name. `schema_registry`: the URL of the registry, which avro,
-    json-schema and protobuf need.
+    `option`: the command-line option that gives the name. `schema_registry`: the URL of the schema registry; only the
+    serdes avro, json-schema and protobuf need it.
     """
     match = _KAFKA_CLASS.match(name)
     short = (match[1] if match else name).lower()
@@ -56,10 +56,10 @@ def named_serde(name: str, option: str, topic: str, schema_registry: str | None 
 
 
 def _windowed(inner: NamedSerde, option: str) -> NamedSerde:
-    """Returns a serde for windowed keys that can only read.
+    """Returns a serde that can read windowed keys, but not write them.
 
-    The serde cannot write: a producer would hash the whole windowed key, but the partition has to be chosen by the key
-    without the window.
+    A producer would choose a wrong partition: it would hash the whole windowed key, but the partition depends on the
+    key without the window.
     """
     if "deserializer" not in option:
         raise InputError(f"{_WINDOWED}{inner.name} can only be read: such keys are written by an application", option)
@@ -81,8 +81,8 @@ def _windowed(inner: NamedSerde, option: str) -> NamedSerde:
 
 
 def _of_registry(name: str, option: str, topic: str, schema_registry: str | None) -> NamedSerde:
-    """Returns a serde that uses the schema registry. The serde reads with the writer's schema, and writes with the
-    topic's latest schema.
+    """Returns a serde that uses the schema registry. The serde reads a record with the schema with which it was
+    written, and writes with the topic's latest schema.
     """
     if schema_registry is None:
         raise InputError(f"{name} needs the URL of the schema registry: --schema-registry", option)
@@ -97,15 +97,15 @@ def _of_registry(name: str, option: str, topic: str, schema_registry: str | None
         serde = AvroSerde(None, configs)
     elif name == "protobuf":
         serde = DescribedProtobufSerde(configs)
-    else:  # values are checked against their schema when they are written, but not when they are read
+    else:  # values are checked against their schema when they are written, and not when they are read
         serde = JsonSchemaSerde(None, {**configs, "json.fail.invalid.schema": "deserializer" not in option})
     bound = serdes.serde_for_topic(serde, topic, is_key="key" in option)
     return NamedSerde(name, bound, _of_json_text, lambda value: _json_text(_plain(value)), _same, _plain)
 
 
 def _plain(value: Any) -> Any:
-    """Returns the value in JSON's types. Bytes become base64, and objects of other types, such as times, become
-    text.
+    """Converts the value to types that JSON has. Bytes become base64 text. Objects of other types, such as times,
+    become text.
     """
     return json.loads(
         json.dumps(value, default=lambda each: _to_base64(each) if isinstance(each, bytes) else str(each))
@@ -121,8 +121,8 @@ def _json_text(value: Any) -> str:
 
 
 def _text_of_json(value: Any) -> str:
-    """Converts a JSON value to text for the string serde. A value that is not a text, such as an object, becomes JSON
-    text.
+    """Converts a JSON value to text for the string serde. An object, a list or another value that is not a text becomes
+    JSON text.
     """
     return value if isinstance(value, str) else _json_text(value)
 

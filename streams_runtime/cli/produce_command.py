@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from streams_runtime.logs.record_producer import RecordProducer
 
 CERTAIN_EVERY = 10_000
-"""The number of sent records after which the command waits until the log has acknowledged the records."""
+"""Each time after this number of records, the command waits until the log has acknowledged all sent records."""
 _SHOWN_EVERY_S = 0.5
 _STDIN = "-"
 _CHUNK_BYTES = 256 * 1024
@@ -43,7 +43,7 @@ _FROM_LINE_HELP = "First line to write, if an earlier run has written the lines 
 
 @dataclass(frozen=True, slots=True)
 class ProduceOptions:
-    """The options of `produce`. Raises InputError for options that exclude each other."""
+    """The options of `produce`. Raises InputError if options exclude each other."""
 
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to write to.")]
     file: Annotated[str, typer.Argument(metavar="[FILE]", help=_FILE_HELP, show_default=False)] = _STDIN
@@ -103,8 +103,8 @@ class ProduceOptions:
 def produce(options: ProduceOptions, address: LogAddress) -> None:
     """Write each line as a record to a topic.
 
-    A record with a key goes to the partition that Kafka's own clients would choose. At the end, the command prints the
-    number of records.
+    A record with a key goes to the partition that Kafka's own clients would choose. When all lines are written, the
+    command prints the number of records.
     """
     from streams_runtime.logs.record_producer import RecordProducer
     from streams_runtime.serdes import BYTES
@@ -122,7 +122,9 @@ def produce(options: ProduceOptions, address: LogAddress) -> None:
 
 @dataclass
 class _Production:
-    """One run of `produce`. Reads the lines, and counts the records that the log has acknowledged."""
+    """One run of `produce`: reads the lines, sends the records, and counts the records that the log has
+    acknowledged.
+    """
 
     options: ProduceOptions
     reader: LineReader
@@ -133,12 +135,12 @@ class _Production:
     def __post_init__(self) -> None:
         self._taken = self._written = self._bad = 0
         self._line = 1  # the next line to read
-        self._next_line = 1  # the first line that is neither skipped nor known to be written
+        self._next_line = 1  # all lines before this line are skipped or written for certain
         self._began = time.monotonic()
         self._shown_at = self._began if sys.stderr.isatty() else float("inf")
 
     def run(self) -> None:
-        """Write all lines. Exits with a nonzero exit code if the run was interrupted or a line was skipped."""
+        """Writes all lines. Exits with a nonzero exit code if the run was interrupted or a line was skipped."""
         try:
             self._take_all()
             self._make_certain()
@@ -196,8 +198,8 @@ class _Production:
         self._written, self._next_line = self._taken, self._line
 
     def _give_up(self, fault: AssignorFault) -> None:
-        """Raise the error. The error message states which lines were written, so that the user can continue after these
-        lines.
+        """Raises the error. The error message states which lines were written, so that the user can continue with the
+        next line.
         """
         try:
             self._make_certain()
@@ -237,22 +239,22 @@ class _Production:
 
 
 class _LineRefused(AssignorFault):
-    """A line is not a valid record, or the topic does not accept the line's record. The error message begins with the
-    name of the file and the number of the line.
+    """A line is not a valid record, or the topic does not accept the record. The error message begins with the file
+    name and the line number.
     """
 
 
 def _name_of(source: str) -> str:
-    """Returns the name of the input for messages."""
+    """Returns the name of the input that messages show."""
     return "stdin" if source == _STDIN else source
 
 
 def _input_lines(source: str, about_to_wait: Callable[[], None]) -> Iterator[tuple[int, bytes]]:
-    """Yields the number of each line, counted from 1, and the line without its line end. The last line can be without a
-    line end.
+    """Yields the number of each line, counted from 1, and the line without its line break. The last line may have no
+    line break.
 
-    `source`: the path of a file, or `-` for stdin. `about_to_wait`: a function that is called each time before the
-    iterator waits for more input. Raises InputError for a file that cannot be read.
+    `source`: the path of a file, or `-` for stdin. `about_to_wait`: the iterator calls this function each time before
+    it waits for more input. Raises InputError for a file that cannot be read.
     """
     with ExitStack() as closing:
         try:
@@ -268,14 +270,15 @@ def _input_lines(source: str, about_to_wait: Callable[[], None]) -> Iterator[tup
                 yield number + 1, rest.removesuffix(b"\r")
         except OSError as error:
             if error.filename is None and not isinstance(error, IsADirectoryError):
-                raise  # this error was raised by the caller's code, which runs at `yield`
+                raise  # the code of the caller raised this error during a `yield`
             raise InputError(f"cannot be read: {error.strerror}", _name_of(source)) from None
 
 
 def _next_chunk(stream: BinaryIO | IO[bytes], about_to_wait: Callable[[], None]) -> bytes:
     try:
         is_there = bool(select.select([stream], [], [], 0)[0])
-    except (OSError, ValueError):  # the stream has no file descriptor, so its content is available at once
+    # the stream has no file descriptor, so `select` is not possible and not needed: its content is available at once
+    except (OSError, ValueError):
         is_there = True
     if not is_there:
         about_to_wait()

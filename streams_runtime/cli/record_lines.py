@@ -2,10 +2,10 @@
 writes.
 
 A line of JSON has the fields `key`, `value`, `headers` (pairs of a name and a text or null), `timestamp` (milliseconds
-since the epoch) and `partition`. All fields except `value` may be missing. When lines are read, the fields `topic` and
-`offset`, which `consume` writes, are ignored. The name or value of a header is written as text if it is UTF-8,
-otherwise as `{"base64": "..."}`. So the headers of a record keep their bytes if `consume` writes the record as a line
-of JSON and `produce` reads this line. The format of text lines is that of Kafka's console tools.
+since the epoch) and `partition`. All fields except `value` may be missing. `consume` also writes the fields `topic` and
+`offset`, which `produce` ignores. The name or value of a header is written as text if it is UTF-8, and otherwise as
+`{"base64": "..."}`. So the bytes of headers do not change if `consume` writes a record as JSON and `produce` reads it.
+Lines of text have the format of Kafka's console tools.
 Source: `LineMessageReader`, `DefaultMessageFormatter`.
 """
 
@@ -27,12 +27,12 @@ _FIELDS = ("key", "value", "headers", "timestamp", "partition", "topic", "offset
 
 
 class BadLine(AssignorFault):
-    """A line that cannot be parsed as a record. The error message describes the mistake, without the line number."""
+    """A line that cannot be parsed as a record. The error message describes the mistake without the line number."""
 
 
 class RecordLine(NamedTuple):
-    """The record in a line, with key and value as bytes. `timestamp_ms`, `partition`: None if the line does not have
-    this field.
+    """The record that was parsed from a line, with key and value as bytes. `timestamp_ms`, `partition`: None if the
+    line does not have this field.
     """
 
     key: bytes | None
@@ -47,7 +47,7 @@ class LineReader:
     """Parses lines to records.
 
     `separator`: the text between key and value in a line of text; None if the whole line is the value. `null_marker`:
-    the text that stands for a null key or value in a line of text. `is_json`: True if each line is a JSON object.
+    this text in a line of text means a null key or value. `is_json`: True if each line is a JSON object.
     """
 
     key: NamedSerde
@@ -57,7 +57,7 @@ class LineReader:
     is_json: bool = False
 
     def record(self, line: bytes) -> RecordLine | None:
-        """Returns the record in a line. Returns None for a blank line, if the lines are JSON. Raises BadLine."""
+        """Parses the record in a line. Returns None for a blank line if `is_json` is True. Raises BadLine."""
         try:
             text = line.decode()
         except UnicodeDecodeError as error:
@@ -115,7 +115,9 @@ class LineReader:
 
 @dataclass(frozen=True, slots=True)
 class LineWriter:
-    """Writes a record as a line of text, in Kafka's order: timestamp, partition, offset, headers, key, value."""
+    """Writes a record as a line of text. The fields have Kafka's order: timestamp, partition, offset, headers, key,
+    value.
+    """
 
     key: NamedSerde
     value: NamedSerde
@@ -144,7 +146,7 @@ class LineWriter:
         return self.separator.join(parts)
 
     def document(self, record: ConsumedRecord[Any, Any]) -> dict[str, Any]:
-        """Returns the record as a dict, which `consume` writes as a line of JSON."""
+        """Returns the record as a dict, from which `consume` makes a line of JSON."""
         return {
             "topic": record.topic,
             "partition": record.partition,
@@ -169,7 +171,7 @@ def _headers(given: Any) -> Headers:
     headers: list[tuple[str, bytes | None]] = []
     try:
         for pair in pairs:
-            # without this check, a text of two letters would be accepted as a pair of name and value
+            # without this check, a text of two letters would be accepted as a name and a value
             if not isinstance(pair, list | tuple):
                 raise TypeError
             name, value = pair
@@ -186,9 +188,7 @@ def _headers(given: Any) -> Headers:
 
 
 def _of_json(given: Any) -> bytes | None:
-    """Returns the bytes of a header's name or value, from its form in JSON. Raises TypeError or ValueError for another
-    form.
-    """
+    """Converts a header's name or value from its JSON form to bytes. Raises TypeError or ValueError for other forms."""
     if given is None:
         return None
     if isinstance(given, str):
@@ -222,7 +222,7 @@ def _name_bytes(name: str) -> bytes:
 
 
 def _text(data: bytes | None) -> str | None:
-    """Decodes bytes to readable text. Bytes that are not UTF-8 become escapes."""
+    """Decodes bytes to readable text. Bytes that are not UTF-8 become escapes such as `\\xff`."""
     return None if data is None else data.decode(errors="backslashreplace")
 
 

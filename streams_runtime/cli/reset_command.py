@@ -33,14 +33,14 @@ class StillRunning(AssignorFault):
 
 
 class NothingToReset(AssignorFault):
-    """The log has neither committed offsets nor internal topics of the application, so the given application id is
-    probably wrong.
+    """The log has no committed offsets and no internal topics of the application. Probably the given application id is
+    wrong.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetOptions:
-    """The options that choose the new offsets of input topics. Raises InputError if more than one of these options is
+    """The options that set the new offsets in the input topics. Raises InputError if more than one of these options is
     given.
     """
 
@@ -78,7 +78,9 @@ class OffsetOptions:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorOptions:
-    """The options for the coordinator. The command asks the coordinator whether instances of the application run."""
+    """The options for calls to the coordinator. The command asks the coordinator whether instances of the application
+    run.
+    """
 
     coordinator: Annotated[
         str, typer.Option(metavar=COORDINATOR_METAVAR, help=f"Address of the coordinator; {SEVERAL_COORDINATORS}.")
@@ -113,9 +115,9 @@ def reset(
 ) -> None:
     """Reset an application after its instances have ended.
 
-    The application's committed offsets in the input topics are set to the offsets that the options choose. The
-    application's internal topics (changelogs, repartition topics, claims) and its state in the given directories are
-    deleted. Output topics are not changed.
+    The application's committed offsets in the input topics are set to the offsets that the options give. The
+    application's internal topics (changelogs, repartition topics, claims topic) are deleted. The application's state in
+    the given directories is deleted too. Output topics are not changed.
     """
     from streams_runtime.cli.application_reset import carry_out, plan_reset
     from streams_runtime.membership.calls import CoordinatorUnavailable
@@ -155,8 +157,8 @@ def _client(asked: CoordinatorOptions) -> Any:
 
 
 def _ask_coordinator(asked: CoordinatorOptions, application_id: str) -> tuple[list[str], str | None]:
-    """Returns the ids of other applications. The second result is None, or, if no coordinator answered, the reason why
-    the command does not know whether instances run. Raises StillRunning.
+    """Returns two values: the ids of other applications, and a text. If no coordinator answered, the text says why it
+    is not known whether instances run. If a coordinator answered, the text is None. Raises StillRunning.
     """
     if asked.without_coordinator:
         return [], None
@@ -179,8 +181,8 @@ def _ask_coordinator(asked: CoordinatorOptions, application_id: str) -> tuple[li
 
 
 def _check_members_on_brokers(address: LogAddress, application_id: str) -> None:
-    """Raises StillRunning if the group has members at the brokers. The members of a group at the brokers are instances
-    of a JVM application, or plain consumers.
+    """Raises StillRunning if the group has members at the brokers. Members at the brokers are instances of a JVM
+    application, or plain consumers.
 
     Raises KafkaClientError.
     """

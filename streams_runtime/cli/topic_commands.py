@@ -126,8 +126,8 @@ def alter_topics(
 ) -> None:
     """Add partitions to topics, and change their configs.
 
-    After partitions are added, new records of a key may go to another partition than before. An application that keeps
-    state for a topic stops with an error after the topic's number of partitions has changed.
+    After partitions are added, new records of a key may go to a different partition. An application that keeps state
+    for a topic stops with an error if the topic's number of partitions changes.
     """
     changes: dict[str, str | None] = dict(topic_configs(config or (), is_kafka=address.is_kafka))
     for key in delete_config or ():
@@ -163,7 +163,7 @@ def delete_topics(
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Ignore topics that do not exist.")] = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Delete topics with all of their records.
+    """Delete topics with all their records.
 
     The committed offsets of all groups in these topics are deleted as well.
     """
@@ -183,9 +183,9 @@ def delete_topics(
 
 
 def topic_configs(given: Iterable[str], *, is_kafka: bool) -> dict[str, str]:
-    """Parses texts of the form `key=value`. Raises InputError if a text has no `=`, or if its key is unknown.
+    """Parses texts of the form `key=value`. Raises InputError if a text has no `=` or an unknown key.
 
-    If the log is Kafka's, this function does not check the keys: the broker checks them, and may know keys of newer
+    For a Kafka log, the broker checks the keys instead of this function, because the broker may know keys of newer
     releases.
     """
     configs: dict[str, str] = {}

@@ -1,3 +1,1 @@
-"""Modules that all packages of the runtime share, such as errors, clock, states and records. Kafka has a package of the
-same name.
-"""
+"""Modules that all packages of the runtime share, such as errors, clock, states and records."""

@@ -1,4 +1,5 @@
-"""Reads the machine's time, and formats durations. No other code reads the machine's time. Tests pass their own clock.
+"""Reads the machine's time, and formats durations. Only this module reads the machine's time. Tests replace the clock
+by their own clock.
 
 Source: `Time`, `MockTime`.
 """
@@ -12,8 +13,8 @@ class Clock(Protocol):
         """Returns the wall-clock time in milliseconds since the epoch."""
 
     def monotonic_ms(self) -> int:
-        """Returns the milliseconds since an arbitrary start, for deadlines and rates. The monotonic clock never goes
-        back.
+        """Returns the milliseconds since an arbitrary moment. Used for deadlines and rates. The monotonic clock never
+        goes back.
         """
 
 
@@ -28,8 +29,8 @@ class SystemClock:
 def duration_text(duration_ms: int) -> str:
     """Formats a duration as `2 days, 3:04:05`.
 
-    The duration may have any length. `timedelta` is not used because its limit is 999,999,999 days, and differences of
-    timestamps may be longer.
+    The duration may have any length. `timedelta` is not used, because the difference of two timestamps may be longer
+    than its limit of 999,999,999 days.
     """
     seconds, left_ms = divmod(duration_ms, 1_000)
     days, seconds = divmod(seconds, 86_400)

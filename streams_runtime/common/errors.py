@@ -1,4 +1,4 @@
-"""The errors of running tasks, by Kafka's names. Source: `org.apache.kafka.streams.errors`."""
+"""The errors of running tasks, which have Kafka's names. Source: `org.apache.kafka.streams.errors`."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,8 +9,8 @@ _LONGEST_KEY = 40
 
 
 def error_text(error: BaseException) -> str:
-    """Returns the error's message as valid UTF-8 text, with escaped lone surrogates. Never raises. If the error's
-    `__str__` raises another error, returns a text with the class of that other error.
+    """Returns the error's message as valid UTF-8 text. Lone surrogates in it are escaped. Never raises: if the error's
+    `__str__` fails, the text names the class of that failure.
     """
     try:
         return str(error).encode(errors="backslashreplace").decode()
@@ -35,7 +35,7 @@ class TaskMigrated(StreamsRuntimeError):
 
 
 class TaskCorrupted(StreamsRuntimeError):
-    """The state of these tasks cannot be used. The state is deleted, and restored from the beginning of the
+    """The state stores of some tasks cannot be used. The stores are deleted, and restored from the beginning of the
     changelogs.
     """
 
@@ -51,12 +51,12 @@ class TaskTimeout(StreamsRuntimeError):
 
 class LockError(StreamsRuntimeError):
     """Another thread or process holds the lock of a task's directory. If a thread of the same process holds the lock,
-    the caller tries again later.
+    the caller repeats the attempt.
     """
 
 
 class ProcessorStateError(StreamsRuntimeError):
-    """A state store, its directory or its checkpoint file could not be used."""
+    """A state store failed, or its directory or checkpoint file could not be used."""
 
 
 class StoreCorrupted(ProcessorStateError):
@@ -66,17 +66,17 @@ class StoreCorrupted(ProcessorStateError):
 
 
 class StoreOfAnotherKind(ProcessorStateError):
-    """An earlier version of the application had another kind of store under this name, and the files are from that
-    store. The error is logged without a stack trace, because the error is not a bug of this program.
+    """The store's files belong to another kind of store, which an earlier version of the application had under the same
+    name. The error is logged without a stack trace, because it is not a bug of this program.
     """
 
 
 class ChangelogOfAnotherKind(StoreOfAnotherKind):
-    """An earlier version of the application had another kind of store, and the changelog has records of that store."""
+    """The changelog has records of another kind of store, which an earlier version of the application had."""
 
     def __init__(self, store: str, changelog: TopicPartition, offsets: Sequence[int], key: bytes, kind: str) -> None:
-        """`offsets`: the offsets of the batch of records that was read. `key`: the key of one record of the batch.
-        `kind`: the kind of the store that is restored.
+        """`offsets`: the offsets of the records in the batch that was read. `key`: the key of one of these records.
+        `kind`: the kind of the store that is being restored.
         """
         super().__init__(
             f"store {store} is a {kind} store, and its changelog {changelog.topic}-{changelog.partition} has records "
@@ -91,8 +91,8 @@ class InvalidStateStore(StreamsRuntimeError):
 
 
 class ProcessingFailed(StreamsRuntimeError):
-    """A user's processor, serde or timestamp extractor failed on a record, and the exception handler decided FAIL. The
-    message has task, topic, partition and offset. `__cause__` is the user's error.
+    """A user's processor, serde or timestamp extractor failed on a record, and the exception handler returned FAIL. The
+    message names the task, topic, partition and offset. `__cause__` is the user's error.
     """
 
 
@@ -101,10 +101,10 @@ class SerializationError(StreamsRuntimeError):
 
 
 class WrongBatchResult(StreamsRuntimeError):
-    """The result of a function or a processor for a batch cannot be used. The result is None, is not a column, or does
+    """A function or a processor for batches returned an invalid result. The result is None, is not a column, or does
     not have one row for each record of the batch.
 
-    A WrongBatchResult is a mistake in the program, not in a record. After a WrongBatchResult, the task calls no
+    A `WrongBatchResult` is a mistake in the program, not in a record. After a `WrongBatchResult`, the task calls no
     exception handler and skips no record.
     """
 
@@ -112,14 +112,14 @@ class WrongBatchResult(StreamsRuntimeError):
 class SchemaRegistryUnavailable(StreamsRuntimeError, Unavailable):
     """The schema registry did not answer. The message names the registry's URL.
 
-    The record itself may be valid, so exception handlers are not called, and the record is not skipped. Differs from
-    Kafka: in Kafka, a handler that skips records also skips the records that arrive while the registry is down.
+    The record may be valid, so no exception handler is called, and the record is not skipped. Differs from Kafka: in
+    Kafka, a handler that skips records also skips every record that is read while the registry is down.
     """
 
 
 class SerdeMismatch(StreamsRuntimeError):
-    """A serde could not serialize a key or value. The message names the sink or the store, the serdes, the types of key
-    and value, and the serde's error.
+    """A serde could not serialize a key or value. The message names the sink or store, the serdes, the types of the key
+    and value, and the serde's own error.
 
     Source: the ClassCastException that `RecordCollectorImpl` turns into a StreamsException.
     """

@@ -1,10 +1,11 @@
-"""Counts, reports and logs the losses of a task: dropped records, records deleted before they were read, lost windows.
+"""Counts, reports and logs the losses of a task: dropped records, lost windows, and records that the log deleted before
+the task read them.
 
-Rules: each dropped record is counted once, under the reason for its drop. For each reason and place, the first ten
-records are logged as warnings. Further records are logged at level debug. The metric and the notice count all records.
-Source: `TaskMetrics.droppedRecordsSensor` (`dropped-records-total`), which has no reasons. Kafka does not count the
-records that were deleted before the group read them. Kafka does not count the records that are filtered out before a
-repartition topic, either.
+Rules: each dropped record is counted once, with one of the reasons in `DropReason`. For each reason and place, the
+first ten records are logged as warnings. Further records are logged at level debug. The metric and the notice count all
+dropped records.
+Source: `TaskMetrics.droppedRecordsSensor` (`dropped-records-total`), which has no reasons. Kafka does not count records
+that were deleted before the group read them, nor records that are filtered out before a repartition topic.
 """
 
 import logging
@@ -19,30 +20,29 @@ from streams_runtime.common.metrics import TaskMetrics
 from streams_runtime.common.notices import NoticeBoard, NoticeCode
 
 WARNINGS = 10
-"""The number of records that are logged as warnings, for each reason and place. Further records are logged at level
-debug.
+"""For each reason and place, this number of records is logged as warnings. Further records are logged at level debug.
 """
 
 ALREADY_A_NOTICE = {"already_a_notice": True}
-"""The `extra` of a log line that repeats a notice. `LoggedNotices` makes no second notice of a line with this
-`extra`.
+"""The `extra` of log lines about events that already have a notice. `LoggedNotices` makes no second notice from such a
+line.
 """
 
 _logger = logging.getLogger(__name__)
 
 
 class DropReason(StrEnum):
-    """The reasons why a record is dropped. The values are the labels of the metric."""
+    """The reasons why a record is dropped. The value of a reason is a label of the metric."""
 
     LATE = "late"
-    """The record's window was closed already, because the grace period or the retention of a window store is over.
+    """The record came after the grace period of its window, or after the retention of the window store.
     """
 
     NULL_KEY = "null-key"
     NULL_KEY_BEFORE_REPARTITION = "null-key-before-repartition"
-    """Kafka filters out a record without a key before a repartition topic, and does not count the record. In this
-    project, records without a key before a repartition topic have their own metric. With this separate metric, such
-    losses are visible, and the value of `dropped-records-total` still equals Kafka's.
+    """A record without a key is filtered out before a repartition topic. Kafka does not count records that are filtered
+    out. This project counts filtered records in a separate metric, so that `dropped-records-total` has the same value
+    as in Kafka.
     """
 
     NULL_KEY_OR_VALUE = "null-key-or-value"
@@ -68,11 +68,11 @@ _DAY_MS = 86_400_000
 
 
 class WindowsAtRisk(NamedTuple):
-    """The windows at risk of one window store: the log may delete these windows from the store's changelog before they
-    expire in the store.
+    """The number of windows of one store that are at risk. A window is at risk if the log may delete it from the
+    store's changelog before it expires in the store.
 
-    `topic`: the changelog. `windows`: the greatest possible number of windows at risk. `behind_ms`: the difference
-    between the clock and stream time. `kept_ms`: `retention.ms` of the topic. `retention_ms`: the store's retention.
+    `topic`: the name of the changelog. `windows`: an upper bound of the number of windows at risk. `behind_ms`: the
+    clock's time minus stream time. `kept_ms`: `retention.ms` of the changelog. `retention_ms`: the store's retention.
     """
 
     store: str
@@ -84,8 +84,8 @@ class WindowsAtRisk(NamedTuple):
 
     @property
     def needed_ms(self) -> int:
-        """The additional retention, in milliseconds, with which the log keeps all windows of the store. The value is a
-        multiple of a day.
+        """The additional retention that the changelog needs so that the log deletes no window of the store. The value
+        is in milliseconds, and is a whole number of days.
         """
         return (self.behind_ms // _DAY_MS + 1) * _DAY_MS
 
@@ -100,15 +100,15 @@ class WindowsAtRisk(NamedTuple):
 
 
 class TaskLosses:
-    """The losses of one task. Only the task's thread calls this object. `dropped_records`: the number of dropped
-    records so far, for all reasons.
+    """The losses of one task. Only the task's thread calls this object. `dropped_records`: the number of all dropped
+    records.
     """
 
     __slots__ = ("_at_risk", "_by_place", "_metrics", "_notices", "_suspected", "_task", "dropped_records")
 
     def __init__(self, task: TaskId, metrics: TaskMetrics | None, notices: NoticeBoard | None) -> None:
-        """`metrics`: counts the losses. `notices`: reports the losses. `metrics` and `notices` are None if a test runs
-        the task without an instance.
+        """`metrics`: counts the losses; None if a test runs the task without an instance. `notices`: reports the
+        losses; None if a test runs the task without an instance.
         """
         self.dropped_records = 0
         self._task = task
@@ -121,7 +121,8 @@ class TaskLosses:
     def dropped(self, reason: DropReason, place: str, detail: str = "") -> bool:
         """Counts one dropped record. Returns True if the record has to be logged as a warning.
 
-        `place`: a node or a topic. `detail`: the new detail of the notice for this reason and place.
+        `place`: the name of the node or topic where the record was dropped. `detail`: the text that the notice shows
+        for this reason and place.
         """
         self.dropped_records += 1
         seen = self._by_place[reason, place] = self._by_place.get((reason, place), 0) + 1
@@ -143,18 +144,20 @@ class TaskLosses:
         return seen <= WARNINGS
 
     def by_reason(self) -> dict[DropReason, int]:
-        """Returns the number of dropped records so far, for each reason."""
+        """Returns the number of dropped records by reason."""
         counts: dict[DropReason, int] = {}
         for (reason, _), count in self._by_place.items():
             counts[reason] = counts.get(reason, 0) + count
         return counts
 
     def log_level(self, reason: DropReason, place: str, detail: str = "") -> int:
-        """Calls `dropped`, and returns the level at which the record has to be logged."""
+        """Counts one dropped record like `dropped`. Returns the level at which the record has to be logged."""
         return logging.WARNING if self.dropped(reason, place, detail) else logging.DEBUG
 
     def suspect_timestamp(self, partition: TopicPartition, offset: int, timestamp_ms: int, unit: str) -> None:
-        """Reports an input timestamp that is probably not in milliseconds, once for each topic and unit."""
+        """Reports an input timestamp that is probably not in milliseconds. Reports at most once for each topic and
+        unit.
+        """
         if (partition.topic, unit) in self._suspected:
             return
         self._suspected.add((partition.topic, unit))
@@ -166,19 +169,17 @@ class TaskLosses:
         self._add_notice(NoticeCode.TIMESTAMP_UNIT, _name(partition), 1, what)
 
     def expired(self, store: str) -> None:
-        """Counts and logs an update for a window that the store has already expired."""
+        """Counts and logs a dropped update: its window has already expired in the store."""
         level = self.log_level(DropReason.LATE, store)
         _logger.log(level, "task %s: store %s skips an expired window", self._task, store, extra=ALREADY_A_NOTICE)
 
     def deleted_unread(self, partition: TopicPartition, begin: int) -> None:
-        """Reports that the log deleted the first records of a partition before the group read any record of the
-        partition.
-        """
+        """Reports that the log deleted the first records of a partition before the group read any record of it."""
         self._passed_over(partition, begin, f"were deleted before this group read any; it begins at offset {begin}")
 
     def passed_over(self, partition: TopicPartition, position: int, begin: int, resumed_at: int) -> None:
-        """Reports records that the log deleted before the group read them. `begin`, the first offset of the log, is
-        above the group's position.
+        """Reports records that the log deleted before the group read them. `position`: the group's position. `begin`:
+        the partition's first offset, which is above `position`.
         """
         where = f"the log starts at {begin}, the group was at {position}"
         more = "" if resumed_at == begin else f" and goes on at {resumed_at}, by auto.offset.reset"
@@ -194,9 +195,10 @@ class TaskLosses:
         self._add_notice(NoticeCode.POSITION_BEYOND_END, _name(partition), 1, what)
 
     def windows_missing(self, store: str, changelog: TopicPartition, needed_from: int, begin: int) -> None:
-        """Reports windows that a restore could not find, because the changelog begins at `begin` and was needed from
-        `needed_from` on. Each deleted record was a change of one window, and a window may have had several changes. So
-        the reported number of missing windows is an upper bound.
+        """Reports windows that are missing after a restore, because the log deleted the first records of the changelog.
+        `needed_from`: the first offset that the restore needed. `begin`: the first offset that the changelog still has.
+        The reported number of windows is an upper bound, because several of the deleted records may belong to the same
+        window.
         """
         windows = begin - needed_from
         what = (
@@ -209,9 +211,10 @@ class TaskLosses:
         self._add_notice(NoticeCode.WINDOWS_MISSING, _name(changelog), windows, what)
 
     def windows_at_risk(self, risk: WindowsAtRisk) -> None:
-        """Reports windows that a store still has, but that the log may delete from the store's changelog. The log
-        compares the timestamps of records with the clock, and the store compares them with stream time. Reports a store
-        again only if its windows at risk have at least doubled, or if the store needs a longer retention.
+        """Reports windows that the log may delete from a store's changelog before they expire in the store. Windows are
+        at risk if stream time is behind the clock: the log deletes records by the clock, and the store expires windows
+        by stream time. A store is reported a second time only if the number of its windows at risk has at least
+        doubled, or if it needs a longer retention.
         """
         reported = self._at_risk.get(risk.store)
         is_worse = reported is None or risk.windows >= 2 * reported.windows or risk.needed_ms > reported.needed_ms
@@ -239,7 +242,7 @@ class TaskLosses:
 
 
 LossesOf = Callable[[TaskId], TaskLosses]
-"""Makes the `TaskLosses` of a task."""
+"""The type of a function that makes the `TaskLosses` of a task."""
 
 
 def uncounted(task: TaskId) -> TaskLosses:
@@ -250,7 +253,7 @@ def uncounted(task: TaskId) -> TaskLosses:
 
 
 class _CountedBefore(TaskLosses):
-    """Counts no dropped record, and lets each record be logged at level debug."""
+    """Counts no dropped records, and lets the caller log each dropped record at level debug."""
 
     __slots__ = ()
 
@@ -259,8 +262,8 @@ class _CountedBefore(TaskLosses):
 
 
 def counted_before(task: TaskId) -> TaskLosses:
-    """Returns a `TaskLosses` that does not count records, for records that were counted before and are now read
-    again.
+    """Returns a `TaskLosses` that does not count dropped records. A task that reads records a second time uses this
+    object, because the records were counted the first time.
     """
     return _CountedBefore(task, None, None)
 

@@ -1,8 +1,8 @@
 """The metrics of an instance, for Prometheus. Each instance has a registry of its own.
 
 Rules: only this file imports the Prometheus client. The documentation's table of metrics is generated from `METRICS`. A
-metric has few labels. One label is the thread. Metrics have labels for the task and the store only where operators need
-these labels. Source: the names in `StreamsMetricsImpl`, `ThreadMetrics`, `TaskMetrics`.
+metric has few labels. The most frequent label is the thread. A metric has a label for the task or the store only if
+operators need this label. Source: the names in `StreamsMetricsImpl`, `ThreadMetrics`, `TaskMetrics`.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ METRICS = (
 
 
 class PausedBy(StrEnum):
-    """A caller that can pause an instance: the instance's user, or the group's operator."""
+    """An instance can be paused by its user or by the group's operator."""
 
     USER = "user"
     GROUP = "group"
@@ -131,20 +131,17 @@ class InstanceMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
-        self._counters = {
-            each.name: Counter(each.name, each.description, each.labels, registry=self.registry)
-            for each in METRICS
-            if each.name.endswith("_total")
-        }
-        self._gauges = {
-            each.name: Gauge(each.name, each.description, each.labels, registry=self.registry)
-            for each in METRICS
-            if not each.name.endswith("_total")
-        }
+        self._counters: dict[str, Counter] = {}
+        self._gauges: dict[str, Gauge] = {}
+        for name, labels, description, _kafka in METRICS:
+            if name.endswith("_total"):
+                self._counters[name] = Counter(name, description, labels, registry=self.registry)
+            else:
+                self._gauges[name] = Gauge(name, description, labels, registry=self.registry)
 
     def thread(self, name: str) -> ThreadMetrics:
-        """Returns the metrics of a thread. If a thread replaces another thread of the same name, the counters
-        continue.
+        """Returns the metrics of a thread. If a thread replaces another thread of the same name, its counters continue
+        at the old values.
         """
         return ThreadMetrics(name, self._counters, self._gauges)
 
@@ -160,7 +157,7 @@ class ThreadMetrics:
     """The metrics of one stream thread. The thread reports counts once per pass and not for each record.
     `processed_records`, `dropped_records`, `passed_over_records`: the numbers of records since this object was made,
     for progress displays. Records are passed over if the log deleted them before the group read them. `dropped_records`
-    includes the records that were filtered out for their null keys.
+    includes the records that were filtered out for their null keys. `polls`, `commits`, `punctuations`: counters.
     """
 
     def __init__(self, name: str, counters: Mapping[str, Counter], gauges: Mapping[str, Gauge]) -> None:
@@ -170,11 +167,11 @@ class ThreadMetrics:
         self._processed = counters["streams_processed_records_total"].labels(name)
         self._processed_by_task = counters["streams_task_processed_records_total"]
         self._tasks_processed: dict[TaskId, Counter] = {}
-        self._polls = counters["streams_polls_total"].labels(name)
+        self.polls = counters["streams_polls_total"].labels(name)
         self._created = counters["streams_created_tasks_total"].labels(name)
         self._closed = counters["streams_closed_tasks_total"].labels(name)
-        self._commits = counters["streams_commits_total"].labels(name)
-        self._punctuations = counters["streams_punctuations_total"].labels(name)
+        self.commits = counters["streams_commits_total"].labels(name)
+        self.punctuations = counters["streams_punctuations_total"].labels(name)
         restored = counters["streams_restored_records_total"]
         self._restored_active = restored.labels(name, TaskType.ACTIVE.value)
         self._restored_standby = restored.labels(name, TaskType.STANDBY.value)
@@ -186,7 +183,7 @@ class ThreadMetrics:
         self._ids: frozenset[tuple[TaskId, TaskType]] = frozenset()
 
     def task(self, task: TaskId) -> TaskMetrics:
-        """Returns the counters of one task. The registry keeps the counters when the task leaves the thread."""
+        """Returns the counters of one task."""
         return TaskMetrics(self, str(task), self._counters)
 
     def processed(self, records: int) -> None:
@@ -199,28 +196,21 @@ class ThreadMetrics:
             counter = self._tasks_processed[task] = self._processed_by_task.labels(self.name, str(task))
         counter.inc(records)
 
-    def polled(self) -> None:
-        self._polls.inc()
-
-    def committed(self) -> None:
-        self._commits.inc()
-
-    def punctuated(self, times: int = 1) -> None:
-        self._punctuations.inc(times)
-
     def restored(self, records: int, *, active: bool) -> None:
-        """Counts changelog records that were applied to restore an active task, or to keep a standby up to date."""
+        """Counts changelog records that were written to stores. `active`: True if an active task is being restored,
+        False for a standby.
+        """
         (self._restored_active if active else self._restored_standby).inc(records)
 
     def restoring(self, remaining: Mapping[TaskId, int], records_per_s: float) -> None:
-        """Sets the gauges of restoring tasks. `remaining`: the number of remaining offsets of each restoring active
-        task.
+        """Sets the gauges of restoring tasks. `remaining`: for each active task that is being restored, the number of
+        offsets that are left.
         """
         self._series["streams_remaining_records"].set({(str(task),): left for task, left in remaining.items()})
         self._series["streams_restore_rate"].set({(): records_per_s})
 
     def standby_lags(self, lags: Mapping[tuple[TaskId, str], int]) -> None:
-        """Sets the gauge of standby lags. `lags`: the known lags of the thread's standby stores."""
+        """Sets the gauge of standby lags. `lags`: the lags of the thread's standby stores, as far as they are known."""
         self._series["streams_standby_lag"].set({(str(task), store): lag for (task, store), lag in lags.items()})
 
     def tasks(self, tasks: Iterable[tuple[TaskId, TaskType, TaskState]]) -> None:
@@ -248,8 +238,8 @@ class ThreadMetrics:
         self._series["streams_windows_at_risk"].set(counts)
 
     def close(self) -> None:
-        """Removes the gauges of the thread, because the thread has ended. Keeps the counters of the whole thread, but
-        removes the counters of the records that each task has processed.
+        """Removes the gauges of the thread, because the thread has ended. The counters of the thread stay. The counters
+        of each task's processed records are removed.
         """
         for series in self._series.values():
             series.set({})
@@ -264,7 +254,7 @@ class ThreadMetrics:
 
 
 class TaskMetrics:
-    """The counters of one task's losses. The registry keeps the counters when the task leaves its thread, so that no
+    """The counters of one task's losses. The counters stay in the registry when the task leaves its thread, so that no
     loss is forgotten.
     """
 
@@ -297,9 +287,7 @@ class TaskMetrics:
 
 
 class _Series:
-    """The values of one thread in a gauge. `set` replaces all values: a series whose labels are missing in the new
-    values is removed.
-    """
+    """The values of one thread in a gauge. `set` replaces all values, and removes each series that has no new value."""
 
     def __init__(self, thread: str, gauge: Gauge) -> None:
         self._thread = thread

@@ -1,12 +1,12 @@
-"""Notices report lost records, dropped records, logged warnings and logged errors of an instance to its operators.
+"""A notice reports a problem of an instance to its operators: lost or dropped records, or a logged warning or error.
 
-    add        Adds to the notice of a code. Threads of the instance call `add`.
-    newest     Returns the notices to send now, one for each code, short enough for any coordinator.
+    add        Adds to the count of a notice. Threads of the instance call `add`.
+    newest     Returns the notices to send now, in a size that any coordinator accepts.
 
-When the notices have changed, the heartbeat of the process sends them to the coordinator. `groups describe` and
-`workers run` show the notices. The count of a notice is the number of records, windows or log lines of its code since
-the instance started. The text of a notice lists places and reasons, those with the highest counts first. Rules: any
-thread may add notices. `add` is cheap, because only `newest` makes the text.
+If a notice has changed, the next heartbeat of the process sends all notices to the coordinator. `groups describe` and
+`workers run` show the notices. There is one notice for each code. The count of a notice is the number of records,
+windows or log lines since the instance started. The text of a notice lists places and reasons. The place or reason with
+the highest count comes first. Rules: any thread may call `add`. `add` is cheap, because only `newest` makes the texts.
 """
 
 import json
@@ -19,12 +19,12 @@ from enum import StrEnum
 from streams_runtime.common.clock import Clock
 
 MAX_TEXT_LENGTH = 300
-"""The greatest length of a notice's text. A coordinator accepts notices of up to 500 characters."""
+"""The length limit of a notice's text. A coordinator accepts texts of up to 500 characters."""
 
 MAX_NOTICES = 16
 MAX_BYTES = 3_500
-"""The greatest size of all notices as ASCII JSON. The limit is that of an older coordinator, which does not know
-notices: such a coordinator ignores unknown fields of up to 4,096 bytes.
+"""The size limit of all notices together, as ASCII JSON. The limit is below 4,096 bytes, because an older coordinator
+does not know notices, and ignores unknown fields of up to 4,096 bytes.
 """
 
 ROOT_LOGGER = "root"
@@ -38,22 +38,24 @@ _OTHERS = "elsewhere"
 
 
 class NoticeCode(StrEnum):
-    """The codes of notices, the most serious first. If there are too many notices, the least serious notices are left
-    out.
+    """The codes of notices. The most serious code comes first. If there are too many notices, the least serious notices
+    are left out.
     """
 
     RECORDS_PASSED_OVER = "RECORDS_PASSED_OVER"
     """The log had deleted records before the group read them."""
 
     POSITION_BEYOND_END = "POSITION_BEYOND_END"
-    """The log ends before the group's position: the topic was recreated, or has lost records."""
+    """The log's end offset is below the group's position, because the topic was recreated or has lost records."""
 
     WINDOWS_MISSING = "WINDOWS_MISSING"
-    """A window store was restored without some windows, because the log had deleted them from its changelog."""
+    """Some windows are missing in a window store after its restore, because the log had deleted them from the
+    changelog.
+    """
 
     WINDOWS_AT_RISK = "WINDOWS_AT_RISK"
-    """The log may delete windows from a store's changelog while the store still has these windows. A later restore
-    would not find these windows.
+    """The log may delete windows from a store's changelog before they expire in the store. A restore would then not
+    find these windows.
     """
 
     TIMESTAMP_UNIT = "TIMESTAMP_UNIT"
@@ -66,13 +68,14 @@ class NoticeCode(StrEnum):
 
 
 LOSSES = frozenset({NoticeCode.RECORDS_PASSED_OVER, NoticeCode.RECORDS_DROPPED, NoticeCode.RECORDS_DEAD_LETTERED})
-"""The codes of notices whose count is a number of records."""
+"""For these codes, the count of the notice is a number of records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
     """The notice of one code. `count`: the number of records, windows or log lines since the instance started. `at_ms`:
-    the time of the last addition, since the epoch. `text`: one line of at most `MAX_TEXT_LENGTH` characters.
+    the time when the count last rose, in milliseconds since 1970. `text`: one line of at most `MAX_TEXT_LENGTH`
+    characters.
     """
 
     code: NoticeCode
@@ -92,7 +95,7 @@ class _Place:
 
 
 class _Entry:
-    """The counts and details of one code, for each place or reason."""
+    """The counts and details of one code, by place or reason."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -114,7 +117,7 @@ class _Entry:
 
 
 class NoticeBoard:
-    """The notices of one instance. `version` rises with every addition."""
+    """The notices of one instance. `version` rises with every call of `add` or `add_latest`."""
 
     def __init__(self, clock: Clock) -> None:
         self.version = 0
@@ -123,8 +126,8 @@ class NoticeBoard:
         self._codes: dict[NoticeCode, _Entry] = {}
 
     def add(self, code: NoticeCode, about: str, count: int, detail: str = "") -> None:
-        """Adds `count` to the count of the place or reason `about`. `detail`: the new detail of `about`; empty to keep
-        the earlier detail.
+        """Adds `count` to the notice of this code. `about`: the place or reason to which the count belongs. `detail`:
+        the new text about this place or reason; empty to keep the old text.
         """
         with self._lock:
             known = self._counted(code, count)
@@ -135,7 +138,7 @@ class NoticeBoard:
             place.detail = detail or place.detail
 
     def add_latest(self, code: NoticeCode, text: str) -> None:
-        """Adds 1 to the count of `code`. `text` replaces the earlier text."""
+        """Adds 1 to the notice of this code, and replaces its text."""
         with self._lock:
             self._counted(code, 1).places = {text: _Place()}
 
@@ -147,8 +150,8 @@ class NoticeBoard:
         return known
 
     def newest(self) -> tuple[Notice, ...]:
-        """Returns one notice for each code, the most serious first. `MAX_NOTICES` and `MAX_BYTES` limit the number of
-        notices.
+        """Returns one notice for each code, the most serious first. There are at most `MAX_NOTICES` notices with at
+        most `MAX_BYTES` bytes.
         """
         with self._lock:
             notices = [
@@ -160,7 +163,9 @@ class NoticeBoard:
 
 
 def one_line(text: str, longest: int = MAX_TEXT_LENGTH) -> str:
-    """Replaces control characters and line breaks by spaces. Cuts a text that is too long, and appends an ellipsis."""
+    """Replaces control characters and line breaks by spaces. If the text is too long, it is cut and ends with an
+    ellipsis.
+    """
     line = " ".join("".join(each if each.isprintable() else " " for each in text[: 4 * longest]).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
@@ -177,13 +182,13 @@ def _fitting(notices: Sequence[Notice]) -> tuple[Notice, ...]:
 
 
 class LoggedNotices(logging.Handler):
-    """Makes notices of the warnings and errors that an instance logs, so that operators of the group see them, too.
+    """Makes notices from the warnings and errors that an instance logs, so that operators of the group see them.
 
-    The handler is attached to a logger from `start` to `close`. Ignores lines that were logged with `ALREADY_A_NOTICE`.
-    Ignores lines of threads that do not belong to the instance, because a process may have several instances. If no
-    handler is attached, Python prints warnings to stderr through its handler of last resort. If only this handler is
-    attached, Python itself prints no warnings, so `emit` calls the handler of last resort. `is_own`: returns True if
-    the thread of the given name belongs to the instance.
+    `start` attaches this handler to a logger, and `close` removes it. The handler ignores log lines with
+    `ALREADY_A_NOTICE`. The handler also ignores log lines of threads that do not belong to the instance, because a
+    process may have several instances. A logger without a handler prints warnings to stderr by Python's `lastResort`
+    handler. If this handler is attached, Python prints no such warnings, so `emit` calls `lastResort`. `is_own`: a
+    function that returns True if the thread with the given name belongs to the instance.
     """
 
     def __init__(self, notices: NoticeBoard, is_own: Callable[[str], bool], logger: str = RUNTIME_LOGGER) -> None:
@@ -210,7 +215,9 @@ class LoggedNotices(logging.Handler):
             logging.lastResort.handle(record)
 
     def _is_alone_with(self, record: logging.LogRecord) -> bool:
-        """True if only handlers of this class get the line, and this handler is the first of them."""
+        """Returns True if this handler is the first handler that gets the log line, and all other handlers are of this
+        class too.
+        """
         logger: logging.Logger | None = logging.getLogger(record.name)
         handlers: list[logging.Handler] = []
         while logger is not None:

@@ -1,16 +1,15 @@
-"""Records as columns. Functions and processors that work on batches take and return columns.
+"""Batches of records as columns. Batch functions and batch processors get columns and return columns.
 
 Rules:
-- Row i of every column is record i. A batch has consecutive records of a task, in the order in which the task processes
-  records.
+- Row i of every column is record i. A batch has consecutive records, in the order in which the task processes them.
 - A column never changes. `with_values`, `take` and similar methods return new columns.
 - Each row has an origin: the record of the batch from which the row was made. A row has the key and the timestamp of
-  its origin, unless a method has set other ones. If a row fails in a later node, the row's origin is reported as the
-  failed record. Rows of new columns (`RecordColumns(...)`) have the last record of the batch as their origin.
+  its origin if no method has changed them. If a row fails in a later node, the row's origin is reported as the failed
+  record. If user code makes rows by `RecordColumns(...)`, their origin is the last record of the batch.
 - A caller may give a column as a list, a tuple, a numpy array, a pandas Series or an Arrow array. The modules numpy and
   pyarrow are imported only at the first call of a method that needs them.
 
-Kafka has no such columns: its processors get one record at a time. `pandas_udf` and `mapInArrow` of Spark are similar.
+Kafka has no such columns: its processors get one record at a time. Spark's `pandas_udf` and `mapInArrow` are similar.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ if TYPE_CHECKING:
 
 
 _NO_COLUMNS = (str, bytes, dict, set, frozenset)
-"""Types that have a length but cannot be columns. Sets and mappings are not sequences of rows, and text and bytes are
-single values.
+"""Values of these types have a length, but cannot be columns. Sets and mappings have no order of rows. Text and bytes
+are single values.
 """
 
 _new_record = tuple.__new__
 
 
 class _RowsColumn:
-    """A column. After the first call of `as_list`, the column also stores its values as a list."""
+    """A column. `as_list` stores the list that it makes, so the values are converted only once."""
 
     __slots__ = ("_given", "_list")
 
@@ -77,18 +76,22 @@ class _RowsColumn:
 
 
 class RecordColumns(Generic[K, V]):
-    """Records as columns of the same length. See the rules of `streams_runtime.common.record_columns`."""
+    """Records as columns of the same length. See the rules of `streams_runtime.common.record_columns`.
 
-    __slots__ = ("_headers", "_keys", "_root", "_rows", "_timestamps", "_values")
+    `headers`: the headers of the only record. A batch of several records has no headers, because a record with headers
+    always gets a batch of its own.
+    """
+
+    __slots__ = ("_keys", "_root", "_rows", "_timestamps", "_values", "headers")
 
     def __init__(self, keys: Iterable[K], values: Iterable[V], timestamps_ms: Iterable[int]) -> None:
-        """Raises StreamsRuntimeError for a value that cannot be a column, for columns of different lengths, and for an
-        invalid timestamp.
+        """Raises StreamsRuntimeError if an argument cannot be a column, if the columns have different lengths, or if a
+        timestamp is invalid.
         """
         self._keys = column("keys", keys)
         self._values = column("values", values, len(self._keys))
         self._timestamps = _timestamps(timestamps_ms, len(self._keys))
-        self._headers: Headers = ()
+        self.headers: Headers = ()
         self._root: RecordColumns[Any, Any] | None = None
         self._rows: Sequence[int] | None = None
 
@@ -96,12 +99,12 @@ class RecordColumns(Generic[K, V]):
     def trusted(
         cls, keys: list[K], values: list[V], timestamps_ms: list[int], headers: Headers = ()
     ) -> RecordColumns[K, V]:
-        """Makes a batch without checks, for the runtime. `headers`: the headers of a batch's only record; empty for a
-        batch of several records.
+        """Makes a batch without checks. Only the runtime calls this method. `headers`: the headers of the record if the
+        batch has one record; else empty.
         """
         columns = cls.__new__(cls)
         columns._keys, columns._values = _RowsColumn(keys), _RowsColumn(values)
-        columns._timestamps, columns._headers = _RowsColumn(timestamps_ms), headers
+        columns._timestamps, columns.headers = _RowsColumn(timestamps_ms), headers
         columns._root = columns._rows = None
         return columns
 
@@ -123,7 +126,7 @@ class RecordColumns(Generic[K, V]):
         return f"RecordColumns(keys={self.keys!r}, values={self.values!r}, timestamps_ms={self.timestamps_ms!r})"
 
     def __eq__(self, other: object) -> bool:
-        """True if both objects have equal records. The origins of the records are not compared."""
+        """Returns True if both objects have equal records. The origins of the records are not compared."""
         if not isinstance(other, RecordColumns):
             return NotImplemented
         return list(self) == list(other)
@@ -132,7 +135,7 @@ class RecordColumns(Generic[K, V]):
 
     def __iter__(self) -> Iterator[Record[K, V]]:
         """Iterates over the rows as records."""
-        headers = self._headers
+        headers = self.headers
         for key, value, timestamp_ms in zip(self.keys, self.values, self.timestamps_ms, strict=True):
             yield _new_record(Record, (key, value, timestamp_ms, headers))
 
@@ -149,13 +152,6 @@ class RecordColumns(Generic[K, V]):
     @property
     def timestamps_ms(self) -> Sequence[int]:
         return self._timestamps.as_list()
-
-    @property
-    def headers(self) -> Headers:
-        """The headers of the only record. A batch of several records has no headers, because a record with headers
-        always gets a batch of its own.
-        """
-        return self._headers
 
     def numpy_keys(self, dtype: DTypeLike | None = None) -> NDArray[Any]:
         """Returns the keys as a read-only array. If `dtype` is a type of floats, None becomes NaN."""
@@ -177,23 +173,23 @@ class RecordColumns(Generic[K, V]):
     # --- new columns
 
     def with_keys(self, keys: Iterable[K2]) -> RecordColumns[K2, V]:
-        """Returns the same rows with other keys, one key for each row. Raises StreamsRuntimeError for a wrong number of
-        keys.
-        """
+        """Returns the same rows with new keys. Raises StreamsRuntimeError unless there is one key for each row."""
         return self._derived(column("keys", keys, len(self)), self._values, self._timestamps, self.origins())
 
     def with_values(self, values: Iterable[V2]) -> RecordColumns[K, V2]:
-        """Returns the same rows with other values. See `with_keys`."""
+        """Returns the same rows with new values. Raises StreamsRuntimeError unless there is one value for each row."""
         return self._derived(self._keys, column("values", values, len(self)), self._timestamps, self.origins())
 
     def with_timestamps_ms(self, timestamps_ms: Iterable[int]) -> RecordColumns[K, V]:
-        """Returns the same rows with other timestamps. See `with_keys`."""
+        """Returns the same rows with new timestamps. Raises StreamsRuntimeError unless there is one timestamp for each
+        row.
+        """
         return self._derived(self._keys, self._values, _timestamps(timestamps_ms, len(self)), self.origins())
 
     def take(self, indices: Iterable[int]) -> RecordColumns[K, V]:
-        """Returns the rows at these indices, in the order of the indices. An index may occur several times.
+        """Returns the rows with these indices, in the order of `indices`. An index may occur several times.
 
-        Raises StreamsRuntimeError for an index without a row.
+        Raises StreamsRuntimeError if there is no row with an index.
         """
         places = column("indices", indices).as_list()
         rows = len(self)
@@ -213,14 +209,14 @@ class RecordColumns(Generic[K, V]):
     ) -> RecordColumns[Any, Any]:
         derived: RecordColumns[Any, Any] = RecordColumns.__new__(RecordColumns)
         derived._keys, derived._values, derived._timestamps = keys, values, timestamps
-        derived._headers = self._headers
+        derived.headers = self.headers
         derived._root = self if self._root is None else self._root
         derived._rows = rows
         return derived
 
     def origins(self, of: RecordColumns[Any, Any] | None = None) -> Sequence[int]:
-        """Returns, for each row, the index of the row's origin in the batch `of`. If `of` is None, the indices refer to
-        the batch from which this batch was derived.
+        """Returns the index of each row's origin. `of`: the batch to which the indices refer; None for the batch from
+        which this batch was made.
         """
         if self._rows is None or (of is not None and self._root is not of):
             return range(len(self)) if of is None or of is self else [len(of) - 1] * len(self)
@@ -228,8 +224,8 @@ class RecordColumns(Generic[K, V]):
 
 
 def column(what: str, given: Any, length: int | None = None) -> _RowsColumn:
-    """Checks `given`, and wraps it as a column. Raises WrongBatchResult for a value that cannot be a column, and for a
-    wrong length. `what`: the name of the column in the error.
+    """Makes a column from the value `given`. Raises WrongBatchResult if the value cannot be a column, or if its length
+    is not `length`. `what`: the name of the column in the error.
     """
     if isinstance(given, _RowsColumn):
         return given
@@ -243,8 +239,8 @@ def column(what: str, given: Any, length: int | None = None) -> _RowsColumn:
 
 
 def _timestamps(given: Any, length: int) -> _RowsColumn:
-    """Checks a column of timestamps. Raises StreamsRuntimeError for an invalid timestamp. For this error, the task asks
-    an exception handler whether to skip the record.
+    """Checks a column of timestamps. Raises StreamsRuntimeError for an invalid timestamp. The task then asks an
+    exception handler whether to skip the record.
     """
     timestamps = column("timestamps_ms", given, length)
     found = timestamps.as_list()

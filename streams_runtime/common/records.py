@@ -4,12 +4,13 @@
     record_timestamp    whole milliseconds from 0 to 2^63-1
     record_headers      pairs of a name and bytes or None
 
-Records are checked when user code passes them to `forward`, sinks, `send` and stores. So the error of a check shows the
+Records are checked when user code passes them to `forward`, `send`, a sink or a store. So a failed check shows the
 record, the node and the line of user code, and only this record fails. Rules: a bytearray or memoryview is copied into
-bytes, because its owner may change the content before the record is written. A whole number of another type than int,
-such as numpy's, becomes an int. The name of a header may contain surrogates. Python decodes bytes that are not UTF-8
-into surrogates, and another client may have written such bytes. A check raises ValueError for any other value. The text
-of the error is a predicate, as in "<record> has a ...". Source: `Record`, `RecordMetadata` of the processor API.
+bytes, because its owner may change the content before the record is written. A whole number of another type, such as a
+numpy integer, becomes an int. The name of a header may contain surrogates, because another client may have written a
+name that is not UTF-8. A check raises ValueError for an invalid value. The text of the error is a predicate such as
+"has a timestamp of type str", and the caller puts a subject before it. Source: `Record`, `RecordMetadata` of the
+processor API.
 """
 
 from operator import index
@@ -26,7 +27,7 @@ V2 = TypeVar("V2")
 
 
 class Record(NamedTuple, Generic[K, V]):
-    """A record. It is immutable: `_replace` makes a changed copy. `timestamp_ms`: milliseconds since the epoch, not
+    """A record. A record is immutable; `_replace` makes a changed copy. `timestamp_ms`: milliseconds since 1970, not
     negative.
     """
 
@@ -45,8 +46,8 @@ class RecordMetadata(NamedTuple):
 
 
 class RawRecord(NamedTuple):
-    """An input record before serdes and timestamp extractors were applied. If a record fails, the dead letter is made
-    from its `RawRecord`.
+    """An input record as it was read, before serdes and timestamp extractors. If a record fails, the dead letter is
+    made from its `RawRecord`.
     """
 
     key: bytes | None
@@ -59,8 +60,8 @@ LATEST_MS: Final = 2**63 - 1
 
 
 def bytes_of(given: Any) -> bytes:
-    """Converts bytes, a bytearray or a memoryview to bytes. Raises TypeError for other types, because `bytes(5)` would
-    give five zero bytes.
+    """Converts bytes, a bytearray or a memoryview to bytes. Raises TypeError for other types, so that the number 5 does
+    not become five zero bytes.
     """
     if type(given) is bytes:
         return given
@@ -115,7 +116,7 @@ def _header(given: Any) -> tuple[str, bytes | None]:
     name, value = given
     if not isinstance(name, str):
         raise ValueError(f"has a header with a name of type {_type_name(name)}: names are text")
-    # converts a member of a StrEnum to its value, because `str(name)` may give the member's name
+    # converts a member of an enum of strings to its value; `str(name)` may return the member's name
     name = str.__str__(name)
     try:
         name.encode(errors=NAME_ERRORS)
@@ -131,8 +132,8 @@ def _header(given: Any) -> tuple[str, bytes | None]:
 
 
 def _whole_number(given: Any) -> int | None:
-    """Returns the value as int. Returns None if the value is not a whole number, or is a bool, which Python counts as
-    an int.
+    """Returns the value as an int, or None if it is not a whole number. A bool is not accepted, although Python treats
+    it as an int.
     """
     if isinstance(given, bool):
         return None

@@ -13,7 +13,7 @@ class TaskType(StrEnum):
 
 
 class TaskState(StrEnum):
-    """The states of a task: CREATED -> RESTORING -> RUNNING -> SUSPENDED -> CLOSED. `tasks.task` has all
+    """The states of a task: CREATED -> RESTORING -> RUNNING -> SUSPENDED -> CLOSED. The module `tasks.task` defines all
     transitions.
     """
 
@@ -25,8 +25,8 @@ class TaskState(StrEnum):
 
 
 class RestoreOrigin(StrEnum):
-    """The stored data with which the restore of an active task starts: a standby's open stores, a checkpoint on disk,
-    or no data.
+    """The data from which the restore of an active task continues: a standby's open stores, a checkpoint on disk, or no
+    data.
     """
 
     STANDBY = "standby"
@@ -35,11 +35,11 @@ class RestoreOrigin(StrEnum):
 
 
 class InstanceState(StrEnum):
-    """CREATED -> REBALANCING <-> RUNNING -> PENDING_SHUTDOWN -> NOT_RUNNING. The last state is ERROR if an error ended
-    the instance.
+    """The states of an instance: CREATED -> REBALANCING <-> RUNNING -> PENDING_SHUTDOWN -> NOT_RUNNING. If an error
+    ends the instance, the last state is ERROR.
 
-    Differs from Kafka: there is no state PENDING_ERROR. An error of a state listener is logged, and does not end a
-    thread.
+    Differs from Kafka: there is no state PENDING_ERROR. If a state listener raises an error, the error is logged, and
+    the thread continues.
     """
 
     CREATED = "created"
@@ -51,6 +51,6 @@ class InstanceState(StrEnum):
 
 
 StateListener = Callable[[InstanceState, InstanceState], object]
-"""A function that is called with the new state and the old state. The calling thread of the instance waits for the
-function, which may call the instance.
+"""The type of a function that is called with the new state and the old state. The function may call the instance. The
+thread that changed the state waits until the function returns.
 """

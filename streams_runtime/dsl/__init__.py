@@ -1,7 +1,7 @@
 """The typed DSL: streams, tables, groups, windows and joins, as in Kafka Streams.
 
-Begin with a `StreamsBuilder`. `StreamsBuilder.build` returns the `Topology` that an `Application` runs. Source:
-`kstream` (DSL).
+An application calls the methods of a `StreamsBuilder`. `StreamsBuilder.build` returns the `Topology` that an
+`Application` runs. Source: `kstream` (DSL).
 """
 
 from streams_runtime.dsl.materialized import Materialized

@@ -1,9 +1,9 @@
-"""The changes that the nodes of a table forward. A change is a pair of the new value and the old value of a key. The
-old value is None if no node below needs old values.
+"""The changes that the nodes of a table forward. A change is a pair: the new value and the old value of a key. The old
+value is None if no node below needs old values.
 
-In the repartition topic of a grouped table, the last byte of a change is a flag, which determines the bytes before it.
-Flag 1 follows the new value alone, and flag 0 follows the old value alone. Flag 2 follows both: the length of the new
-value, the new value, and the old value.
+In the repartition topic of a grouped table, the last byte of a change is a flag. If the flag is 1, the bytes before it
+are the new value. If the flag is 0, the bytes before it are the old value. If the flag is 2, the bytes before it are
+the length of the new value, the new value, and the old value.
 Source: `Change`, `ChangedSerializer`, `ChangedDeserializer` (KIP-904). Differs from Kafka: the flags 3 to 5, which
 Kafka uses for versioned tables, raise an error.
 """
@@ -27,8 +27,7 @@ class Change(NamedTuple, Generic[V]):
     """The new and the old value of a key. `new`: None if the key is no longer in the table. `old`: None if the key was
     not in the table, or if no node below needs the old value.
 
-    Nodes forward plain tuples (new, old) instead of `Change` objects, because a plain tuple is made in a third of the
-    time.
+    Nodes forward plain tuples (new, old), because making a plain tuple takes a third of the time of making a `Change`.
     """
 
     new: V | None
@@ -36,14 +35,12 @@ class Change(NamedTuple, Generic[V]):
 
 
 value_of_change: Callable[[tuple[V | None, V | None]], V | None] = itemgetter(0)
-"""Returns the new value of a change. `KTable.to_stream` uses this value as the record's value."""
+"""Returns the new value of a change. `KTable.to_stream` makes records with this value."""
 
 
-@dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
+@dataclass(frozen=True)  # without slots, because C[int](...) fails in Python 3.11 for a frozen generic class with slots
 class ChangedSerde(Generic[V]):
-    """The serde of changes. Raises StreamsError for a change whose two values are None, and for bytes that
-    are not a change.
-    """
+    """The serde of changes. Raises StreamsError if both values of a change are None, or if bytes are not a change."""
 
     value_serde: Serde[V]
 

@@ -1,9 +1,9 @@
-"""The nodes that DSL calls add to the graph. When the topology is built, the graph calls `write` of each node, parents
-before children.
+"""The nodes that DSL calls add to the graph. When the topology is built, the graph calls the method `write` of each
+node, parents before children.
 
-The graph is separate from the topology, because a later call can change earlier nodes. For example, after a join, the
-joined table has to keep a store, and `optimize` moves repartition topics. Source: `GraphNode` and the other classes of
-`kstream.internals.graph`.
+The graph is separate from the topology, because a DSL call can change nodes of earlier calls. For example, a join makes
+its input table keep a store. The option `optimize` also changes nodes: it moves repartition topics. Source: `GraphNode`
+and the other classes of `kstream.internals.graph`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from streams_runtime.state_stores.state_store import StoreBuilder
 
 @dataclass(eq=False, repr=False)
 class GraphNode:
-    """A node of the graph. A node of the graph may add several nodes to the topology.
+    """A node of the graph, which may add several nodes to the topology.
 
-    `name`: the name of that topology node which is the parent of the children's topology nodes. `priority`: among the
-    nodes whose parents are in the topology, the node with the lowest priority is added next. `StreamsGraph.add` counts
-    priorities up from 0; the root has -1. `changes_key`: True if this node may change keys. `changes_value`: True if
-    this node may change values. With `optimize`, `changes_key` and `changes_value` decide which repartition topics one
-    topic replaces. `takes_null_keys`: True for a left join of a stream with a table, because such a join needs records
-    without key. `children`, `parents`: nodes in the order in which they were linked.
+    `name`: the name of the last topology node that this node adds; the children's topology nodes are linked to it.
+    `priority`: determines the order in which nodes are added to the topology. Of all nodes with added parents, the node
+    with the lowest priority is added next. `StreamsGraph.add` counts priorities up from 0; the root has -1.
+    `changes_key`: True if this node may change keys. `changes_value`: True if this node may change values. The option
+    `optimize` uses `changes_key` and `changes_value` to find the repartition topics that one topic can replace.
+    `takes_null_keys`: True only for a left join of a stream with a table, because this join needs records without key.
+    `children` and `parents` are in the order in which the nodes were linked.
     """
 
     name: str
@@ -55,7 +56,7 @@ class GraphNode:
         return tuple(parent.name for parent in self.parents)
 
     def write(self, topology: Topology) -> None:
-        """Add the nodes and stores of this node to the topology. The root of the graph adds nothing."""
+        """Adds the topology nodes and stores of this node to the topology. The root of the graph adds nothing."""
 
 
 @dataclass(eq=False, repr=False)
@@ -82,7 +83,7 @@ class StreamSourceNode(GraphNode):
 
 @dataclass(eq=False, repr=False)
 class ProcessorGraphNode(GraphNode):
-    """A processor, and the stores of other nodes that it reads."""
+    """A processor. `connected_stores`: the stores of other nodes that the processor reads."""
 
     supplier: NodeSupplier
     connected_stores: Sequence[str] = field(default=(), kw_only=True)
@@ -97,7 +98,7 @@ class MergeNode(ProcessorGraphNode):
 
 @dataclass(eq=False, repr=False)
 class StateStoreNode(GraphNode):
-    """A store that the user has added for `KStream.process`."""
+    """A store that the user has added for a processor of `KStream.process`."""
 
     builder: StoreBuilder
 
@@ -125,8 +126,8 @@ class StreamSinkNode(GraphNode):
 
 @dataclass(eq=False, repr=False)
 class TableNode(GraphNode):
-    """A processor whose result is a table. When the topology is built, the node's operator decides whether the table
-    keeps a store.
+    """A processor whose result is a table. When the topology is built, the operator decides whether the table keeps a
+    store.
     """
 
     operator: TableOperator
@@ -137,7 +138,7 @@ class TableNode(GraphNode):
 
 @dataclass(eq=False, repr=False)
 class TableSourceNode(TableNode):
-    """A source, and the processor that makes a table of the source's records. `reuses_topic`: True if the source topic
+    """A source and a processor that makes a table from the source's records. `reuses_topic`: True if the source topic
     is also the changelog of the store.
     """
 
@@ -153,11 +154,11 @@ class TableSourceNode(TableNode):
 
 @dataclass(eq=False, repr=False)
 class TableJoinNode(GraphNode):
-    """A join of two tables, which has three processors: one for each side of the join, and the processor `name`, which
+    """A join of two tables. A join has a processor for each side, and a third processor with the name `name`, which
     merges the results of the two sides.
 
-    `parents_of_sides`: the names of the nodes of the two tables. `stores_to_read`: for each side, the names of the
-    stores from which the side reads the other table.
+    `parents_of_sides`: the names of the two tables' nodes. `stores_to_read`: for each side, the names of the stores of
+    the other table, which the side reads.
     """
 
     sides: tuple[str, str]
@@ -175,8 +176,8 @@ class TableJoinNode(GraphNode):
 
 
 def _write_table(topology: Topology, name: str, operator: TableOperator, parents: Sequence[str]) -> None:
-    """Add the processor, then the processor's own store. Stores are numbered in the order in which they are added, as
-    in Kafka.
+    """Adds the processor, and after it the processor's store. The order matters: as in Kafka, stores are numbered in
+    the order in which they are added.
     """
     topology.add_processor(name, operator, parents)
     if operator.store is not None:

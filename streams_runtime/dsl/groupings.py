@@ -1,12 +1,12 @@
 """Grouped streams and tables, and the nodes that their aggregations add to the graph.
 
-Every aggregation has its own store, which has a changelog and keeps timestamps. If an earlier operation may have
-changed the keys, the records first go through a repartition topic. The repartition topic has the name of the grouping,
-or the name of the store if the grouping has no name.
+Every aggregation has its own store with timestamps and a changelog. If an earlier operation may have changed the keys,
+the records go through a repartition topic before the aggregation. The repartition topic gets the name of the grouping.
+If the grouping has no name, the topic gets the name of the store.
 Source: `KGroupedStreamImpl`, `GroupedStreamAggregateBuilder`, `KGroupedTableImpl`.
 """
 
-from typing import Generic, TypeVar
+from typing import Any, Generic
 
 from streams_runtime.common.records import K, V
 from streams_runtime.dsl.materialized import (
@@ -21,19 +21,15 @@ from streams_runtime.dsl.repartitioning import GroupedTableRepartitionNode, Repa
 from streams_runtime.dsl.stream_aggregates import A, KStreamAggregate, KStreamWindowAggregate, StreamAggregation
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_aggregates import KTableAggregate, TableAggregation
-from streams_runtime.dsl.table_operators import StoredTableOperator
 from streams_runtime.dsl.windows import TimeWindowedSerde, TimeWindows
 from streams_runtime.serdes import Serde
-from streams_runtime.state_stores.state_store import Windowed
-
-KT = TypeVar("KT")
 
 
 class StreamGrouping(Generic[K, V]):
     """A grouped stream.
 
     `repartition_name`: the name of the repartition topic without its suffix; None to use the name of the store. If
-    there is a `repartition_name`, all aggregations of the grouping share one repartition topic.
+    `repartition_name` is given, all aggregations of the grouping share one repartition topic.
     """
 
     def __init__(self, stream: Stage[K, V], repartition_name: str | None) -> None:
@@ -42,10 +38,10 @@ class StreamGrouping(Generic[K, V]):
         self._repartition: RepartitionNode | None = None
 
     def settings_for_count(self, store: StoreArgument) -> Materialized:
-        """Returns the settings of the store in which a count is kept.
+        """Returns the settings of the store for a count.
 
-        If the call has a `Materialized` without a name, this method takes a number from the counter of generated names,
-        and does not use it. Kafka does so too, and later generated names must have Kafka's numbers.
+        If the user gave a `Materialized` without a name, one number of the counter of generated names is skipped. Kafka
+        skips this number too, and the next generated names must have the same numbers as in Kafka.
         Source: `KGroupedStreamImpl.count(Materialized)`.
         """
         settings = checked_settings(store)
@@ -54,43 +50,28 @@ class StreamGrouping(Generic[K, V]):
         return settings
 
     def aggregated(
-        self, aggregation: StreamAggregation[A], settings: Materialized, name: str | None
-    ) -> TableStage[K, A]:
-        keys, values = self.stream.key_serde, aggregation.value_serde
-        store_name, node_name = self._names(aggregation.prefix, settings, name)
-        store = StoreFactory(store_name, keys, values, settings)
-        operator = KStreamAggregate(store, aggregation)
-        return self._table(node_name, operator, keys, values)
-
-    def aggregated_in_windows(
-        self, windows: TimeWindows, aggregation: StreamAggregation[A], settings: Materialized, name: str | None
-    ) -> TableStage[Windowed[K], A]:
-        keys, values = self.stream.key_serde, aggregation.value_serde
-        store_name, node_name = self._names(aggregation.prefix, settings, name)
-        store = WindowStoreFactory(store_name, keys, values, settings, windows)
-        operator = KStreamWindowAggregate(store, aggregation)
-        windowed_keys = None if keys is None else TimeWindowedSerde(keys, windows.size_ms)
-        return self._table(node_name, operator, windowed_keys, values)
-
-    def _names(self, prefix: str, settings: Materialized, name: str | None) -> tuple[str, str]:
-        """Returns the names of the store and of the node. If both names are generated, the store's name has the lower
-        number.
-        """
-        naming = self.stream.graph.naming
-        store_name = settings.name or naming.store(prefix)
-        return store_name, naming.name_or_generated(name, prefix)
-
-    def _table(
-        self, node_name: str, operator: StoredTableOperator, key_serde: Serde[KT] | None, value_serde: Serde[A] | None
-    ) -> TableStage[KT, A]:
-        stream = self.stream
+        self, windows: TimeWindows | None, aggregation: StreamAggregation[A], settings: Materialized, name: str | None
+    ) -> TableStage[Any, A]:
+        """Returns the table of the aggregation. The keys of the table are windowed if there are `windows`."""
+        stream, naming = self.stream, self.stream.graph.naming
+        keys, values = stream.key_serde, aggregation.value_serde
+        # if both names are generated, the store's name has the lower number
+        store_name = settings.name or naming.store(aggregation.prefix)
+        node_name = naming.name_or_generated(name, aggregation.prefix)
+        table_keys: Serde[Any] | None = keys
+        if windows is None:
+            operator = KStreamAggregate(StoreFactory(store_name, keys, values, settings), aggregation)
+        else:
+            windowed_store = WindowStoreFactory(store_name, keys, values, settings, windows)
+            operator = KStreamWindowAggregate(windowed_store, aggregation)
+            table_keys = None if keys is None else TimeWindowedSerde(keys, windows.size_ms)
         if stream.repartition_required:
-            stream = self._repartitioned(self._repartition_name or operator.store.name)
-        return stream.make_table(node_name, operator, key_serde, value_serde)
+            stream = self._repartitioned(self._repartition_name or store_name)
+        return stream.make_table(node_name, operator, table_keys, values)
 
     def _repartitioned(self, prefix: str) -> Stage[K, V]:
-        """Returns the stage that reads the repartition topic. As in Kafka, each call takes three numbers from the
-        counter of generated names, even if the aggregation shares the topic of an earlier aggregation.
+        """Returns the stage that reads the repartition topic. As in Kafka, each call uses up three numbers of the
+        counter of generated names, even if an existing repartition topic is used.
         """
         stream = self.stream
         names = RepartitionNames.of_stream(stream.graph.naming, prefix)
@@ -100,10 +81,10 @@ class StreamGrouping(Generic[K, V]):
 
 
 class TableGrouping(Generic[K, V]):
-    """A grouped table: the changes of a table, each with the key of its group. The changes always go through a
-    repartition topic.
+    """A grouped table. The key of each change is the key of the group. The changes always go through a repartition
+    topic.
 
-    `repartition_name`: see `StreamGrouping`.
+    `repartition_name`: the name of the repartition topic without its suffix; None to use the name of the store.
     """
 
     def __init__(self, changes: Stage[K, V], repartition_name: str | None) -> None:

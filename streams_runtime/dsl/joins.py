@@ -1,20 +1,21 @@
-"""Joins of a stream with a table, and of two tables, by key.
+"""Joins by key: of a stream with a table, and of two tables.
 
-In a join of a stream with a table, each record is joined with the table's present value. A change of the table alone
-makes no result: only records of the stream make results. A join of two tables has one node for each side, and a node
-that merges the results of both sides, as in Kafka. When a key of one table changes, the node of this side looks up the
-key in the other table. The timestamp of a result is the higher timestamp of the two joined values.
+In a join of a stream with a table, each record is joined with the table's present value. A join of a stream with a
+table makes results only for records of the stream. A change of the table makes no result. As in Kafka, a join of two
+tables has one node for each side, and a node that merges the results of both sides. When the value of a key changes in
+one table, the node of this side looks up the key in the other table. A result gets the higher timestamp of the two
+joined values.
 Source: `KStreamKTableJoinProcessor` without grace period, `KTableKTableInnerJoin`, `KTableKTableLeftJoin`,
-`KTableKTableRightJoin`, `KTableKTableJoinMerger`. Differs from Kafka: between two flushes of the record caches, one
-record may delete a key from the left table, and a second record may delete the key from the right table. After these
-two deletes, this project removes the key from the result of an inner join. In Kafka, neither side of the join finds a
-value in the other table after the two deletes, so the key stays in the result. In this project, the key stays in the
-result only if one record deletes the key from both tables. This happens when a table is joined with itself.
+`KTableKTableRightJoin`, `KTableKTableJoinMerger`. Differs from Kafka: the difference concerns an inner join with record
+caches. Between two flushes of the caches, two records may delete a key from both tables. After these two deletes, this
+project removes the key from the result. In Kafka, the key stays in the result, because neither side finds a value of
+the key in the other table. If a table is joined with itself, one record deletes the key from both sides. The deleted
+key then stays in the result in this project, too.
 
-As in Kafka, a deleted key also stays in the result in the following case. Between two flushes, the first table puts a
-value and then deletes the key. After the put and before the delete, the second table forwards a change of the key,
-which is joined with the value in the first table. The first table never forwards this value, so no later change of the
-first table removes the key from the result.
+As in Kafka, a deleted key also stays in the result in the following case. Between two flushes, the first table gets a
+value of the key, and then the key is deleted from it. Between the value and the delete, the second table forwards a
+change of the key. The change of the second table is joined with the first table's value. The first table never forwards
+this value, so no later change of the first table removes the key from the result.
 """
 
 from collections.abc import Callable
@@ -29,14 +30,14 @@ from streams_runtime.dsl.table_operators import Getter, TableOperator
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 
 Joiner = Callable[[Any, Any], Any]
-"""A function that takes the two joined values and returns the result. In a left join, the right value is None if the
-right table does not have the key.
+"""The type of a function that gets the two values of a key and returns the result. In a left join, the right value is
+None if the right table does not have the key.
 """
 
 
 def joining_table(table: TableOperator, joiner: Joiner, child: Receiver, context: NodeContext) -> Receiver:
-    """Joins each record with the table. Leaves out records without key or value, and records whose key is not in the
-    table.
+    """Joins each record with the table. A record is left out if it has no key or no value, or if the table does not
+    have its key.
     """
     get = table.getter(context)
 
@@ -52,7 +53,7 @@ def joining_table(table: TableOperator, joiner: Joiner, child: Receiver, context
 
 
 def left_joining_table(table: TableOperator, joiner: Joiner, child: Receiver, context: NodeContext) -> Receiver:
-    """Joins each record with the table. Leaves out records without value. A record without key is joined with None
+    """Joins each record with the table. A record without value is left out. A record without key is joined with None
     (KIP-962).
     """
     get = table.getter(context)
@@ -69,12 +70,12 @@ def left_joining_table(table: TableOperator, joiner: Joiner, child: Receiver, co
 
 @dataclass(eq=False, repr=False)
 class JoinSide(Operator):
-    """One side of a join of two tables. `joiner`: a function that takes the value of this side, then the value of the
-    other side, and returns the result.
+    """One side of a join of two tables. `joiner`: a function that returns the result; its arguments are the value of
+    this side and the value of the other side.
 
-    `needs_this`: True if there is a result only for keys that have a value on this side. `needs_other`: True if there
-    is a result only for keys that have a value on the other side. An inner join needs both values. A left join needs
-    only the value of the left table.
+    `needs_this`: True if a key without a value on this side has no result. `needs_other`: True if a key without a value
+    on the other side has no result. An inner join needs both values. A left join needs only the value of the left
+    table.
     """
 
     this: TableOperator
@@ -96,8 +97,8 @@ class JoinSide(Operator):
             new, old = change
             found = get_other(key)
             if found is None and new is None and needs_both:
-                # Both tables have deleted the key since the last flush of the other table. The result still has the
-                # joined value from before these deletes, so the key has to be removed from the result.
+                # The key was deleted from both tables after the last flush of the other table. The result still
+                # contains the old joined value of the key, so the key has to be removed from the result.
                 found = get_flushed_other(key)
             if found is None and (needs_other or (new is None and old is None)):
                 return
@@ -110,7 +111,7 @@ class JoinSide(Operator):
         return join
 
     def joined(self, value: Any, other: Any) -> Any:
-        """Returns the result for the two values. Returns None if a needed value is None."""
+        """Returns the joined value, or None if a needed value is None."""
         if (value is None and self.needs_this) or (other is None and self.needs_other):
             return None
         return self.joiner(value, other)
@@ -125,7 +126,7 @@ def inner_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tup
 
 
 def left_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tuple[JoinSide, JoinSide]:
-    """Returns the two sides of a left join. From this call on, the left table forwards old values."""
+    """Returns the two sides of a left join. Makes the left table forward old values."""
     left.send_old_values(keep_store=True)
     return (
         JoinSide(left, right, joiner, needs_this=True, needs_other=False),
@@ -134,7 +135,7 @@ def left_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tupl
 
 
 def _reversed(joiner: Joiner, value: Any, other: Any) -> Any:
-    """Calls the joiner with the two values in reverse order, for the right side of a join."""
+    """Calls the joiner for the right side of a join, with the two values in reverse order."""
     return joiner(other, value)
 
 

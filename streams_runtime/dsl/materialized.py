@@ -1,4 +1,4 @@
-"""The settings of a table's store, and the factories of the store's builder.
+"""The settings of a table's store, and factories that make the store's builder.
 
 Source: `Materialized`, `MaterializedInternal`, `StoreFactory`, `KeyValueStoreMaterializer`, `WindowStoreMaterializer`.
 """
@@ -19,15 +19,15 @@ from streams_runtime.state_stores.state_store import StoreBuilder
 
 @dataclass(frozen=True, slots=True)
 class Materialized:
-    """The settings of the store of a table.
+    """The settings of a table's store.
 
     `name`: the name of the store; None for a generated name. A store with a generated name cannot be queried.
     `changelog`: the configs of the store's changelog topic; None for a store without a changelog. `retention_ms`: the
-    time for which a window store keeps a window. The default and the minimum of `retention_ms` are the window size plus
-    the grace period. Other stores ignore `retention_ms`. `caching`: True to give the store a record cache. With a
-    record cache, a table collects the updates of a key, and forwards only the last update, at a commit or when the
-    cache is full. If the operation's result is a stream, each record is forwarded at once, and the cache delays only
-    writes to the store.
+    time for which a window store keeps a window; other stores ignore it. The default and the lowest value of
+    `retention_ms` are the window size plus the grace period. `caching`: True to give the store a record cache. The
+    record cache of a table collects the updates of a key. The table then forwards only the last update, at a commit or
+    when the cache is full. If the operation's result is a stream, each record is forwarded at once, and the cache
+    delays only the writes to the store.
     """
 
     name: str | None = None
@@ -38,11 +38,11 @@ class Materialized:
 
 
 StoreArgument = str | Materialized | None
-"""The argument `store` of DSL calls: the name of a store, or a `Materialized` with the store's settings."""
+"""The type of the argument `store` of DSL calls: the name of a store, or a `Materialized` with its settings."""
 
 
 def checked_settings(store: StoreArgument) -> Materialized:
-    """Returns the argument `store` of a DSL call as settings. Raises TopologyError for an illegal name."""
+    """Converts the argument `store` of a DSL call to settings. Raises TopologyError for an illegal name."""
     settings = store if isinstance(store, Materialized) else Materialized(store)
     if settings.name is not None:
         checked_name(settings.name)
@@ -51,7 +51,7 @@ def checked_settings(store: StoreArgument) -> Materialized:
 
 @dataclass(frozen=True, slots=True)
 class StoreFactory:
-    """Makes the builder of a key-value store with timestamps, when the topology is built."""
+    """Makes the builder of a key-value store with timestamps."""
 
     name: str
     key_serde: Serde[Any] | None
@@ -62,7 +62,7 @@ class StoreFactory:
         return timestamped_key_value_store(**self.arguments())
 
     def arguments(self) -> dict[str, Any]:
-        """Returns the arguments that the builders of all kinds of stores take, by name."""
+        """Returns the keyword arguments that the builders of all kinds of stores have."""
         return {
             "name": self.name,
             "key_serde": self.key_serde or DefaultSerde("key", self.name),

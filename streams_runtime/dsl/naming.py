@@ -1,8 +1,8 @@
 """Generated names of nodes, stores and topics. One counter numbers all generated names, in the same order as in Kafka.
 
-A node with a name from the user takes a number from the counter as well. So the other names stay the same if the user
-names a node. Generated names become part of the names of internal topics. Because the names are Kafka's, an application
-of Kafka Streams keeps its state when it moves to this runtime.
+A node also uses up a number of the counter if the user names it. So the generated names of other nodes do not change
+when the user names a node. Generated names become part of the names of internal topics. Generated names are the same as
+in Kafka, so an application of Kafka Streams keeps its state when it moves to this runtime.
 Source: `InternalStreamsBuilder.newProcessorName`, `newStoreName`, `NamedInternal`, `Named.validate`.
 """
 
@@ -18,7 +18,7 @@ _GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}\Z")
 
 
 class Naming:
-    """The counter of generated names of one `StreamsBuilder`."""
+    """The counter that numbers the generated names of one `StreamsBuilder`."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -32,15 +32,15 @@ class Naming:
         return self.processor(prefix + _STORE)
 
     def name_or_generated(self, name: str | None, prefix: str, suffix: str = "") -> str:
-        """Returns `name` followed by the suffix. If `name` is None, returns a generated name: the prefix, followed by a
-        number. The counter rises by one, with or without a given name. Raises TopologyError for an illegal name.
+        """Returns the given name with the suffix. If the parameter `name` is None, returns a generated name: the prefix
+        with a number. The counter rises by one in each case. Raises TopologyError for an illegal name.
         """
         generated = self.processor(prefix)
         return generated if name is None else checked_name(checked_name(name) + suffix)
 
 
 def checked_name(name: str) -> str:
-    """Returns `name` unchanged. Raises TopologyError if the name cannot be the name of a topic in Kafka."""
+    """Returns the name unchanged. Raises TopologyError if it cannot be the name of a Kafka topic."""
     if not isinstance(name, str):
         raise TopologyError(f"Invalid topology: a name must be text, not {name!r}")
     if not name:
@@ -60,5 +60,5 @@ def checked_name(name: str) -> str:
 
 
 def is_generated(name: str) -> bool:
-    """Returns True if a name has the form of a generated name of a stream's node."""
+    """Returns True if the name has the form of a generated name for a stream's node."""
     return _GENERATED.match(name) is not None

@@ -1,22 +1,22 @@
-"""The repartition topics in the graph, and the optimization that replaces several repartition topics by one topic.
+"""The repartition topics in the graph, and the option `optimize`, which replaces several repartition topics by one
+topic.
 
-Each repartition node of the graph becomes a filter, a sink, a topic, and a source that reads the topic. The repartition
-node has the name of this source, because the source is the parent of the next nodes. With `optimize`, one topic
-replaces all repartition topics below a node that changes the key. The new topic is directly below the node that changes
-the key. In this module's docstrings, "merge" means a merge of streams (`KStream.merge`, a `MergeNode`), not of topics.
+A repartition node of the graph adds a filter, a sink, a topic, and a source to the topology. The node has the name of
+the source, because the next nodes are children of the source. If `optimize` is on, one topic replaces all repartition
+topics below a node that changes the key. The new topic is directly below the node that changes the key. In these
+docstrings, "merge" means a merge of streams (`KStream.merge`, a `MergeNode`), not a merge of topics.
 
-The optimization keeps a repartition topic if a node between the change of the key and the topic changes the value. A
-topic cannot be moved above such a node, because one topic has only one value serde. If the keys of merged streams have
-changed, one topic replaces all repartition topics below the merge, and the records of all merged streams go through
-this topic. Source: `BaseRepartitionNode`, `OptimizableRepartitionNode`, `UnoptimizableRepartitionNode`,
-`GroupedTableOperationRepartitionNode`, `InternalStreamsBuilder.mergeRepartitionTopics`,
-`maybeUpdateKeyChangingRepartitionNodeMap`. Differs from Kafka: several topics are also replaced if they are in one
-branch below the change of the key, or below several merges. Kafka raises an error for several topics in one branch, and
-for topics below several merges.
+A repartition topic is not moved above a node that changes the value, because a topic has only one value serde. If
+merged streams have changed keys, one topic directly below the merge replaces all repartition topics further below. The
+records of all merged streams go through the new topic. Source: `BaseRepartitionNode`, `OptimizableRepartitionNode`,
+`UnoptimizableRepartitionNode`, `GroupedTableOperationRepartitionNode`, `InternalStreamsBuilder.mergeRepartitionTopics`,
+`maybeUpdateKeyChangingRepartitionNodeMap`. Differs from Kafka: Kafka raises an error if several of the replaced topics
+are in one branch, or are below several merges. This project replaces topics in one branch, and topics below several
+merges, too.
 
-As in Kafka, a topic below a merge can be replaced by a topic in one of the merged streams, above the merge. If a topic
-above the merge replaces the topic below, the records of the other merged stream do not pass through the topic, so they
-are aggregated in the partition of their old key.
+The optimization may replace a topic below a merge by a topic in one of the merged streams. Then the result is wrong, as
+in Kafka. The records of the other merged stream go through no repartition topic, so they are aggregated in the
+partition of their old key.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class RepartitionNames:
 
     @classmethod
     def of_stream(cls, naming: Naming, prefix: str) -> RepartitionNames:
-        """Returns the names of a stream's repartition topic and of the nodes that belong to this topic. `prefix`: the
-        name that the user gave to the topic, or a generated name.
+        """Returns the name of a stream's repartition topic, and the names of its nodes. `prefix`: the topic's name from
+        the user, or a generated name.
 
-        As in Kafka, each call takes three numbers from the counter of `naming`, even if the user gave the name. Source:
-        `KStreamImpl.createRepartitionedSource`.
+        As in Kafka, each call uses up three numbers of the counter `naming`, even if the name comes from the user.
+        Source: `KStreamImpl.createRepartitionedSource`.
         """
         topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
         sink = naming.processor("KSTREAM-SINK-")
@@ -64,9 +64,9 @@ class RepartitionNames:
 class RepartitionNode(GraphNode):
     """The repartition topic of a stream.
 
-    `mergeable`: True if `optimize` may replace this topic and others by one topic; False for `KStream.repartition`.
-    `keeps_null_keys`: True if records without key pass through the topic. The graph sets `keeps_null_keys` when the
-    topology is built.
+    `mergeable`: True if `optimize` may replace this topic; False for a topic of `KStream.repartition`.
+    `keeps_null_keys`: True if records without key are written to the topic. The graph sets this field when the topology
+    is built.
     """
 
     name: str = field(init=False)
@@ -101,8 +101,8 @@ class RepartitionNode(GraphNode):
 
 @dataclass(eq=False, repr=False)
 class GroupedTableRepartitionNode(GraphNode):
-    """The repartition topic of a grouped table. The topic contains the changes of the table, each with the key of its
-    group.
+    """The repartition topic of a grouped table. The topic contains the changes of the table. The key of each change is
+    the key of its group.
     """
 
     topic: str
@@ -120,17 +120,16 @@ class GroupedTableRepartitionNode(GraphNode):
 
 @dataclass(eq=False, repr=False)
 class GroupedTableSelectNode(GraphNode):
-    """Gives each change of a table the key of its group. The aggregation below this node decides the repartition topic
-    and its serdes.
+    """Gives each change of a table the key of its group. The name and the serdes of the repartition topic come from the
+    aggregation below this node.
     """
 
     selector: Callable[[Any, Any], tuple[Any, Any]]
 
     def write(self, topology: Topology) -> None:
         below = next((child for child in self.children if isinstance(child, GroupedTableRepartitionNode)), None)
-        # If there is no aggregation below, there is no repartition topic, and the serde of the keys is that of bytes.
-        # If there is an aggregation below, the keys have its key serde, or the default serde if the aggregation has no
-        # key serde.
+        # The keys have the key serde of the aggregation below this node, or the default serde if the aggregation has no
+        # key serde. Without an aggregation below, there is no repartition topic, and the serde is BYTES.
         topic = "" if below is None else below.topic
         keys = BYTES if below is None else below.key_serde or DefaultSerde("key", below.topic)
         topology.add_processor(self.name, KTableRepartitionMap(self.selector, topic, keys), self.parent_names())
@@ -140,20 +139,20 @@ Condition = Callable[[GraphNode], bool]
 
 
 class RepartitionMerging:
-    """Collects repartition topics, and replaces several topics by one topic where this is possible. `naming`: generates
-    the names of the new topics' nodes.
+    """Collects repartition topics, and replaces several topics by one topic where possible. `naming`: generates the
+    names for the nodes of the new topics.
     """
 
     def __init__(self, naming: Naming) -> None:
         self._naming = naming
-        # For each node that changes the key, the repartition topics below it that one topic can replace. `merge` moves
-        # these topics from the node that changes the key to a merge of streams below it.
+        # Maps each node that changes the key to the repartition topics below it that one topic can replace. `merge`
+        # assigns some of these topics to a merge of streams instead.
         self._behind: dict[GraphNode, dict[RepartitionNode, None]] = {}
         self._merges: dict[GraphNode, None] = {}
 
     def note(self, node: GraphNode) -> None:
-        """Record a node that was linked to a parent. Only three kinds of nodes are recorded: nodes that change the key,
-        merges of streams, and repartition topics that `optimize` may replace.
+        """Remembers a node that was linked to a parent. Only three kinds of nodes are remembered: nodes that change the
+        key, merges of streams, and repartition topics that `optimize` may replace.
         """
         if node.changes_key:
             self._behind[node] = {}
@@ -165,7 +164,7 @@ class RepartitionMerging:
             self._merges[node] = None
 
     def merge(self) -> dict[str, str]:
-        """Replace the collected topics in the graph. Returns a mapping from the name of each replaced source to the
+        """Replaces the collected topics in the graph. Returns a mapping from the name of each replaced source to the
         name of the new source.
         """
         self._gather_behind_merges()
@@ -173,8 +172,8 @@ class RepartitionMerging:
         for changer, replaced in self._behind.items():
             if replaced:
                 one = self._one_for(replaced)
-                # this priority is lower than that of all nodes below the new node, so the new node is added to the
-                # topology before them
+                # all nodes below the new node have a higher priority value, so the new node is added to the topology
+                # before them
                 one.priority = changer.priority
                 for node in replaced:
                     self._replace(node, one, changer)
@@ -183,8 +182,8 @@ class RepartitionMerging:
         return renamed
 
     def _one_for(self, replaced: Iterable[RepartitionNode]) -> RepartitionNode:
-        """Returns the new node that replaces these nodes. The new node has the first key serde and the first value
-        serde of these nodes.
+        """Makes the node that replaces the given nodes. The serdes of the new node are the first key serde and the
+        first value serde among the given nodes.
         """
         nodes = list(replaced)
         names = RepartitionNames.of_stream(self._naming, nodes[0].names.topic)
@@ -195,10 +194,10 @@ class RepartitionMerging:
         )
 
     def _replace(self, node: RepartitionNode, one: RepartitionNode, changer: GraphNode) -> None:
-        """Remove `node` from the graph. The children of `node` are linked to its parents. The branches of `changer`
-        that lead to `node` are linked to `one`, the new node, instead of `changer`.
+        """Removes `node` from the graph, and links its children to its parents. `one`: the new node. `changer`: the
+        node that changes the key; its branches above `node` are linked to the new node.
         """
-        # this node, and the nodes above it up to the change of the key
+        # this node, and all nodes between it and the node that changes the key
         between = nodes_above(node, stop_at=changer) | {node}
         for branch in [child for child in changer.children if child in between]:
             one.add_child(branch)
@@ -213,17 +212,16 @@ class RepartitionMerging:
             node.remove_child(child)
 
     def _gather_behind_merges(self) -> None:
-        """Assign the repartition topics below a merge of streams to this merge. `merge` then replaces these topics by
-        one topic directly below the merge of streams. If several merges are above the topics, the topics are assigned
-        to the last of these merges.
+        """Assigns the repartition topics below a merge of streams to this merge. The method `merge` then replaces these
+        topics by one topic directly below the merge of streams. If the topics are below several merges, they are
+        assigned to the lowest of these merges.
         """
         above_of = {node: nodes_above(node) for nodes in self._behind.values() for node in nodes}
         gathered: dict[GraphNode, dict[RepartitionNode, None]] = {merge: {} for merge in self._merges}
         above_merges = {merge: nodes_above(merge) for merge in self._merges}
         for changer, nodes in list(self._behind.items()):
-            # The merges that are below the node `changer` and above all topics in `nodes`. These merges are in the
-            # order of the DSL calls, so each merge comes after the merges above it. The topics are moved from `changer`
-            # to the last of these merges.
+            # Finds the merges that are below the node `changer` and above all its topics. The list has the order of the
+            # DSL calls, so the lowest merge is the last one. The topics are moved from `changer` to this merge.
             merges = [
                 merge
                 for merge in self._merges
@@ -235,21 +233,20 @@ class RepartitionMerging:
 
 
 def _key_changer_above(node: GraphNode) -> GraphNode | None:
-    """Returns the nearest node above `node` that changes the key. Returns None if no node above changes the key, or if
-    a node in between changes the value.
+    """Returns the nearest node above `node` that changes the key. Returns None if there is no such node, or if a node
+    between the two changes the value.
     """
     any_change = _found_upwards(node, lambda above: above.changes_key or above.changes_value)
     changer = _found_upwards(node, lambda above: above.changes_key)
-    # the two searches find different nodes only if a node between the change of the key and `node` changes values but
-    # not keys
+    # the two searches find different nodes only if a node between `changer` and `node` changes values but not keys
     return changer if any_change is changer else None
 
 
 def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
-    """Returns `node` if `node` meets the condition. Otherwise returns the first node above `node` that meets the
-    condition, depth first.
+    """Returns the first node that meets the condition. The depth-first search begins with `node`, and continues with
+    the nodes above it.
 
-    Even if several paths lead upwards to a node, the search visits the node only once.
+    The search visits each node only once, even if several paths lead to it.
     """
     if condition(node):
         return node
@@ -268,9 +265,7 @@ def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
 
 
 def nodes_above(node: GraphNode, stop_at: GraphNode | None = None) -> set[GraphNode]:
-    """Returns all nodes above `node`. `stop_at`: a node at which the search stops. The result does not contain
-    `stop_at`.
-    """
+    """Returns all nodes above `node`. `stop_at`: a node at which the search stops; the result does not contain it."""
     above: set[GraphNode] = set()
     waiting = [node]
     while waiting:

@@ -1,18 +1,17 @@
 """Aggregates a stream into a table, by key, or by key and window.
 
-The table has the newest aggregate of each key. The aggregate's timestamp is the highest timestamp of the aggregated
-records. Records without key are left out. As in Kafka, an aggregation by key leaves out records without value, and an
-aggregation by key and window includes them.
-A window accepts records until stream time is past the window's end plus the grace period. Stream time is the highest
+The table contains the newest aggregate of each key. The timestamp of an aggregate is the highest timestamp of its
+records. Records without key are left out. As in Kafka, an aggregation by key also leaves out records without value. An
+aggregation by key and window includes records without value.
+A window accepts records until stream time reaches the window's end plus the grace period. Stream time is the highest
 timestamp that this processor has seen.
-If the store has a record cache, the store forwards the changes when the cache is flushed. With a record cache, the old
-value of a change is the new value that the previous flush forwarded for the key.
+If the store has a record cache, changes are forwarded when the cache is flushed. The old value of a change is then the
+value of the key that the previous flush forwarded.
 Source: `KStreamAggregate`, `KStreamReduce`, and `KStreamWindowAggregate` with `EmitStrategy.onWindowUpdate`.
-Differs from Kafka: the old value of a new key or window is always None. In Kafka the old value is None with a record
-cache, and the initializer's value without a record cache. So in Kafka without a record cache, an aggregation of the
-grouped table first subtracts the initializer's value, which was never added. The resulting counts and sums are wrong.
-In Kafka without a record cache, a filter of the table can also forward the removal of a key for which the filter never
-forwarded a value.
+Differs from Kafka: the old value of a new key or window is always None. In Kafka without a record cache, the old value
+is the initializer's value. If the table is then grouped and aggregated, Kafka subtracts the initializer's value,
+although this value was never added. So counts and sums are wrong in Kafka. In Kafka without a record cache, a filter of
+the table can also forward the removal of a key that the filter never forwarded.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ from streams_runtime.state_stores.window import SerdesTimestampedWindowStore
 from streams_runtime.state_stores.window_keys import window_end_ms
 
 _new_tuple = tuple.__new__
-"""Makes a `Windowed` in half the time that the call `Windowed(...)` takes."""
+"""Makes a `Windowed` in half the time of the call `Windowed(...)`."""
 
 A = TypeVar("A")
 
 Initializer = Callable[[], Any]
 Aggregator = Callable[[Any, Any, Any], Any]
-"""A function that takes the key, the value and the aggregate so far, and returns the new aggregate."""
+"""The type of a function (key, value, old aggregate) that returns the new aggregate."""
 Reducer = Callable[[Any, Any], Any]
-"""A function that takes the result so far and the next value, and returns the new result."""
+"""The type of a function (old result, next value) that returns the new result."""
 
 
 def zero() -> int:
@@ -59,14 +58,14 @@ def nothing() -> None:
 
 
 def added_by(reducer: Reducer, key: Any, value: Any, aggregate: Any) -> Any:
-    """Returns the new aggregate of a reduce. The first value of a key becomes the key's first aggregate."""
+    """Returns the new aggregate of a reduce. The first aggregate of a key is its first value."""
     return value if aggregate is None else reducer(aggregate, value)
 
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class StreamAggregation(Generic[A]):
-    """The functions and the serde of an aggregate. `prefix`: the prefix of the generated names of the aggregate's node
-    and store.
+    """The functions and the serde of an aggregation. `prefix`: the beginning of generated names for the aggregation's
+    node and store.
     """
 
     prefix: str
@@ -87,7 +86,7 @@ COUNT = StreamAggregation.by(zero, one_more, LONG)
 
 
 class KStreamAggregate(StoredTableOperator):
-    """The operator of a count, an aggregate or a reduce of a stream."""
+    """The operator for `count`, `aggregate` and `reduce` of a stream."""
 
     def __init__(self, store: StoreFactory, aggregation: StreamAggregation[Any]) -> None:
         super().__init__(store)
@@ -98,12 +97,12 @@ class KStreamAggregate(StoredTableOperator):
         return self._aggregate(entries, None if forwards_on_flush else child, context)
 
     def _aggregate(self, entries: EntryAccess, child: Receiver | None, context: NodeContext) -> Callable[..., None]:
-        """Returns the receiver that updates the aggregate of each record's key. For the aggregate of a window, the
-        caller also passes two forms of the windowed key: `stored_key` is the result of `EntryAccess.stored_key_of`, and
+        """Returns a function that updates the aggregate of a record's key. For an aggregation by window, its caller
+        also passes two forms of the windowed key: `stored_key` is the result of `EntryAccess.stored_key_of`, and
         `table_key` is the key for `child`.
 
-        `child`: the receiver that gets each change at once; None if the store forwards the changes when its record
-        cache is flushed.
+        `child`: the receiver that gets each change at once; None if changes are forwarded when the store's record cache
+        is flushed.
         """
         stored_key_of, get, put, read, write = (
             entries.stored_key_of,
@@ -133,7 +132,8 @@ class KStreamAggregate(StoredTableOperator):
                 if so_far_ms > timestamp_ms:
                     timestamp_ms = so_far_ms
                 if reads_old:
-                    # the store is read again, because the user's function may have changed `so_far` in place
+                    # decode the stored value a second time, because the user's aggregator may change the object
+                    # `so_far` in place
                     old = read(stored)[1]
                 new = aggregator(key, value, so_far)
             put(stored_key, None if new is None else write(timestamp_ms, new), timestamp_ms)
@@ -161,14 +161,13 @@ class KStreamWindowAggregate(KStreamAggregate):
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         entries, forwards_on_flush = self.opened(child, context)
-        # `child` is guarded: if a node below raises an error for one window, the other windows of the record are still
-        # updated
+        # `child` is guarded: if a node below fails for one window, the record's other windows are still updated
         aggregate = self._aggregate(entries, None if forwards_on_flush else context.guarded(child), context)
         stored_key_of = entries.stored_key_of
         drop_late = self._late_record_dropper(context)
         windows, size_ms, grace_ms = self.windows, self.windows.size_ms, self.windows.grace_ms
         starts = range(0)
-        # the windows with these starts contain exactly the timestamps from `from_ms` to `to_ms - 1`
+        # timestamps from `from_ms` to `to_ms - 1`, and no others, are in exactly the windows with these starts
         from_ms = to_ms = 0
 
         def window_aggregate(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -195,8 +194,8 @@ class KStreamWindowAggregate(KStreamAggregate):
         return window_aggregate
 
     def _late_record_dropper(self, context: NodeContext) -> Callable[[int, int, int], None]:
-        """Returns the function that drops a record for a closed window. As in Kafka, the record is counted as dropped
-        once for each closed window.
+        """Returns a function that drops a record for a closed window. As in Kafka, a record that is late for several
+        windows is counted several times.
         """
         size_ms, grace = self.windows.size_ms, duration_text(self.windows.grace_ms)
         longest_lateness_ms = -1

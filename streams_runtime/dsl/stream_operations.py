@@ -1,9 +1,9 @@
-"""Adds the nodes of a stream's operations to the graph, with one function for each kind of operation.
+"""Adds the nodes of a stream's operations to the graph. Each kind of operation has its own function.
 
-The result of an operation that may change the key has `repartition_required` set to True. An aggregation or a join
-needs all records of a key in one partition. If `repartition_required` is True for the input of an aggregation or a
+An aggregation or a join needs all records of a key in one partition. An operation that may change keys sets
+`repartition_required` to True in its result. If `repartition_required` is True for the input of an aggregation or a
 join, the records first go through a repartition topic. `name`: the name of the operation's node; None for a generated
-name, which is `prefix` and the next number. Source: `KStreamImpl`.
+name, which is `prefix` with a number. Source: `KStreamImpl`.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from streams_runtime.serdes import Serde
 
 
 def unchanged(stream: Stage[K, V], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[K, V]:
-    """Add an operation that forwards some records unchanged, and leaves out the others."""
+    """Adds an operation that forwards some records unchanged and drops the others."""
     return stream.then(ProcessorGraphNode(stream.graph.naming.name_or_generated(name, prefix), supplier))
 
 
@@ -35,7 +35,7 @@ def with_new_keys(stream: Stage[Any, V], prefix: str, supplier: NodeSupplier, na
 
 
 def with_new_records(stream: Stage[Any, Any], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[Any, Any]:
-    """Add an operation that gives records new keys or values."""
+    """Adds an operation that gives records new keys and values."""
     return replace(with_new_keys(stream, prefix, supplier, name), value_serde=None)
 
 
@@ -45,9 +45,9 @@ def with_new_values(stream: Stage[K, Any], prefix: str, supplier: NodeSupplier, 
 
 
 def as_table(stream: Stage[K, V], store: StoreArgument, name: str | None) -> TableStage[K, V]:
-    """Add a table with the newest value of every key. If the key may have changed, the stream is repartitioned first,
-    so that one task gets all records of a key. If the names are generated, the name of the table's node has a lower
-    number than the name of the table's store.
+    """Adds a table with the newest value of every key. If keys may have changed, the stream is repartitioned first, so
+    that one task gets all records of a key. If the names are generated, the table's node gets a lower number than the
+    table's store.
     """
     settings, naming, prefix = checked_settings(store), stream.graph.naming, "KSTREAM-TOTABLE-"
     node_name = naming.name_or_generated(name, prefix)
@@ -63,12 +63,12 @@ def as_table(stream: Stage[K, V], store: StoreArgument, name: str | None) -> Tab
 def processed(
     stream: Stage[Any, Any], supplier: NodeSupplier, stores: Sequence[str], name: str | None
 ) -> Stage[Any, Any]:
-    """Add a processor of the user. A user's processor may forward any record, so `optimize` moves no repartition topic
-    to a place above the processor.
+    """Adds a processor of the user. The processor may change keys and values, so `optimize` never moves a repartition
+    topic above it.
 
-    Differs from Kafka: there, `optimize` moves topics above the processor unless `__enable.process.processValue.fix__`
-    is set (KAFKA-19668). In Kafka, if a topic is moved and the processor gives a record another key, the record is
-    aggregated in the partition of its old key.
+    Differs from Kafka: Kafka moves topics above the processor unless `__enable.process.processValue.fix__` is set
+    (KAFKA-19668). If a topic is moved above a processor that changes the key of a record, Kafka aggregates the record
+    in the partition of its old key.
     """
     naming = stream.graph.naming
     node_name = naming.processor("KSTREAM-PROCESSOR-") if name is None else checked_name(name)
@@ -77,7 +77,7 @@ def processed(
 
 
 def merged(stream: Stage[K, V], other: Stage[K, V], name: str | None) -> Stage[K, V]:
-    """Merge two streams. The resulting stage has no serdes, because the serdes of the two streams may differ."""
+    """Adds a merge of two streams. The result has no serdes, because the two streams may have different serdes."""
     sources = stream.joined_sources(other)
     node = MergeNode(stream.graph.naming.name_or_generated(name, "KSTREAM-MERGE-"), StreamOperator(passing_on))
     stream.graph.add(node, [stream.node, other.node])
@@ -86,8 +86,8 @@ def merged(stream: Stage[K, V], other: Stage[K, V], name: str | None) -> Stage[K
 
 
 def add_sink(stream: Stage[Any, Any], topic: str, partitioner: StreamPartitioner | None, name: str | None) -> None:
-    """Write the stream to a topic. If there is no `partitioner`, the partition of a windowed key is chosen by the key
-    without its window.
+    """Adds a sink that writes the stream to a topic. If no partitioner is given, the partition of a windowed key is
+    chosen by the key without its window.
     """
     keys = stream.key_serde
     if partitioner is None and isinstance(keys, TimeWindowedSerde):
@@ -99,7 +99,7 @@ def add_sink(stream: Stage[Any, Any], topic: str, partitioner: StreamPartitioner
 def repartitioned(
     stream: Stage[K, V], partitions: int | None, partitioner: StreamPartitioner | None, name: str | None
 ) -> Stage[K, V]:
-    """Add a repartition topic that the user has asked for."""
+    """Adds a repartition topic for `KStream.repartition`."""
     naming = stream.graph.naming
     prefix = naming.processor("KSTREAM-REPARTITION-") if name is None else checked_name(name)
     node = RepartitionNode(
@@ -116,7 +116,7 @@ def repartitioned(
 def joined(
     stream: Stage[K, Any], table: TableStage[K, Any], supplier: NodeSupplier, prefix: str, name: str | None
 ) -> Stage[K, Any]:
-    """Add a join of a stream with a table. `stream`: the stage that `JoinInputs.by_key` has returned for the stream."""
+    """Adds a join of a stream with a table. `stream`: the result of `JoinInputs.by_key`."""
     sources = stream.copartition_with(table)
     node_name = stream.graph.naming.name_or_generated(name, prefix)
     node = ProcessorGraphNode(node_name, supplier, connected_stores=table.operator.view())
@@ -124,8 +124,8 @@ def joined(
 
 
 class JoinInputs(Generic[K, V]):
-    """Repartitions a stream before a join if the stream's key may have changed. All joins of the stream without a name
-    share one repartition topic.
+    """Repartitions a stream before a join if its keys may have changed. All joins of the stream that have no name share
+    one repartition topic.
     """
 
     def __init__(self, stream: Stage[K, V]) -> None:
@@ -133,10 +133,10 @@ class JoinInputs(Generic[K, V]):
         self._repartition: RepartitionNode | None = None
 
     def by_key(self, key_serde: Serde[K] | None, value_serde: Serde[V] | None, name: str | None) -> Stage[K, V]:
-        """Returns the stage to join: the stream itself, or the stage that reads the stream's repartition topic.
+        """Returns the stage to join: the stream itself, or a stage that reads the stream's repartition topic.
 
-        If a repartition topic is needed, each call takes three numbers from the counter of generated names, even if the
-        join shares the topic of another join. Source: `KStreamImpl.repartitionForJoin`.
+        If a repartition topic is needed, each call uses up three numbers of the counter of generated names, even if an
+        existing topic is used. Source: `KStreamImpl.repartitionForJoin`.
         """
         stream = self._stream.with_serdes(key_serde, value_serde)
         if not stream.repartition_required:
@@ -154,20 +154,19 @@ class Branches(Generic[K, V]):
 
     def __init__(self, stream: Stage[K, V], name: str | None) -> None:
         self._stream = stream
-        # Until the topology is built, `add` appends to this list. When a task starts, `branching` reads the list.
+        # `add` appends to this list before the topology is built. `branching` reads the list when a task starts.
         self._branches: list[tuple[Callable[[K, V], bool] | None, str]] = []
         split_name = stream.graph.naming.name_or_generated(name, "KSTREAM-BRANCH-")
         self._split = ProcessorGraphNode(split_name, StreamOperator(branching, self._branches))
         stream.graph.add(self._split, [stream.node])
 
     def add(self, predicate: Callable[[K, V], bool] | None, suffix: str | None) -> Stage[K, V]:
-        """Add a branch, and return its stage. The name of the branch's node is the name of the split, followed by
-        `suffix`.
+        """Adds a branch, and returns its stage. The name of the branch's node is the name of the split with the suffix.
 
-        `suffix`: None to use the number of the branch, counted from 1.
+        `suffix`: the name of the branch; None for the number of the branch, counted from 1.
         """
         name = checked_name(self._split.name + (str(len(self._branches) + 1) if suffix is None else suffix))
         self._branches.append((predicate, name))
-        # as in Kafka, a branch takes a number from the counter even if it has a name
+        # as in Kafka, a branch with a name also uses up a number of the counter
         self._stream.graph.naming.processor(name)
         return replace(self._stream, node=self._split).then(ProcessorGraphNode(name, StreamOperator(passing_on)))

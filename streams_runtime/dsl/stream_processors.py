@@ -1,20 +1,20 @@
-"""Stateless operators of streams. A stateless operator calls the user's function with each record, or with a batch as
+"""Stateless operators of streams, which call the user's function with each record, or with a batch of records as
 columns.
 
-Each function in this module returns the receiver of an operator. The arguments of each function are the user's function
-and the arguments `child` and `context` of `Operator.connect`. Records keep their headers and timestamps. An operator
-that forwards several rows calls `context.guarded(child)`. So if a node below fails for one row and the exception
-handler skips this row, the operator still forwards the next row.
+Each function in this module returns the receiver of an operator. The arguments of these functions are the user's
+function, and the arguments `child` and `context` of `Operator.connect`. Records keep their headers and timestamps.
+Operators that make several records from one record use `context.guarded(child)`. So if a node below fails for one new
+record and the exception handler skips this record, the operator forwards the next one.
 Source: `KStreamMap`, `KStreamFlatMap`, `KStreamFlatMapValues`, `KStreamMapValues`, `KStreamFilter`, `KStreamPeek`,
 `ForeachProcessor`, `KStreamBranch`, `PassThrough`.
 
-Batches: `Processor` documents which records form a batch. A user's function must treat each row alone, because a batch
-can end after any row. Records keep their headers. Records keep their timestamps if the function returns no timestamps.
-If the function raises an error, it is called again with one record at a time. If the second call fails for a record,
-the exception handler decides about this record. With `retries_one_by_one=False`, there is no second call, and the
-exception handler decides about each record of the batch. If the result has the wrong shape (`WrongBatchResult`), the
-stream thread ends, and no exception handler is called. Kafka has no operations on batches. For each row, the result is
-that of Kafka's `KStreamMap`, `KStreamMapValues` or `KStreamFilter`.
+Batches: `Processor` documents which records form a batch. The result for a record must not depend on the other records
+of its batch, because a batch can end after any record. Records keep their headers. Records keep their timestamps if the
+function returns no timestamps. If the function raises an error for a batch, it is called again, once for each record.
+If the call with one record fails, the exception handler decides about this record. If `retries_one_by_one` is False,
+there are no further calls, and the exception handler decides about each record of the batch. If the result has the
+wrong shape (`WrongBatchResult`), the stream thread ends, and no exception handler is called. Kafka has no operations on
+batches. Each record gets the same result as from Kafka's `KStreamMap`, `KStreamMapValues` or `KStreamFilter`.
 """
 
 from abc import ABC, abstractmethod
@@ -30,8 +30,8 @@ from streams_runtime.processors.context import NodeContext, Operator, Receiver
 
 
 class StreamOperator(Operator):
-    """An operator whose receiver is made by one of this module's functions. `receiver`: the function that makes the
-    receiver. `arguments`: the arguments of `receiver` that come before `child` and `context`.
+    """An operator with a receiver from one of this module's functions. `receiver`: the function that makes the
+    receiver. `arguments`: the arguments of this function before `child` and `context`.
     """
 
     def __init__(self, receiver: Callable[..., Receiver], *arguments: Any) -> None:
@@ -51,7 +51,7 @@ def mapping(mapper: Callable[[Any, Any], tuple[Any, Any]], child: Receiver, cont
 
 
 def selecting_keys(selector: Callable[[Any, Any], Any], child: Receiver, context: NodeContext) -> Receiver:
-    """Gives records new keys. For `selectKey`, Kafka uses a `KStreamMap`."""
+    """Gives records new keys. Kafka uses a `KStreamMap` for `selectKey`."""
 
     def select_key(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
         child(selector(key, value), value, timestamp_ms, headers)
@@ -124,10 +124,10 @@ def filtering_out(predicate: Callable[[Any, Any], bool], child: Receiver, contex
 
 
 def leaving_out_null_keys(child: Receiver, context: NodeContext) -> Receiver:
-    """Leaves out records without key before a repartition topic, because the operation below the topic would drop them.
+    """Drops records without key before a repartition topic, because the operation after the topic would drop them.
 
-    Differs from Kafka: this operator counts the records without key, under a separate reason. In Kafka, a
-    `KStreamFilter` leaves out records without key and does not count them.
+    Differs from Kafka: this operator counts the dropped records, with a separate reason. Kafka drops records without
+    key in a `KStreamFilter`, which does not count them.
     """
 
     def null_key_filter(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -157,11 +157,11 @@ def ending(action: Callable[[Any, Any], object], child: Receiver, context: NodeC
 def branching(
     branches: Sequence[tuple[Callable[[Any, Any], bool] | None, str]], child: Receiver, context: NodeContext
 ) -> Receiver:
-    """Forwards a record to the first branch whose predicate is true. If no predicate is true, forwards the record to
-    the default branch. Without a default branch, leaves out the record.
+    """Forwards a record to the first branch with a true predicate. If no predicate is true, the default branch gets the
+    record. Without a default branch, the record is dropped.
 
-    `branches`: for each branch, a predicate and the name of a child. The default branch has the predicate None, and can
-    be at any index of `branches`.
+    `branches`: the predicate and the child's name for each branch. The predicate of the default branch is None. The
+    default branch may have any index.
     """
     chosen_by = [(predicate, context.child(name)) for predicate, name in branches if predicate is not None]
     default = next((context.child(name) for predicate, name in branches if predicate is None), None)
@@ -178,7 +178,7 @@ def branching(
 
 
 def passing_on(child: Receiver, context: NodeContext) -> Receiver:
-    """Forwards each record unchanged. Merges of streams and branches of a split stream use this operator."""
+    """Forwards each record unchanged. Used for merges of streams and for the branches of a split stream."""
     return child
 
 
@@ -188,8 +188,8 @@ AnyColumns = RecordColumns[Any, Any]
 class BatchOperationProcessor(Processor[Any, Any], ABC):
     """The processor of an operation on batches.
 
-    `operation`: the name of the operation. `expected_result`: the part of an error message that describes the result
-    that the function has to return.
+    `operation`: the name of the operation. `expected_result`: a text for error messages about what the function has to
+    return.
     """
 
     operation = ""
@@ -214,8 +214,8 @@ class BatchOperationProcessor(Processor[Any, Any], ABC):
 
     @abstractmethod
     def rows(self, batch: AnyColumns, returned: Any) -> AnyColumns:
-        """Returns the rows to forward, made from `returned`, the result of the user's function. Raises WrongBatchResult
-        for an unusable result.
+        """Makes the rows to forward. `returned`: the result of the user's function. Raises WrongBatchResult if it
+        cannot be used.
         """
 
 
@@ -252,7 +252,7 @@ class KStreamFilterBatches(BatchOperationProcessor):
     def rows(self, batch: AnyColumns, returned: Any) -> AnyColumns:
         mask = column("flags", returned, len(batch)).as_list()
         for flag in mask:
-            # only True and False are accepted: Python regards other values, such as NaN, as true
+            # only True and False are accepted, because Python treats NaN and many other values as true
             if flag is not True and flag is not False:
                 raise WrongBatchResult(f"{flag!r} among the flags")
         return batch.where(mask)

@@ -1,9 +1,9 @@
-"""`StreamsBuilder`, the start of an application in the DSL: reads topics as streams or as tables, and builds the
+"""An application in the DSL begins with a `StreamsBuilder`, which reads topics as streams or tables, and builds the
 topology.
 
 The same calls make the same topology as in Kafka: the same nodes, stores, internal topics and subtopologies.
-Source: `StreamsBuilder`, `InternalStreamsBuilder`. Differs from Kafka: no global tables and no topics by
-pattern.
+Source: `StreamsBuilder`, `InternalStreamsBuilder`. Differs from Kafka: there are no global tables, and a pattern cannot
+name topics.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from streams_runtime.state_stores.state_store import StoreBuilder
 class StreamsBuilder:
     """Builds the topology of an application from streams and tables.
 
-    `optimize`: True to build the topology as with the config `topology.optimization=all`. With optimization, the source
-    topic of a table is also the changelog of the table's store, and one topic replaces all repartition topics below an
-    operation that changes keys. Optimization changes names, so an application that switches optimization on or off
-    loses its state. Instead of this argument, the configs that `build` gets may contain `topology.optimization`.
+    `optimize`: True has the same effect as the config `topology.optimization=all` in the configs for `build`. In an
+    optimized topology, the source topic of a table is also the changelog of the table's store. One topic replaces all
+    repartition topics below an operation that changes keys. Optimization changes names, so an application loses its
+    state when optimization is switched on or off.
     """
 
     def __init__(self, *, optimize: bool = False) -> None:
@@ -48,10 +48,10 @@ class StreamsBuilder:
         auto_offset_reset: OffsetReset | str | None = None,
         name: str | None = None,
     ) -> KStream[K, V]:
-        """Read every record of these topics. Several streams of the same topics share one source node. A topic that is
-        named twice in one call is read only once.
+        """Returns a stream of all records of the topics. Streams of the same topics share one source node. If a topic
+        is named twice in one call, it is read only once.
 
-        If a call of the DSL has no serde, the default serde of the configs is used.
+        If no serde is given, the default serde of the configs is used.
         """
         names = tuple(dict.fromkeys(checked_topics("StreamsBuilder.stream", topics)))
         if not names:
@@ -72,10 +72,10 @@ class StreamsBuilder:
         auto_offset_reset: OffsetReset | str | None = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """Read a topic as a table of the newest value of every key.
+        """Returns a table with the newest value of every key of a topic.
 
-        A record with the value None removes its key from the table. The table keeps a store only if `store` names one,
-        or if another node reads the table.
+        A record with the value None removes its key from the table. The table keeps a store only if the argument
+        `store` names one, or if another node reads the table.
         """
         checked_topics("StreamsBuilder.table", (topic,))
         naming, settings = self._graph.naming, checked_settings(store)
@@ -92,17 +92,17 @@ class StreamsBuilder:
         return KTable(stage)
 
     def add_state_store(self, store: StoreBuilder) -> StreamsBuilder:
-        """Add a store for `KStream.process`."""
+        """Adds a store for processors of `KStream.process`."""
         self._graph.add(StateStoreNode(store.name, store))
         return self
 
     def build(self, configs: StreamsConfig | Mapping[str, object] | None = None) -> Topology:
-        """Returns the topology of all calls so far. After `build`, other calls raise TopologyError, and a second
-        `build` returns the same topology.
+        """Returns the topology of all earlier calls. After `build`, further calls raise TopologyError. Further calls of
+        `build` return the same topology.
 
-        `configs`: the configs of the application. As in Kafka, `topology.optimization` takes effect only if it is among
-        the configs given to `build`. Raises InputError for an unknown value of `topology.optimization`. Raises
-        TopologyError for a mistake in the whole topology, such as two sources whose topics overlap.
+        `configs`: the configs of the application. As in Kafka, the config `topology.optimization` has no effect if it
+        is missing in this argument. Raises InputError for an unknown value of `topology.optimization`. Raises
+        TopologyError for an error in the whole topology; for example, two sources have some common topics.
         """
         optimizations = configured_optimizations(configs)
         if optimizations is None:

@@ -1,14 +1,13 @@
-"""The graph of the nodes that DSL calls add (`StreamsGraph`), and the position of a stream or table in the graph
-(`Stage`).
+"""DSL calls add nodes to a graph (`StreamsGraph`). A `Stage` is the position of a stream or table in this graph.
 
-An operation takes a stage and returns the stage of its result. A stage never changes, so several operations can be
-applied to one stream. In the topology each node comes after all its parents.
+The input and the result of an operation are stages. A stage never changes, so several operations can be applied to one
+stream. In the topology, each node comes after all its parents.
 
-The order of the nodes in the topology is exactly Kafka's, because nodes, stores and subtopologies are numbered in this
-order. Source: `AbstractStream`, `InternalStreamsBuilder.addGraphNode`, `buildAndOptimizeTopology`,
-`mergeDuplicateSourceNodes`, `NodesWithRelaxedNullKeyJoinDownstream`. Differs from Kafka: if one source or one
-repartition topic replaces several others, the co-partitioned groups name the source that remains. In Kafka, the
-co-partitioned groups still name a source that was removed.
+The topology's nodes must have the same order as in Kafka, because stores and subtopologies are numbered in this order.
+Source: `AbstractStream`, `InternalStreamsBuilder.addGraphNode`, `buildAndOptimizeTopology`,
+`mergeDuplicateSourceNodes`, `NodesWithRelaxedNullKeyJoinDownstream`. Differs from Kafka: if one source or repartition
+topic replaces others, the co-partitioned groups name the source that stays. In Kafka, the co-partitioned groups name a
+source that was removed.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from streams_runtime.serdes import Serde
 
 
 class StreamsGraph:
-    """The graph of a `StreamsBuilder`. `naming`: generates the names of the nodes."""
+    """The graph of one `StreamsBuilder`. `naming`: generates the names of nodes and stores."""
 
     def __init__(self) -> None:
         self.naming = Naming()
@@ -42,8 +41,8 @@ class StreamsGraph:
         self._topology: Topology | None = None
 
     def add(self, node: GraphNode, parents: Iterable[GraphNode] | None = None) -> None:
-        """Link a node to its parents, or to the root if `parents` is None. Raises TopologyError if the topology is
-        built already.
+        """Adds a node to the graph. `parents`: None to link the node to the root. Raises TopologyError if the topology
+        is already built.
         """
         if self._topology is not None:
             raise TopologyError("Invalid topology: it is built already, and later calls cannot change it")
@@ -55,13 +54,13 @@ class StreamsGraph:
             self._merging.note(node)  # remember the node for the optimization of repartition topics
 
     def copartition(self, sources: Iterable[str]) -> None:
-        """Declare that the topics of these source nodes must have the same number of partitions. `sources`: names of
-        nodes.
+        """Adds the rule that the topics of some source nodes must have the same number of partitions. `sources`: the
+        names of the nodes.
         """
         self._copartitioned.append(list(sources))
 
     def build(self, optimizations: frozenset[str]) -> Topology:
-        """Returns the topology. Each call of `build` returns the same object."""
+        """Returns the topology. All calls of `build` return the same object."""
         if self._topology is None:
             renamed = self._merge_equal_sources()
             if REUSE_KTABLE_SOURCE_TOPICS in optimizations:
@@ -76,24 +75,23 @@ class StreamsGraph:
         return self._topology
 
     def _make_topology(self) -> Topology:
-        """Let each node add itself to a new topology, after its parents. Among the nodes whose parents are in the
-        topology, the node with the lowest priority is added next. The resulting order of nodes is Kafka's.
+        """Makes the topology. Each node adds itself to the topology after its parents. If several nodes can be added
+        next, the node with the lowest priority is added. The resulting order of nodes is Kafka's.
 
-        A node is queued once, after its last parent was added. Kafka queues a node once for each path from the root to
-        the node, so Kafka's number of steps grows with the number of paths through the graph.
+        A node is queued once, when its last parent has been added. Kafka queues a node once for each path from the root
+        to the node, which takes more steps if the graph has many paths.
         """
         topology = Topology()
         queue = [(self._root.priority, 0, self._root)]
-        # the number of nodes queued so far; of two nodes with equal priority, the node that was queued first is added
-        # first
+        # counts the queued nodes; of two nodes with equal priority, the node that was queued first is added first
         offered = 0
-        # for each node with a parent in the topology, the number of its parents that are not in the topology yet
+        # for each node: the number of its parents that are not in the topology yet
         unwritten_parents: dict[GraphNode, int] = {}
         while queue:
             node = heapq.heappop(queue)[2]
             node.write(topology)
             for child in node.children:
-                # each parent is added once, so when this count is 0, all parents of the child are in the topology
+                # each parent is added once; at 0, all parents of the child are in the topology
                 unwritten_parents[child] = unwritten_parents.get(child, len(child.parents)) - 1
                 if unwritten_parents[child] == 0:
                     offered += 1
@@ -101,10 +99,9 @@ class StreamsGraph:
         return topology
 
     def _merge_equal_sources(self) -> dict[str, str]:
-        """If several streams read the same topics, keep only the source of the first stream, and link the other streams
-        to it.
-
-        Returns a mapping from the name of each removed source to the name of the source that replaces it.
+        """If several streams read the same topics, only the source of the first stream stays in the graph, and the
+        other streams are linked to it. Returns a mapping from the name of each removed source to the name of the source
+        that stays.
         """
         first: dict[str, StreamSourceNode] = {}
         renamed: dict[str, str] = {}
@@ -136,8 +133,8 @@ class StreamsGraph:
                 node.reuses_topic = True
 
     def _let_null_keys_through(self) -> None:
-        """Let records without key pass through the repartition topics above left joins of streams, because these joins
-        need the records without key.
+        """Makes the repartition topics above left joins of streams accept records without key, because such a join
+        needs these records.
         """
         for join in [node for node in self._nodes if node.takes_null_keys]:
             for node in nodes_above(join):
@@ -147,12 +144,12 @@ class StreamsGraph:
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class Stage(Generic[K, V]):
-    """The position of a stream or table in the graph: its last node so far, and the known properties of the records at
-    this node.
+    """The position of a stream or table in the graph: its newest node, and the known properties of the records at this
+    node.
 
-    `sources`: the names of the source nodes of the stream's subtopology, for co-partitioning. `key_serde`,
-    `value_serde`: the serdes of the records; None if no call has given a serde yet. `repartition_required`: True if the
-    key may have changed since the records were last written to a topic.
+    `sources`: the names of the source nodes of the stream's subtopology, which co-partitioning needs. `key_serde`,
+    `value_serde`: the serdes of the records; None if no call has given a serde yet. `repartition_required`: True if
+    keys may have changed after the records were last read from a topic.
     """
 
     graph: StreamsGraph
@@ -168,22 +165,22 @@ class Stage(Generic[K, V]):
         return self.node.name
 
     def then(self, node: GraphNode) -> Stage[K, V]:
-        """Add a node below the node of this stage. Returns the stage of the new node, with the same serdes."""
+        """Adds a node below the node of this stage. Returns the stage of the new node, with the same serdes."""
         self.graph.add(node, [self.node])
         return replace(self, node=node)
 
     def repartitioned(self, node: GraphNode) -> Stage[K, V]:
-        """Add a repartition topic. Returns the stage that reads the topic."""
+        """Adds a repartition topic. Returns the stage that reads the topic."""
         return self.then(node).reading(node)
 
     def reading(self, node: GraphNode) -> Stage[K, V]:
-        """Returns the stage after `node`, which is a repartition topic of this stream, and is in the graph already."""
+        """Returns the stage that reads a repartition topic of this stream. The topic's node is already in the graph."""
         return replace(self, node=node, sources=(node.name,), repartition_required=False)
 
     def make_table(
         self, name: str, operator: TableOperator, key_serde: Serde[K2] | None, value_serde: Serde[V2] | None
     ) -> TableStage[K2, V2]:
-        """Add a node of this name whose operator makes a table. Returns the stage of the table."""
+        """Adds a node that makes a table. Returns the stage of the table."""
         node = TableNode(name, operator)
         self.graph.add(node, [self.node])
         return TableStage(self.graph, node, self.sources, key_serde, value_serde, operator=operator)
@@ -195,16 +192,16 @@ class Stage(Generic[K, V]):
     def joined_sources(self, other: Stage[Any, Any]) -> tuple[str, ...]:
         """Returns the sources of both stages, without duplicates.
 
-        Raises TopologyError when the two stages come from different builders. Differs from Kafka: if the stages come
-        from different builders, Kafka builds a topology in which some of the nodes are missing.
+        Raises TopologyError if the two stages come from different builders. Differs from Kafka: Kafka then builds a
+        topology without some of the nodes.
         """
         if other.graph is not self.graph:
             raise TopologyError(f"Invalid topology: {self.name} and {other.name} come from different builders")
         return tuple(dict.fromkeys((*self.sources, *other.sources)))
 
     def copartition_with(self, other: Stage[K, Any]) -> tuple[str, ...]:
-        """Declare that the topics of both stages must have the same number of partitions. Returns the sources of both
-        stages.
+        """Adds the rule that the topics of both stages must have the same number of partitions. Returns the sources of
+        both stages.
         """
         sources = self.joined_sources(other)
         self.graph.copartition(sources)
@@ -213,8 +210,6 @@ class Stage(Generic[K, V]):
 
 @dataclass(frozen=True)
 class TableStage(Stage[K, V]):
-    """The stage of a table. `operator`: the operator that makes the table's receivers, and the functions that read the
-    table.
-    """
+    """The stage of a table. `operator`: makes the table's receivers, and the functions that read the table."""
 
     operator: TableOperator = field(kw_only=True)

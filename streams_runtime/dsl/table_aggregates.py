@@ -1,8 +1,8 @@
 """Aggregates a grouped table into a table. An update of an entry subtracts the old value and adds the new value.
 
 The old and the new value may belong to different groups. If an update moves an entry to another group, the repartition
-topic gets two records. The first record removes the old value from its group, and the second record adds the new value
-to its group.
+topic gets two records. The first of these records removes the old value from the old group. The second of these records
+adds the new value to the new group.
 Source: `KTableRepartitionMap`, `KTableAggregate`, `KTableReduce`.
 """
 
@@ -32,7 +32,7 @@ def subtracted_by(reducer: Reducer, key: Any, value: Any, aggregate: Any) -> Any
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class TableAggregation(Generic[A]):
-    """The functions and the serde of an aggregate. `prefix`: the prefix of the generated name of the aggregate's
+    """The functions and the serde of an aggregation. `prefix`: the beginning of a generated name for the aggregation's
     node.
     """
 
@@ -50,7 +50,7 @@ class TableAggregation(Generic[A]):
 
     @classmethod
     def by_reducers(cls, adder: Reducer, subtractor: Reducer, value_serde: Serde[A] | None) -> TableAggregation[A]:
-        """Returns the aggregation of a reduce. The first value of a group becomes the group's first aggregate."""
+        """Returns the aggregation of a reduce. The first aggregate of a group is its first value."""
         return cls("KTABLE-REDUCE-", nothing, partial(added_by, adder), partial(subtracted_by, subtractor), value_serde)
 
 
@@ -59,13 +59,13 @@ COUNT = TableAggregation.by(zero, one_more, one_less, LONG)
 
 @dataclass(frozen=True)
 class KTableRepartitionMap(Operator):
-    """Gives the old and the new value of a change the keys of their groups. If the change has both values and their new
-    keys are equal, one record is forwarded. If the change has only one value, or the two keys differ, one record is
-    forwarded for each value, the old value first.
+    """Gives the old and the new value of a change the keys of their groups. If both values belong to the same group,
+    one record with both values is forwarded. In all other cases, one record is forwarded for each value of the change,
+    the old value first.
 
-    Keys are equal if their bytes are equal, because the topic, the store and the partitioner use the bytes. Python's
-    equality would be wrong, because 1 equals True and 1.0, and NaN does not equal itself. `topic`: the name of the
-    repartition topic without the application id. `key_serde`: the serde of the topic's keys.
+    The keys of two groups are compared as bytes, because the topic, the store and the partitioner use the bytes.
+    Python's equality would be wrong: in Python, 1 equals True and 1.0, and NaN does not equal itself. `topic`: the name
+    of the repartition topic without the application id. `key_serde`: the serde of the keys in the topic.
     """
 
     selector: Callable[[Any, Any], tuple[Any, Any]]
@@ -76,7 +76,8 @@ class KTableRepartitionMap(Operator):
         return replace(self, key_serde=change(self.key_serde))
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        full_name = f"{context.application_id}-{self.topic}"  # every internal topic has this prefix
+        # the name of each internal topic begins with the application id
+        full_name = f"{context.application_id}-{self.topic}"
         serialize = serde_for_topic(self.key_serde, full_name, is_key=True).serialize
         selector, hand_on = self.selector, context.guarded(child)
 
@@ -84,7 +85,7 @@ class KTableRepartitionMap(Operator):
             try:
                 return serialize(one) == serialize(other)
             except Exception:
-                # The error is ignored, because the sink below raises the same error with a message that names the topic
+                # The error is ignored here, because the sink will serialize the same key, and its error names the topic
                 # and the serde.
                 return False
 
@@ -108,8 +109,8 @@ class KTableRepartitionMap(Operator):
 
 
 class KTableAggregate(StoredTableOperator):
-    """The operator of an aggregate of a table: subtracts the old value of a change, then adds the new value. Raises
-    StreamsError for a record without key.
+    """The operator for an aggregation of a table, which subtracts the old value of a change, and then adds the new
+    value. Raises StreamsError for a record without key.
     """
 
     def __init__(self, store: StoreFactory, aggregation: TableAggregation[Any]) -> None:
@@ -136,7 +137,8 @@ class KTableAggregate(StoredTableOperator):
                 if so_far_ms > timestamp_ms:
                     timestamp_ms = so_far_ms
                 if wants_old:
-                    # the store is read again, because the user's functions may have changed `new` in place
+                    # decode the stored value a second time, because the user's functions may change the object `new` in
+                    # place
                     old = read(stored)[1]
             if removed is not None and new is not None:
                 new = subtractor(key, removed, new)

@@ -24,7 +24,7 @@ from streams_runtime.serdes import Serde
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class ResultingTable(Generic[K, V]):
-    """Those arguments of a DSL call that describe the resulting table. Source: the overloads of `KTable` with
+    """The arguments of a DSL call that describe the resulting table. Source: the overloads of `KTable` with
     `Materialized`.
     """
 
@@ -34,13 +34,13 @@ class ResultingTable(Generic[K, V]):
 
     @property
     def is_given(self) -> bool:
-        """True if the DSL call was given at least one of these arguments. As in Kafka, a call with any of these
-        arguments takes a number from the counter for the name of a store.
+        """True if the DSL call has at least one of these arguments. As in Kafka, a call with one of these arguments
+        uses up a number of the counter of generated names.
         """
         return not (self.key_serde is None and self.value_serde is None and self.store is None)
 
     def inheriting(self, table: Stage[K, Any]) -> ResultingTable[K, V]:
-        """Returns a copy of these arguments. If the call has given no key serde, the copy has the key serde of
+        """Returns a copy of these arguments. If the DSL call has no key serde, the copy gets the key serde of
         `table`.
         """
         return replace(self, key_serde=self.key_serde or table.key_serde)
@@ -49,7 +49,7 @@ class ResultingTable(Generic[K, V]):
 def filtered(
     table: TableStage[K, V], predicate: Predicate, wanted: bool, result: ResultingTable[K, V], name: str | None
 ) -> TableStage[K, V]:
-    """Add a table that has the entries for which the predicate returns `wanted`."""
+    """Adds a table of the entries for which the predicate returns `wanted` (True or False)."""
     inherited = replace(result.inheriting(table), value_serde=result.value_serde or table.value_serde)
     store = _own_store(table, "KTABLE-FILTER-", inherited) if result.is_given else None
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-FILTER-")
@@ -68,7 +68,7 @@ def with_new_values(
 
 
 def as_stream(table: TableStage[K, V], name: str | None) -> Stage[K, V]:
-    """Add a stream that has a record for every change of the table, with the new value."""
+    """Adds a stream with a record for every change of the table. The value of this record is the new value."""
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-TOSTREAM-")
     node = ProcessorGraphNode(node_name, StreamOperator(mapping_values, value_of_change))
     table.graph.add(node, [table.node])
@@ -78,8 +78,8 @@ def as_stream(table: TableStage[K, V], name: str | None) -> Stage[K, V]:
 def under_new_keys(
     table: TableStage[Any, Any], selector: Callable[[Any, Any], tuple[Any, Any]], name: str | None
 ) -> Stage[Any, Any]:
-    """Add a node that gives changes the keys of their groups. From this call on, the table forwards old values, because
-    the aggregations of a grouped table subtract old values.
+    """Adds a node that gives changes the keys of their groups. Makes the table forward old values, because aggregations
+    of a grouped table subtract old values.
     """
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-SELECT-")
     node = GroupedTableSelectNode(node_name, selector)
@@ -95,7 +95,7 @@ def joined(
     result: ResultingTable[K, V2],
     name: str | None,
 ) -> TableStage[K, V2]:
-    """Add a join of two tables. `join`: the two sides of the join, from `inner_join` or `left_join`."""
+    """Adds a join of two tables. `join`: the two sides of the join, made by `inner_join` or `left_join`."""
     naming, settings, inherited = table.graph.naming, checked_settings(result.store), result.inheriting(table)
     store = None
     if result.is_given:
@@ -115,8 +115,8 @@ def joined(
 
 
 def _own_store(table: TableStage[K, Any], prefix: str, result: ResultingTable[K, Any]) -> StoreFactory | None:
-    """Returns the factory of the store if the user has named the store. Otherwise returns None, and, as in Kafka, takes
-    a number from the counter of generated names.
+    """Returns the factory of the store, or None if the user has not named the store. As in Kafka, an unnamed store uses
+    up a number of the counter of generated names.
     """
     settings = checked_settings(result.store)
     if settings.name is None:

@@ -1,10 +1,10 @@
-"""The operators that make a table from a topic, or from the entries of another table, and let other nodes read the
-table.
+"""The operators of tables. A table operator makes a table from a topic or from another table, and lets other nodes read
+this table.
 
-A table keeps a store only if the user names a store, or if another node has to read the table. Until the topology is
-built, later DSL calls can change the operator. `send_old_values` makes the operator forward old values, and `view`
-makes its table readable. If a topic is read as a table, a later record of a key replaces the key's value, and a record
-with the value None removes the key. A table without a store forwards every update, as in Kafka.
+A table keeps a store only if the user names a store, or if another node has to read the table. DSL calls can change an
+existing operator until the topology is built: `send_old_values` makes it forward old values, and `view` makes its table
+readable. If a topic is read as a table, each record of a key replaces the key's value, and a record with the value None
+removes the key. A table without a store forwards every update, as in Kafka.
 Source: `KTableProcessorSupplier`, `KTableValueGetterSupplier`, `KTableImpl.enableSendingOldValues`, `KTableSource`,
 `KTableFilter`, `KTableMapValues`.
 """
@@ -22,18 +22,21 @@ from streams_runtime.state_stores.key_value import SerdesTimestampedKeyValueStor
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess
 
 Getter = Callable[[Any], tuple[int, Any] | None]
-"""A function that takes a key, and returns the timestamp in milliseconds and the present value of the key in a table.
-The function returns None if the key is absent from the table.
+"""The type of a function that looks up a key in a table. It returns the timestamp in milliseconds and the value, or
+None if the key is not in the table.
 """
 Predicate = Callable[[Any, Any], bool]
 Mapper = Callable[[Any, Any], Any]
-"""A function that takes the key and the value of an entry, and returns the new value."""
+"""The type of a function (key, value) that returns the new value of an entry.
+"""
 
 _logger = logging.getLogger(__name__)
 
 
 def stored_getter(context: NodeContext, store: str, *, flushed: bool) -> Getter:
-    """Returns the function that reads a table from its store. `flushed`: see `TableOperator.getter`."""
+    """Returns a function that reads a table from its store. `flushed`: True to ignore changes that the record cache has
+    not forwarded yet.
+    """
     kept: SerdesTimestampedKeyValueStore[Any, Any] = context.state_store(store)
     entries = kept.entry_access()
     stored_key_of, read = entries.stored_key_of, entries.read
@@ -50,8 +53,8 @@ class TableOperator(Operator):
     """The operator of a table, which forwards a `Change` for each change of an entry. `sends_old_values`: True if the
     forwarded changes contain old values.
 
-    `store`: the store that the operator fills; None if the table keeps no store. If the table keeps a store, other
-    nodes read the store. If the table keeps no store, its operator has to implement `view` and `getter`.
+    `store`: the store to which the operator writes; None if the table keeps no store. Other nodes read the table from
+    this store. An operator without a store has to implement `view` and `getter`.
     """
 
     def __init__(self, store: StoreFactory | None) -> None:
@@ -59,8 +62,8 @@ class TableOperator(Operator):
         self.sends_old_values = False
 
     def opened(self, child: Receiver, context: NodeContext) -> tuple[EntryAccess, bool]:
-        """Returns two values: the access to the entries of the operator's store, and True if the store has a record
-        cache. A store with a record cache forwards each change to `child` when the cache is flushed.
+        """Returns two values: the functions for the entries of the operator's store, and True if the store has a record
+        cache. Changes in a record cache are forwarded to `child` when the cache is flushed.
         """
         assert self.store is not None
         entries = context.state_store(self.store.name).entry_access()
@@ -68,28 +71,28 @@ class TableOperator(Operator):
 
     @abstractmethod
     def send_old_values(self, *, keep_store: bool) -> bool:
-        """From now on, forward old values. Returns False if the operator cannot forward old values. `keep_store`: True
-        if the table may add a store to get old values.
+        """Makes the operator forward old values. Returns False if the operator cannot forward old values. `keep_store`:
+        True if the table may add a store to get old values.
         """
 
     def view(self) -> tuple[str, ...]:
-        """Make the table readable for other nodes. If the table can be read only from a store, the table keeps a store
-        from this call on. Returns the names of the stores that have to be connected to each reading node.
+        """Makes the table readable for other nodes, by adding a store if necessary. Returns the names of the stores
+        that have to be connected to each node that reads the table.
         """
         assert self.store is not None
         return (self.store.name,)
 
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
-        """Returns the function that reads the table. `context`: the context of the reading node. `flushed`: True to
-        ignore changes that the record cache has not forwarded yet, except the change of the record that is being
-        processed. `flushed` works only for a table with a key-value store.
+        """Returns a function that reads the table. `context`: the context of the node that reads. `flushed`: True to
+        ignore changes that the record cache has not forwarded yet, except changes from the record that is being
+        processed. `flushed` may be True only for a table with a key-value store.
         """
         assert self.store is not None
         return stored_getter(context, self.store.name, flushed=flushed)
 
 
 class StoredTableOperator(TableOperator):
-    """The operator of a table that always keeps a store. Every aggregate is a table that always keeps a store."""
+    """The operator of a table that always keeps a store. Every aggregation makes a table that always keeps a store."""
 
     store: StoreFactory
 
@@ -100,7 +103,7 @@ class StoredTableOperator(TableOperator):
 
 class KTableSource(TableOperator):
     """The operator of a table that is made from the records of a topic or stream. `kept`: True if the table always
-    keeps the store, False if the table keeps the store only when another node needs it.
+    keeps a store; False if it keeps a store only when another node needs it.
     """
 
     def __init__(self, store: StoreFactory, *, kept: bool) -> None:
@@ -118,9 +121,7 @@ class KTableSource(TableOperator):
         return True
 
     def view(self) -> tuple[str, ...]:
-        """Returns the name of the store from which a node reads this table. From this call on, the table keeps the
-        store.
-        """
+        """Makes the table keep its store, and returns the store's name. Other nodes read the table from this store."""
         self.store = self._maker
         return super().view()
 
@@ -148,8 +149,8 @@ class KTableSource(TableOperator):
 
 
 def _plain_table(child: Receiver, context: NodeContext) -> Receiver:
-    """Returns the receiver for a table without a store. Each forwarded old value is None, because old values are known
-    only from a store.
+    """Returns the receiver for a table without a store. All old values are None, because only a store knows old
+    values.
     """
 
     def table(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -162,7 +163,7 @@ def _plain_table(child: Receiver, context: NodeContext) -> Receiver:
 
 
 def _warn_of_disorder(store: str, context: NodeContext, old_ms: int, new_ms: int) -> None:
-    """Log a record that is older than the stored value. The older record replaces the stored value all the same,
+    """Logs a warning about a record that is older than the stored value. The record still replaces the stored value,
     because a table follows the order of its topic.
     """
     _logger.warning(
@@ -175,16 +176,16 @@ def _warn_of_disorder(store: str, context: NodeContext, old_ms: int, new_ms: int
 
 
 class DerivedTableOperator(TableOperator):
-    """The operator of a table that is derived from the table `parent`. The derived table has a store only if the user
-    has named a store.
+    """The operator of a table that is derived from another table, the parent. The derived table has a store only if the
+    user has named a store.
 
-    For each change of the parent, the operator derives the new and the old value, and forwards the derived change. If
-    the table keeps a store, the operator puts the new value into the store.
+    For each change of the parent, the operator derives a change of this table and forwards it. If this table has a
+    store, the operator writes the new value to the store.
     """
 
     skips_absent = False
-    """True to leave out changes whose new and old value are both None: the key was absent from this table and stays
-    absent.
+    """True to leave out a change if both its values are None. If both values are None, the key is not in this table,
+    neither before nor after the change.
     """
 
     def __init__(self, parent: TableOperator, store: StoreFactory | None) -> None:
@@ -193,8 +194,8 @@ class DerivedTableOperator(TableOperator):
 
     @abstractmethod
     def derived(self, key: Any, value: Any) -> Any:
-        """Returns the value of the key in this table. `value`: the value of the key in the parent. Returns None if the
-        key is absent from this table.
+        """Returns the value of a key in this table, or None if the key is not in this table. `value`: the value of the
+        key in the parent.
         """
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
@@ -212,7 +213,7 @@ class DerivedTableOperator(TableOperator):
         return derived_table
 
     def _with_store(self, skips_absent: bool, child: Receiver, context: NodeContext) -> Receiver:
-        """Returns the receiver for a table with a store. The old value of a forwarded change is read from the store."""
+        """Returns the receiver for a table with a store, which reads the old value of each change from the store."""
         derived, wants_old = self.derived, self.sends_old_values
         entries, forwards_on_flush = self.opened(child, context)
         stored_key_of, get, put, read, write, _, _ = entries  # these functions are described in `EntryAccess`
@@ -238,8 +239,8 @@ class DerivedTableOperator(TableOperator):
         return self.sends_old_values
 
     def view(self) -> tuple[str, ...]:
-        """Returns the names of the stores from which a node reads this table. If this table has no store, a node reads
-        the stores of the parent.
+        """Returns the names of the stores from which other nodes read this table. If this table has no store, the
+        result is the stores of the parent.
         """
         return self.parent.view() if self.store is None else super().view()
 
@@ -260,8 +261,8 @@ class DerivedTableOperator(TableOperator):
 
 
 class KTableFilter(DerivedTableOperator):
-    """The operator of a filtered table: keeps the entries for which the predicate returns `wanted`, which is False for
-    `filter_not`.
+    """The operator of a filtered table. The table has the entries for which the predicate returns `wanted`: True for
+    `filter`, and False for `filter_not`.
     """
 
     skips_absent = True
@@ -270,9 +271,8 @@ class KTableFilter(DerivedTableOperator):
         super().__init__(parent, store)
         self.predicate = predicate
         self.wanted = wanted
-        # The parent's old value shows whether an entry was in this table before. If the entry was not in this table,
-        # this operator forwards no removal. If the parent has no store, the parent does not add a store for this
-        # purpose.
+        # The parent's old value shows whether an entry was in this table. If the entry was not in this table, this
+        # operator forwards no removal of it. The parent does not add a store for this purpose.
         self.sends_old_values = parent.send_old_values(keep_store=False)
 
     def derived(self, key: Any, value: Any) -> Any:
@@ -280,8 +280,8 @@ class KTableFilter(DerivedTableOperator):
 
 
 class KTableMapValues(DerivedTableOperator):
-    """The operator of a table that has the parent's keys, with new values. The mapper is not called for a removed
-    key.
+    """The operator of a table with the keys of the parent and new values. The mapper is not called for a
+    removed key.
     """
 
     def __init__(self, parent: TableOperator, mapper: Mapper, store: StoreFactory | None) -> None:

@@ -1,7 +1,7 @@
-"""Windows of time, and the serde of windowed keys.
+"""Time windows, and the serde of windowed keys.
 
-A window includes its start and excludes its end. The bytes of a windowed key are the bytes of the key, then the
-window's start in milliseconds, as eight bytes, big-endian. The partition of a windowed key is chosen by the key without
+A window includes its start and excludes its end. The bytes of a windowed key are the bytes of the key, followed by the
+window's start in milliseconds as eight big-endian bytes. The partition of a windowed key is chosen by the key without
 its window, so that all windows of a key are in one partition.
 Source: `TimeWindows`, `TimeWindowedSerializer`, `TimeWindowedDeserializer`, `WindowKeySchema.toBinary`,
 `WindowedStreamPartitioner`.
@@ -26,11 +26,11 @@ _START = struct.Struct(">q")
 
 @dataclass(frozen=True, slots=True, init=False)
 class TimeWindows:
-    """Windows of one size. A window starts at each multiple of the advance, counted from the epoch. If the advance
-    equals the size, the windows are tumbling. If the advance is shorter, the windows overlap (hopping windows).
+    """Windows of equal size. The starts of the windows are the multiples of `advance_ms`, in milliseconds since 1970.
+    If the advance equals the size, the windows are tumbling. If the advance is shorter, the windows overlap (hopping
+    windows).
 
-    Times are in milliseconds. `grace_ms`: the time after a window's end, in stream time, during which the window still
-    accepts records.
+    `grace_ms`: a window accepts records until stream time reaches its end plus this time.
     """
 
     size_ms: int
@@ -38,8 +38,8 @@ class TimeWindows:
     grace_ms: int
 
     def __init__(self, size_ms: int, advance_ms: int | None = None, grace_ms: int = 0) -> None:
-        """`advance_ms`: None for an advance that equals `size_ms`. Raises IllegalArgumentError unless 0 < advance <=
-        size and grace >= 0.
+        """`advance_ms`: None to use `size_ms`. Raises IllegalArgumentError unless 0 < advance <= size and grace
+        >= 0.
         """
         advance_ms = size_ms if advance_ms is None else advance_ms
         if size_ms <= 0:
@@ -56,27 +56,27 @@ class TimeWindows:
         object.__setattr__(self, "grace_ms", grace_ms)
 
     def starts_for(self, timestamp_ms: int) -> range:
-        """Returns the starts of all windows that contain the timestamp, oldest first."""
+        """Returns the starts of all windows that contain the timestamp. The lowest start comes first."""
         advance_ms = self.advance_ms
-        # the first multiple of the advance after `timestamp_ms - size_ms`; windows that start earlier end before the
-        # timestamp
+        # the lowest multiple of the advance above `timestamp_ms - size_ms`; windows with a lower start do not contain
+        # the timestamp
         first = (timestamp_ms - self.size_ms) // advance_ms * advance_ms + advance_ms
         return range(first if first > 0 else 0, timestamp_ms + 1, advance_ms)
 
     def timestamp_range_of(self, starts: range) -> tuple[int, int]:
-        """Returns the range of timestamps for which `starts_for` returns exactly these starts: the first timestamp of
-        the range, and the last timestamp plus 1.
+        """Returns the range of timestamps for which `starts_for` returns exactly these starts. The two values are the
+        first timestamp of the range, and the last timestamp plus 1.
         """
-        # the end of the window before the first of these windows; 0 if there is no window before, because no window
-        # starts before 1970
+        # the end of the window before the first of these windows; 0 if there is none, because no window starts before
+        # 1970
         ended_ms = starts[0] - self.advance_ms + self.size_ms if starts[0] else 0
         return max(starts[-1], ended_ms), min(starts[-1] + self.advance_ms, starts[0] + self.size_ms)
 
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class TimeWindowedSerde(Generic[K]):
-    """The serde of windowed keys. As in Kafka, the bytes do not contain the end of a window: `deserialize` adds
-    `window_size_ms` to the window's start.
+    """The serde of windowed keys. As in Kafka, the bytes do not contain the end of a window. `deserialize` computes the
+    end from the window's start and `window_size_ms`.
     """
 
     key_serde: Serde[K]
@@ -84,7 +84,7 @@ class TimeWindowedSerde(Generic[K]):
 
     def serialize(self, value: Windowed[K], /) -> bytes:
         key = self.key_serde.serialize(value.key)
-        # `+` would return a bytearray if the serde of the key returns a bytearray
+        # if the key's serde returns a bytearray, `+` would also return a bytearray, but `join` returns bytes
         return b"".join((key, _START.pack(value.start_ms)))
 
     def deserialize(self, data: bytes, /) -> Windowed[K]:
@@ -98,13 +98,14 @@ class TimeWindowedSerde(Generic[K]):
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class WindowedStreamPartitioner(Generic[K]):
-    """The default partitioner of sinks whose key serde is a TimeWindowedSerde. The class implements
+    """The default partitioner of sinks that have a TimeWindowedSerde as key serde. The class implements
     `KeyPrefixPartitioner`.
     """
 
     key_serde: Serde[K]
 
-    unhashed_suffix_bytes: ClassVar[int] = _START.size  # the size of the window's start, at the end of a serialized key
+    # a serialized key ends with the window's start, which has this size
+    unhashed_suffix_bytes: ClassVar[int] = _START.size
 
     def __call__(self, key: Windowed[K], value: Any, partitions: int, /) -> int:
         return partition_of(self.key_serde.serialize(key.key), partitions)

@@ -1,9 +1,7 @@
-"""An application is one value with the topology, the configs and the error handlers. All instances of the application
-get the same `Application`.
-
-The constructor checks the application, so that its author sees mistakes early. An application can be pickled and sent
-to executors (cloudpickle includes the functions and classes of its topology). Source: `KafkaStreams`' constructor and
-setters, `StreamsUncaughtExceptionHandler`.
+"""An `Application` has the topology, the configs and the error handlers. All instances of an application get an equal
+`Application`. The constructor of `Application` checks its arguments, so that the user sees mistakes early. An
+`Application` can be pickled and sent to executors: cloudpickle includes the functions and classes of its topology.
+Source: `KafkaStreams`' constructor and setters, `StreamsUncaughtExceptionHandler`.
 """
 
 from __future__ import annotations
@@ -33,8 +31,7 @@ _BUILT_IN = frozenset(("default.key.serde", "default.value.serde", "topology.opt
 
 
 class ThreadErrorResponse(StrEnum):
-    """The decision of the user's handler after an error has ended a stream thread: replace the thread, end the
-    instance, or end the application.
+    """The decision of the user's handler after an error has ended a stream thread.
 
     With SHUTDOWN_APPLICATION, the leader of the group ends every instance of the application (KIP-671).
     Source: `StreamThreadExceptionResponse`.
@@ -46,13 +43,13 @@ class ThreadErrorResponse(StrEnum):
 
 
 UncaughtExceptionHandler = Callable[[Exception], ThreadErrorResponse]
-"""A function that decides about an error. A stream thread that fails calls the function with its error, before it
-ends.
+"""The user's handler for errors that end a stream thread. The thread calls the handler with the error, and the handler
+returns its decision.
 """
 
 RestoreListenerFactory = Callable[[], RestoreListener]
-"""A function that makes the restore listener of an instance. An application has a factory in place of a listener,
-because listeners with files or sockets cannot be pickled.
+"""A function that makes the restore listener of an instance. An application has this function and no listener, because
+a listener with files or sockets cannot be pickled.
 """
 
 
@@ -63,13 +60,13 @@ def shut_down_client(_error: Exception) -> ThreadErrorResponse:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Application:
-    """A topology with its configs and handlers. An application is immutable. The caller must not change the topology of
-    an Application afterwards.
+    """A topology with its configs and handlers. An application is immutable. The caller must not change the topology
+    after it was passed to an Application.
 
-    `topology`: the given topology, with the default serdes of the configs for nodes without serdes.
+    `topology`: the given topology. In this topology, nodes without serdes have the default serdes of the configs.
     `processing_exception_handler` decides about errors of processors and sinks. `deserialization_exception_handler`
-    decides about errors of serdes and timestamp extractors when records are read. `state_listener`: each instance calls
-    this function with the instance's new state and old state.
+    decides about errors of serdes and timestamp extractors when records are read. `state_listener`: a function that
+    each instance calls with its new state and its old state.
     """
 
     topology: Topology
@@ -122,10 +119,10 @@ class Application:
         return self.configs.application_id
 
     def with_configs(self, configs: Mapping[str, object]) -> Application:
-        """Returns a copy of the application with other configs. `configs`: the new values, by dotted name.
+        """Returns a copy of the application with changed configs. `configs`: the new values, by dotted name.
 
-        Raises InputError for an invalid config, and for a config that was used to build the topology. To change such a
-        config, build a new topology and make a new Application.
+        Raises InputError if a config is invalid. Raises InputError if a config was used to build the topology. To
+        change a config that was used to build the topology, build a new topology and make a new Application.
         """
         fixed = sorted(_BUILT_IN & configs.keys())
         if fixed:
@@ -145,9 +142,10 @@ def _checked_topology(topology: object) -> Topology:
 
 
 def _check_optimizations(topology: Topology, configs: StreamsConfig) -> None:
-    """Raises InputError if `topology.optimization` of the configs differs from the optimizations of the topology.
+    """Raises InputError if the config `topology.optimization` differs from the optimizations with which the topology
+    was built.
 
-    Differs from Kafka: Kafka ignores such a config without an error.
+    Differs from Kafka: Kafka ignores a config `topology.optimization` that does not fit the topology.
     """
     wanted, done = configs.topology_optimization, topology.optimizations
     if wanted is not None and done is not None and wanted != done:
@@ -163,15 +161,15 @@ def _checked_configs(configs: object) -> StreamsConfig:
         configs = StreamsConfig.from_dotted(configs)
     if not isinstance(configs, StreamsConfig):
         raise InputError(f"must be a StreamsConfig or a mapping, not a {type(configs).__name__}", "configs")
-    check_names(configs, "configs")  # a StreamsConfig that was made without from_dotted is not checked yet
+    check_names(configs, "configs")  # if the StreamsConfig was not made by from_dotted, it is not checked yet
     return configs
 
 
 def load_application(reference: str) -> Application:
-    """Returns the Application that `module:name` names. If `name` is a function, returns the function's result.
-
-    `name` may have dots. The module may be in the working directory. Raises an InputError that names the failed step.
-    If the module or the function raises an error, that error is the `__cause__` of the InputError.
+    """Imports an Application from a text of the form `module:name`. If the name is that of a function, calls the
+    function and returns its result. The name may contain dots. The module may be in the working directory. If a step
+    fails, raises an InputError that names the step. If the module or the function raises an error, that error is the
+    `__cause__` of the InputError.
     """
     module_name, separator, path = reference.partition(":")
     if not separator or not module_name or not path:
@@ -205,7 +203,7 @@ _DECLARED = ("assignor", "configs", "application_id", "topology")
 
 def group_body(app: Application) -> dict[str, object]:
     """Returns the definition that an application declares to the coordinator: its topology, its placement configs, and
-    the address of its log. In every rebalance, the coordinator looks up topics and offsets in this log.
+    the address of its log. For each rebalance, the coordinator looks up topics and offsets in the log at this address.
 
     The definition is the body of PUT /v1/groups/{application id}. Raises InputError for a log that only this process
     can open.
@@ -225,7 +223,8 @@ def group_body(app: Application) -> dict[str, object]:
         )
     )
     declared = {name: document[name] for name in _DECLARED}
-    if KAFKA_VERSION in app.configs.placement:  # the document leaves out 4.3, and the coordinator then takes the newest
+    # the document has no field for version 4.3, and without the field the coordinator uses the newest version
+    if KAFKA_VERSION in app.configs.placement:
         declared["configs"] = {**dotted_configs(configs), KAFKA_VERSION: str(configs.kafka_version)}
     return {
         **declared,

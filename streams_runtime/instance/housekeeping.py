@@ -1,8 +1,8 @@
-"""The background work of an instance: deletes obsolete state, maintains the log, and looks topics up.
+"""Does the background work of an instance: deletes obsolete state, maintains the log, and looks up topics.
 
-Rules: the work runs on its own thread, so that no stream thread waits for the work. An error is logged, and the work is
-tried again later. The thread looks up the topics to which tasks write in advance, so that a task that moves to this
-instance starts without these lookups.
+Rules: the work has its own thread, so no stream thread waits for it. An error is logged, and the work is tried again
+later. The topics to which tasks write are looked up in advance. So a task that moves to this instance starts without
+these lookups.
 
 Source: `KafkaStreams.setupStateDirCleaner`; a broker's log cleaner, which an embedded log does not have.
 """
@@ -10,6 +10,7 @@ Source: `KafkaStreams.setupStateDirCleaner`; a broker's log cleaner, which an em
 import logging
 import threading
 from collections.abc import Collection
+from dataclasses import InitVar, dataclass
 
 from streams_runtime.logs.base import Log
 from streams_runtime.tasks.state_directory import StateDirectory
@@ -21,10 +22,10 @@ _logger = logging.getLogger(__name__)
 
 
 class HousekeepingTimes:
-    """Schedules the maintenance of the log every `log_interval_ms`, and the clean-up of state every `cleanup_delay_ms`.
-
-    The caller waits for `pause_ms`, then calls `passed`. `cleanup_delay_ms`: state.cleanup.delay.ms, which is also the
-    interval of the clean-ups, with a minimum of one second. `pause_ms`: the time until the next work is due.
+    """Computes when the log has to be maintained and when state has to be cleaned up. In a loop, the caller waits for
+    `pause_ms` and then calls `passed`. `log_interval_ms`: the interval of the maintenance. `cleanup_delay_ms`:
+    state.cleanup.delay.ms, which is also the interval of the clean-ups. The interval of the clean-ups is at least one
+    second. `pause_ms`: the time until the next work is due.
     """
 
     def __init__(self, cleanup_delay_ms: int, log_interval_ms: int) -> None:
@@ -37,8 +38,8 @@ class HousekeepingTimes:
         return min(self._log_interval_ms, self._until_cleanup_ms)
 
     def passed(self) -> bool:
-        """Call `passed` after each wait of `pause_ms`. The maintenance of the log is due at each call. Returns True if
-        a clean-up of state directories is due, too.
+        """Call this method after each wait of `pause_ms`. After each call, the caller has to maintain the log. If the
+        result is True, the caller also has to clean up state directories.
         """
         self._until_cleanup_ms -= self.pause_ms
         if self._until_cleanup_ms > 0:
@@ -47,26 +48,22 @@ class HousekeepingTimes:
         return True
 
 
+@dataclass(eq=False, repr=False)
 class Housekeeping:
     """The background thread of an instance. `cleanup_delay_ms`: state.cleanup.delay.ms.
 
     `written`: the topics that the application's tasks write to.
     """
 
-    def __init__(
-        self,
-        name: str,
-        directory: StateDirectory,
-        log: Log,
-        cleanup_delay_ms: int,
-        log_interval_ms: int = LOG_INTERVAL_MS,
-        written: Collection[str] = (),
-    ) -> None:
-        self._directory = directory
-        self._log = log
-        self._cleanup_delay_ms = cleanup_delay_ms
-        self._times = HousekeepingTimes(cleanup_delay_ms, log_interval_ms)
-        self._written = sorted(written)
+    name: InitVar[str]
+    _directory: StateDirectory
+    _log: Log
+    cleanup_delay_ms: int
+    log_interval_ms: InitVar[int] = LOG_INTERVAL_MS
+    written: Collection[str] = ()
+
+    def __post_init__(self, name: str, log_interval_ms: int) -> None:
+        self._times = HousekeepingTimes(self.cleanup_delay_ms, log_interval_ms)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"{name}-housekeeping", daemon=True)
 
@@ -74,13 +71,13 @@ class Housekeeping:
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread. Returns when the work in progress is done."""
+        """End the thread, and wait until it has finished its present work."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def _run(self) -> None:
-        self._look_up()  # look topics up before the first pause, because the first task may be assigned at once
+        self._look_up()  # topics are looked up before the first pause, because the first task may be assigned at once
         while True:
             if self._stop.wait(min(self._times.pause_ms / 1_000, threading.TIMEOUT_MAX)):
                 return
@@ -97,7 +94,7 @@ class Housekeeping:
         """Look up the partitions of each topic, so that the log caches them. If the lookup of a topic fails, the next
         call repeats it.
         """
-        for topic in self._written:
+        for topic in sorted(self.written):
             if self._stop.is_set():
                 return
             try:
@@ -107,6 +104,6 @@ class Housekeeping:
 
     def _clean(self) -> None:
         try:
-            self._directory.clean_obsolete(self._cleanup_delay_ms)
+            self._directory.clean_obsolete(self.cleanup_delay_ms)
         except Exception:
             _logger.exception("obsolete state could not be deleted; trying again later")

@@ -1,9 +1,9 @@
-"""The resources of an instance are opened when the instance starts, shared among its threads, and closed when the
-instance has ended.
+"""The resources of an instance, which its threads share. The resources are opened when the instance starts, and closed
+when it has ended.
 
 The resources are the query server, the coordinator's client, the state directory, the log, the process's membership in
-the group, and housekeeping. The query server binds its port first, because subscriptions contain its address. The query
-server closes after the last thread has ended.
+the group, and housekeeping. The query server is opened first, because subscriptions contain its address. The query
+server is closed after the last thread has ended.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ import logging
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 from assignor.errors import InputError
 from assignor.types import HostInfo, ProcessId
@@ -42,16 +42,17 @@ _SYSTEM_CLOCK = SystemClock()
 
 @dataclass(frozen=True, slots=True)
 class InstanceOptions:
-    """The settings of one instance. Settings that are the same for all instances belong to the application.
+    """The settings of one instance. The `Application` has the settings that are the same for all instances.
 
     `thread_name`: a function that takes the index of a thread and returns the thread's name. Names must be unique in
-    the group. `incarnation`: if it is not None, each thread is a static member, and its name is its group.instance.id.
-    A static member fences a member of the same name with a lower incarnation. `lock_wait_ms`: the longest wait for the
-    lock of the state directory while an earlier process is ending. `serve_at`: the host:port at which this instance
-    answers queries, in place of `application.server` of the configs. `owns_process`: True if only this instance runs in
-    the process. With `owns_process`, all warnings and errors that the process logs are reported to the group. With
-    `owns_process`, the garbage collector also ignores all objects that exist when the instance starts.
-    `restore_listener`: if None, the application's factory makes the listener.
+    the group. `incarnation`: None for dynamic members. If `incarnation` is a number, each thread is a static member,
+    and its group.instance.id is its name. A static member fences a member with the same name and a lower incarnation.
+    `lock_wait_ms`: the longest wait for the lock of the state directory while an earlier process is ending. `serve_at`:
+    the host:port at which this instance answers queries, in place of the config `application.server`. `owns_process`:
+    True if only this instance runs in the process. If `owns_process` is True, all warnings and errors that the process
+    logs are reported to the group. If `owns_process` is True, the garbage collector also ignores all objects that exist
+    when the instance starts. `restore_listener`: the restore listener. If `restore_listener` is None, the application
+    makes the listener.
     """
 
     thread_name: Callable[[int], str] | None = None
@@ -67,27 +68,25 @@ class InstanceOptions:
     clock: Clock = _SYSTEM_CLOCK
 
 
+@dataclass(eq=False, repr=False)
 class InstanceResources:
-    """Opens all resources in the constructor. Call `close` when no thread uses the resources any more.
+    """Opens all resources in the constructor. Call `close` after all threads have ended.
 
     `coordinator`: one or more URLs of the coordinator, separated by commas, or a client of the coordinator.
-    `InstanceResources.close` does not close a given client. Raises LockError if another process has locked the state
-    directory. Raises InputError, LogError and StreamsRuntimeError for other problems. After an error no resource is
-    open.
+    If the caller passes a client, `close` does not close this client. Raises LockError if another process has locked
+    the state directory. Also raises InputError, LogError and StreamsRuntimeError. If the constructor raises an error,
+    all resources are closed again.
     """
 
-    def __init__(
-        self,
-        application: Application,
-        coordinator: CoordinatorClient | str,
-        options: InstanceOptions,
-        notices: NoticeBoard,
-        group_pause_changed: Callable[[bool], None],
-    ) -> None:
+    _application: Application
+    coordinator: InitVar[CoordinatorClient | str]
+    _options: InstanceOptions
+    _notices: NoticeBoard
+    group_pause_changed: InitVar[Callable[[bool], None]]
+
+    def __post_init__(self, coordinator: CoordinatorClient | str, group_pause_changed: Callable[[bool], None]) -> None:
+        application, options = self._application, self._options
         configs = application.configs
-        self._application = application
-        self._options = options
-        self._notices = notices
         self._sources = {each.id: frozenset(each.source_topics) for each in application.group_topology().subtopologies}
         self._restore_listener = (
             options.restore_listener or (application.restore_listener_factory or SilentRestoreListener)()
@@ -114,7 +113,7 @@ class InstanceResources:
                 self._directory.belong_to(cluster_id)
             _check_dead_letter_topic(configs, self._log)
             undo.pop_all()
-        self._housekeeping = Housekeeping(
+        self.housekeeping = Housekeeping(
             application.id,
             self._directory,
             self._log,
@@ -126,7 +125,7 @@ class InstanceResources:
             application.id,
             session_timeout_ms=configs.session_timeout_ms,
             heartbeat_interval_ms=configs.heartbeat_interval_ms,
-            notices=notices,
+            notices=self._notices,
             pause_changed=group_pause_changed,
         )
 
@@ -206,13 +205,10 @@ class InstanceResources:
         )
         return StreamThread(setting)
 
-    def start_housekeeping(self) -> None:
-        self._housekeeping.start()
-
     def close(self) -> None:
-        """Close all resources. If a resource cannot be closed, logs the error and closes the other resources."""
+        """Close all resources. An error of one resource is logged, and the other resources are still closed."""
         self._membership.close()
-        self._housekeeping.close()
+        self.housekeeping.close()
         server = [] if self._server is None else [("endpoint", self._server.close)]
         for name, closing in (*server, ("state directory", self._directory.close), ("log", self._log.close)):
             try:
@@ -226,7 +222,7 @@ class InstanceResources:
 def host_tag() -> str:
     """Returns the host name as the value of a client tag.
 
-    If the name is longer than Kafka allows, cuts the name and appends a hash of the whole name.
+    If the name is longer than Kafka allows, the end of the name is replaced by a hash of the whole name.
     """
     name = socket.gethostname()
     if len(name) <= LONGEST_TAG_VALUE:
@@ -238,8 +234,8 @@ def host_tag() -> str:
 def _check_dead_letter_topic(configs: StreamsConfig, log: Log) -> None:
     """Raises InputError if the dead letter topic is missing.
 
-    Differs from Kafka: in Kafka, the error appears only when the first record has to be sent to the topic, perhaps long
-    after the start.
+    Differs from Kafka: in Kafka, the error is raised only when the first dead letter is sent, which may be long after
+    the start.
     """
     topic = configs.errors_dead_letter_queue_topic_name
     if topic is not None and not log.partitions_of(topic):

@@ -1,9 +1,10 @@
-"""The view of an instance for its query server, made from the snapshots that its stream threads publish.
+"""The data that the query server of an instance shows. The data comes from the snapshots that the stream threads of the
+instance publish.
 
-Rule: while a thread's snapshot stays the same, no store of the thread's tasks is closed and opened again. So a read is
-valid if, after the read, the store is open and the snapshot in which the query found the store is still the newest.
-Threads publish new snapshots a few times a second. After a thread has closed a store, it always publishes a snapshot
-before it opens the store again.
+Rule: while a thread's snapshot stays the same, no store of the thread's tasks is closed and opened again. So a read of
+a store is valid if two conditions hold after the read: the store is open, and the snapshot with the store is still the
+newest. Threads publish new snapshots a few times a second. After a thread has closed a store, it always publishes a
+snapshot before it opens the store again.
 """
 
 from collections.abc import Mapping
@@ -41,7 +42,7 @@ class ShownInstance(Protocol):
 
 
 class InstanceView:
-    """Implements `Queryable`. `log`: has the partition counts of topics; the caller closes the log."""
+    """Implements `Queryable`. `log`: the log in which partition counts are looked up. The caller closes the log."""
 
     def __init__(self, instance: ShownInstance, log: Log) -> None:
         self._instance = instance
@@ -102,7 +103,8 @@ class InstanceView:
     def _known_partitions(self) -> Mapping[str, int]:
         """Returns the partition counts of the stores' source topics.
 
-        The counts do not change while a group runs, so they are looked up only until all counts are known.
+        The counts do not change while the group runs. So the counts are not looked up again after all of them are
+        known.
         """
         wanted = {topic for store in self._stores.values() for topic in store.source_topics}
         if not wanted <= self._partitions.keys():

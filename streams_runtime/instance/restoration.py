@@ -1,27 +1,27 @@
-"""Initialises assigned tasks, restores them while other tasks run, and starts them.
+"""Initialises assigned Streams tasks, restores them while other tasks run, and starts them.
 
 Rules:
-- Before a task starts, the thread claims the task's input partitions in the log: only the thread with the newest claim
-  of a partition may commit its offsets. One call of the log claims the input of all tasks of an assignment. In each
-  pass, one call of the log looks up the committed offsets of all tasks that were just restored (`TaskInputs`). So the
-  number of these calls does not depend on the number of tasks.
-- If another thread still holds the lock of a task's directory, or if the log does not answer in time, the next pass
-  tries the task again. Time-outs count against `task.timeout.ms`. A missing topic counts as a time-out, because the
-  leader of the group may still create the topic.
-- In one pass, the thread restores only for a short time, because running tasks wait until the thread has restored.
-  Standbys are updated only while no active task restores.
-- A restored task starts at once, without waiting for other tasks. The consumer reads only the input of running tasks.
+- Before a Streams task starts, the thread claims the task's input partitions in the log. Only the thread with the
+  newest claim on a partition may commit offsets of this partition. One call claims the input of all tasks of an
+  assignment. In each pass, one call looks up the committed offsets for all tasks that were just restored
+  (`TaskInputs`). So the number of calls of the log does not depend on the number of tasks.
+- If another thread has locked a task's directory, the next pass tries the task again. The next pass also tries a task
+  again if the log did not answer in time. Time-outs count against `task.timeout.ms`. A missing topic counts as a
+  time-out, because the leader of the group may still create the topic.
+- A pass restores only for a short time, because the running tasks of the thread have to wait meanwhile. Standbys are
+  updated only if no active task has to be restored.
+- A restored task starts at once, and does not wait for other tasks. The consumer reads only the input of running tasks.
 
 Source: `TaskManager.tryToCompleteRestoration`, `addTaskToStateUpdater`, `transitRestoredTaskToRunning`.
-Differs from Kafka: the thread tries a locked directory again in its next pass, and not only after a second, so that a
-task moves quickly between two threads of a process. The stream thread itself restores tasks, as Kafka did before it had
-the state updater.
+Differs from Kafka: a locked directory is tried again in the next pass, so a task moves quickly between two threads of a
+process. Kafka tries a locked directory again only after a second. The stream thread itself restores tasks, as Kafka's
+did before there was a state updater.
 """
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from assignor.types import TaskId, TopicPartition
@@ -45,8 +45,8 @@ _TRY_AGAIN = (LogTimeout, UnknownTopicOrPartition)
 
 @dataclass(slots=True)
 class _Arrival:
-    """An active task that was assigned and does not run yet. `at_ms`: the time of the assignment. `origin`: the data
-    with which its restore starts; None until the task is initialised.
+    """An active task that was assigned but is not RUNNING yet. `at_ms`: the time of the assignment. `origin`: the kind
+    of state that the task had before its restore; None until the task is initialised.
     """
 
     at_ms: int
@@ -56,18 +56,17 @@ class _Arrival:
 class TaskInputs:
     """Claims the input of a thread's active tasks in the log, and looks up the group's committed offsets of this input.
 
-    - One call handles many tasks: a call claims or releases the input of all given tasks, or looks up their
-      committed offsets. On Kafka, each call takes two or three round trips to the brokers, and one call for many tasks
-      fences their previous owner only once. If each task made its own call, the last task would wait for the calls of
-      all other tasks.
-    - One call claims the input of many tasks. After the call, each task has a separate claim of its own partitions,
-      which the thread can release without the others.
-    - The thread looks up committed offsets after the claim, because from then on a previous owner cannot commit.
+    - Each method makes one call of the log for all given tasks. On Kafka, each call takes two or three round trips to
+      the brokers, and fences a previous owner once. If each task made its own call, the last task would wait for the
+      calls of all other tasks.
+    - After a call that claims the input of many tasks, each task has a separate claim on its own partitions. The thread
+      can release each of these claims separately.
+    - The thread looks up committed offsets after the claim, because a previous owner cannot commit after the claim.
 
-    Each stream thread has its own `TaskInputs`, which no other thread uses. `producer`: the producer of the thread,
-    whose transactional id owns the claims.
+    Each stream thread has its own `TaskInputs`, which no other thread uses. `producer`: the producer of the thread. The
+    transactional id of this producer is the owner of the claims.
 
-    Source: `KafkaConsumer.committed`, which takes all partitions of an assignment. Kafka has no claims.
+    Source: `KafkaConsumer.committed`, which looks up all partitions of an assignment in one call. Kafka has no claims.
     """
 
     def __init__(self, log: Log, group_id: str, producer: StreamsProducer) -> None:
@@ -76,8 +75,8 @@ class TaskInputs:
         self._producer = producer
 
     def claim(self, tasks: Iterable[StreamTask]) -> None:
-        """Claim the input of those tasks that have no claim yet. The caller first locks the directories of these tasks.
-        Raises LogTimeout.
+        """Claim the input of the tasks that have no claim yet. The caller first has to lock the directories of these
+        tasks. Raises LogTimeout.
         """
         needing = [task for task in tasks if task.needs_claim]
         if not needing:
@@ -90,7 +89,7 @@ class TaskInputs:
 
     def release(self, tasks: Iterable[StreamTask]) -> None:
         """Release the claims of these tasks, so that other threads can claim the input without fencing this thread.
-        Skips tasks with uncommitted work.
+        A task with work that is not committed keeps its claim.
         """
         claims = [claim for task in tasks if (claim := task.mark_claim_released()) is not None]
         if claims:
@@ -102,36 +101,28 @@ class TaskInputs:
         return self._log.committed_offsets(self._group_id, partitions) if partitions else {}
 
 
+@dataclass(eq=False, repr=False)
 class Restoration:
     """Restores and starts the tasks of one stream thread. No other thread uses the `Restoration`.
 
-    `waits_for_lock`, `waits_for_log`: True if a task made no progress in the last pass because of a locked directory or
-    because of the log.
+    `waits_for_lock`: True if the directory of a task was locked by another thread in the last pass. `waits_for_log`:
+    True if the log did not answer a task in the last pass.
     """
 
-    def __init__(
-        self,
-        tasks: Tasks,
-        reader: ChangelogReader,
-        inputs: TaskInputs,
-        consumer: Consumer,
-        clock: Clock,
-        listener: ThreadListener,
-    ) -> None:
-        self._tasks = tasks
-        self._reader = reader
-        self._inputs = inputs
-        self._consumer = consumer
-        self._clock = clock
-        self._listener = listener
-        self._arrivals: dict[TaskId, _Arrival] = {}
-        self._restored: dict[TaskId, int] = {}
-        self.waits_for_lock = False
-        self.waits_for_log = False
+    _tasks: Tasks
+    _reader: ChangelogReader
+    _inputs: TaskInputs
+    _consumer: Consumer
+    _clock: Clock
+    _listener: ThreadListener
+    _arrivals: dict[TaskId, _Arrival] = field(default_factory=dict, init=False)
+    _restored: dict[TaskId, int] = field(default_factory=dict, init=False)
+    waits_for_lock: bool = field(default=False, init=False)
+    waits_for_log: bool = field(default=False, init=False)
 
     def assigned(self, task: TaskId, *, recycled: bool) -> None:
-        """Record that an active task was assigned. `recycled`: True if the task was made from a standby with open
-        stores.
+        """Call this method when an active task is assigned. `recycled`: True if the task was made from a standby with
+        open stores.
         """
         self._arrivals[task] = _Arrival(self._clock.monotonic_ms(), RestoreOrigin.STANDBY if recycled else None)
 
@@ -141,9 +132,8 @@ class Restoration:
             self._reader.register(partition, task.state_manager)
 
     def refresh(self) -> None:
-        """Sort the tasks by state, and assign the consumer the input of the running tasks.
-
-        Call `refresh` after a task has changed its state, or was added or removed.
+        """Sort the tasks by state, and assign the input partitions of the running tasks to the consumer. Call this
+        method after a task was added or removed, or has changed its state.
         """
         self._tasks.refresh()
         wanted = self._tasks.by_input.keys()
@@ -156,17 +146,17 @@ class Restoration:
 
     @property
     def is_done(self) -> bool:
-        """True if every task is initialised and no active task is restoring."""
+        """Returns True if every task is initialised and no active task is restoring."""
         return not self._tasks.to_initialise and not self._tasks.restoring
 
     def restored(self, task: AnyTask) -> int:
-        """Returns the number of changelog records applied to the task's stores since the task was assigned."""
+        """Returns the number of changelog records that were applied to the task's stores since its assignment."""
         reading = sum(self._reader.restored_records(partition) for partition in task.changelog_partitions)
         return self._restored.get(task.id, 0) + reading
 
     def initialise_and_restore(self, *, paused: bool = False) -> int:
-        """Initialise, restore and start tasks in one pass. Returns the number of applied changelog records, which is 0
-        if `paused`.
+        """Run one pass: initialise, restore and start tasks. Returns the number of applied changelog records. `paused`:
+        True if no records may be applied.
 
         Raises TaskCorrupted, StreamsRuntimeError.
         """
@@ -195,7 +185,9 @@ class Restoration:
     def _attempt(
         self, tasks: Iterable[OneTask], step: Callable[[OneTask], None], errors: dict[TaskId, Exception]
     ) -> list[OneTask]:
-        """Call `step` for each task. Returns the tasks for which `step` succeeded. `errors`: see `_trying`."""
+        """Call `step` for each task. Returns the tasks for which `step` raised no error. `errors`: the mapping to which
+        an error is added if the next pass cannot try the step again.
+        """
         succeeded = []
         for task in tasks:
             with self._trying([task], errors):
@@ -205,8 +197,8 @@ class Restoration:
 
     @contextmanager
     def _trying(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> Iterator[None]:
-        """A context manager that handles the errors of a step of these tasks. If the next pass will not try the step
-        again, the context manager adds the error to `errors`.
+        """Handles the errors of the `with` block, which is a step of these tasks. If the next pass cannot try the step
+        again, adds the error to `errors`.
         """
         try:
             yield
@@ -245,7 +237,7 @@ class Restoration:
             return
         errors: dict[TaskId, Exception] = {}
         with self._trying(restored, errors):
-            self._inputs.claim(restored)  # a task that was suspended during its restore has released its claim
+            self._inputs.claim(restored)  # a task that was suspended during its restore has no claim any more
             committed = self._inputs.committed(restored)
             self._attempt(restored, lambda task: self._start(task, committed), errors)
         self.refresh()

@@ -1,20 +1,19 @@
-"""A stream thread is one member of the group. Each stream thread has its own consumer and producer, and works on its
-tasks in a loop.
+"""A stream thread is one member of the group. Each stream thread has its own consumer and producer. Each stream thread
+runs its Streams tasks in a loop.
 
 Rules:
 - One pass of the thread's loop has these steps: poll, initialise and restore, process records, punctuate, commit, and
-  write the records that tasks have sent. A pass commits or writes only if a commit or a write is due. The thread waits
-  in a pass only if it has no work, and no order of the group is in its mailbox. A wait ends at the next punctuation or
-  commit at the latest.
-- The membership of the process (`process_membership`) runs the thread's member, and passes the group's orders to the
-  thread through a mailbox (`rebalance_mailbox`). Between two passes, the stream thread carries out the group's orders.
-- A TaskMigrated error means that the group regarded the thread's member as dead, and assigned the thread's tasks to
-  other members. After TaskMigrated, the thread drops its active tasks, and the member joins again without owned tasks.
-  After TaskCorrupted, the thread restarts the corrupt tasks from their changelogs. Any error other than TaskMigrated
-  and TaskCorrupted ends the thread. A thread that ends with an error closes its tasks without committing them (a dirty
-  close).
-- The thread commits and suspends its active tasks before its member leaves the group, because the group may then assign
-  the tasks to other members. The thread closes the stores of these tasks while the member leaves.
+  write the records that tasks have sent. A pass commits only if a commit is due, and writes only if a write is due. The
+  thread waits only if it has no work and its mailbox has no order of the group. The wait ends at the latest when the
+  next punctuation or commit is due.
+- The membership of the process (`process_membership`) puts the group's orders into the mailbox of the thread
+  (`rebalance_mailbox`). The stream thread carries out the group's orders between two passes.
+- TaskMigrated means that the group has removed the thread's member and assigned the thread's tasks to other members.
+  After TaskMigrated, the thread drops its active tasks, and the member joins again without tasks. After TaskCorrupted,
+  the thread restarts the corrupt tasks from their changelogs. Any error except TaskMigrated and TaskCorrupted ends the
+  thread. If an error ends the thread, it closes its tasks without a commit (a dirty close).
+- The thread commits and suspends its active tasks before its member leaves the group, because the group then assigns
+  these tasks to other members. The thread closes the stores of the tasks while the member leaves.
 
 Source: `StreamThread.runLoop`, `runOnceWithoutProcessingThreads`, `completeShutdown`.
 """
@@ -32,6 +31,7 @@ from streams_runtime.instance.thread_work import ThreadSetting, ThreadWork
 from streams_runtime.membership.member_events import (
     AssignTasks,
     CloseTasks,
+    GroupMembershipOperation,
     HeldTasks,
     LoseTasks,
     MemberEnd,
@@ -46,11 +46,9 @@ _NOTHING = HeldTasks("", 0)
 
 
 class StreamThread:
-    """One stream thread. Call `start` once. Any thread may call `close`. When the thread is DEAD, `error` or `end` has
-    the reason of its end.
-
-    `error`: the error that ended the thread. `response`: the decision of the user's handler about that error. `end`:
-    the reason why the member ended without an error.
+    """One stream thread. Call `start` once. When the thread is DEAD, the fields `error` and `end` show why it has
+    ended. `error`: the error that has ended the thread, or None. `response`: the decision of the user's handler about
+    that error. `end`: the reason why the member has ended without an error.
     """
 
     def __init__(self, setting: ThreadSetting) -> None:
@@ -66,39 +64,30 @@ class StreamThread:
             setting.member, setting.subscriptions, self._mailbox, on_end=self._mailbox.wake
         )
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
-        self._state = ThreadState.CREATED
+        self.state = ThreadState.CREATED
         self._held = _NOTHING
         self._has_handed_in = False
 
-    # --- from any thread
-
-    @property
-    def state(self) -> ThreadState:
-        return self._state
+    # --- Methods for any thread.
 
     def start(self) -> None:
         self._thread.start()
 
-    def ask_to_close(self) -> None:
-        """Let the thread commit, write checkpoints, leave the group, and end. Returns at once. Any thread may call
-        `ask_to_close`.
+    def ask_to_close(self, membership: GroupMembershipOperation = GroupMembershipOperation.LEAVE_GROUP) -> None:
+        """Make the thread commit, write checkpoints, leave the group or remain in it, and end. This method does not
+        wait for the end. Any thread may call `ask_to_close`.
         """
-        if self._state is ThreadState.CREATED:
-            self._mailbox.end()  # a thread that was never started carries out no orders
-        self._member.ask_to_close()
-
-    def close(self) -> None:
-        """Call `ask_to_close`, then wait until the member has left the group. Must not be called on the stream
-        thread.
-        """
-        self.ask_to_close()
-        self._member.wait()
+        if self.state is ThreadState.CREATED:
+            self._mailbox.end()  # a thread that was not started carries out no orders
+        self._member.ask_to_close(membership)
 
     def join(self, timeout_s: float | None = None) -> None:
         self._thread.join(timeout_s)
 
     def wake(self) -> None:
-        """If the thread waits, end its wait, so that it begins its next pass at once. Any thread may call `wake`."""
+        """If the thread is waiting, end its wait. The thread then begins its next pass at once. Any thread may call
+        `wake`.
+        """
         self._work.wakeup()
 
     def request_shutdown(self) -> None:
@@ -113,7 +102,7 @@ class StreamThread:
         counted = self._setting.metrics
         return ThreadStatus(
             self.name,
-            self._state,
+            self.state,
             self._held.member_id,
             self._held.generation_id,
             self._work.published_tasks,
@@ -123,10 +112,10 @@ class StreamThread:
         )
 
     def open_tasks(self) -> tuple[OpenTask, ...]:
-        """Returns the tasks that had open stores at the last snapshot."""
+        """Returns the tasks with open stores, from the last snapshot."""
         return self._work.published_open_tasks
 
-    # --- the stream thread
+    # --- Methods that run on the stream thread.
 
     def _run(self) -> None:
         self._change_state(ThreadState.STARTING)
@@ -136,7 +125,8 @@ class StreamThread:
                 self._run_pass()
             if self._member.failure is not None:
                 raise self._member.failure
-        # SystemExit is caught, too: otherwise a SystemExit of user code would end the thread like a clean end
+        # SystemExit is caught, too. If SystemExit of user code were not caught, the thread would seem to end without an
+        # error.
         except BaseException as error:
             if isinstance(error, StoreOfAnotherKind):
                 _logger.error("stream thread %s failed: %s", self.name, error)
@@ -148,14 +138,14 @@ class StreamThread:
             self._shut_down()
 
     def _run_pass(self) -> None:
-        """Carry out the group's orders, then make one pass over the records."""
+        """Carry out the group's orders, and then run one pass."""
         with self._recovering():
             self._carry_out_orders()
             if not self._has_handed_in:
                 self._run_once()
 
     def _run_once(self) -> None:
-        """Run the steps of one pass, which the module's docstring lists."""
+        """Run the steps of one pass, in the order of the module's docstring."""
         work = self._work
         work.poll(may_wait=not self._mailbox.has_orders)
         work.initialise_and_restore()
@@ -163,7 +153,7 @@ class StreamThread:
         work.punctuate()
         work.maybe_commit()
         work.send()
-        if self._state is ThreadState.PARTITIONS_ASSIGNED and work.restoration.is_done:
+        if self.state is ThreadState.PARTITIONS_ASSIGNED and work.restoration.is_done:
             work.publish(self._mailbox)
             self._change_state(ThreadState.RUNNING)
             work.prepare_takeover()
@@ -183,13 +173,15 @@ class StreamThread:
 
     @contextmanager
     def _recovering(self) -> Iterator[None]:
-        """After TaskCorrupted, restarts the corrupt tasks. After TaskMigrated, drops all active tasks."""
+        """Handles errors in the `with` block. After TaskCorrupted, restarts the corrupt tasks. After TaskMigrated,
+        drops all active tasks.
+        """
         try:
             yield
         except TaskCorrupted as corrupted:
             self._start_over(corrupted)
-            # The restarted tasks have reopened stores, which are incomplete until they are restored. Queries learn only
-            # from a new snapshot that the stores are incomplete.
+            # The restarted tasks have opened their stores again, and these stores are incomplete until they are
+            # restored. Queries must not read incomplete stores, so a new snapshot is published now.
             self._work.publish(self._mailbox)
         except TaskMigrated as migrated:
             self._drop_all(migrated)
@@ -233,8 +225,8 @@ class StreamThread:
             self._listener.dropped(reason, clean=False)
 
     def _hand_in(self, reason: str) -> None:
-        """Commit and suspend the active tasks, so that the group may assign them to other members. `_close_tasks`
-        raises the errors of tasks later.
+        """Commit and suspend the active tasks, so that the group can assign them to other members. If a task fails,
+        this method raises no error: `_close_tasks` handles the errors later.
         """
         self._has_handed_in = True
         self._change_state(ThreadState.PENDING_SHUTDOWN)
@@ -243,8 +235,8 @@ class StreamThread:
             self._listener.dropped(reason, clean=True)
 
     def _close_tasks(self, reason: str) -> None:
-        """Close all tasks, dirty if an error ends the thread, and otherwise cleanly. If closing the tasks raises an
-        error, and the thread has no earlier error, that error becomes `self.error`.
+        """Close all tasks. If an error has ended the thread, the tasks are closed without a commit. If closing the
+        tasks raises an error and the thread had no earlier error, the new error becomes `self.error`.
         """
         try:
             if not self._has_handed_in and self.error is None:
@@ -270,7 +262,7 @@ class StreamThread:
             self._drop_all(migrated)
         else:
             if active and self._setting.application.configs.exactly_once:
-                # a rebalance may move the task to an instance with a standby, which has less to restore
+                # a rebalance may move the task to an instance with a standby of the task, which has less to restore
                 self._member.request_rejoin()
 
     def _drop_all(self, migrated: TaskMigrated) -> None:
@@ -279,10 +271,9 @@ class StreamThread:
         self._member.tasks_were_lost(str(migrated))
 
     def _shut_down(self) -> None:
-        """Close the tasks, answer every order and let the member leave the group, even if a step fails.
-
-        If the thread has carried out `CloseTasks`, its tasks are already committed and suspended. The thread closes
-        these tasks while the member leaves.
+        """Close the tasks, answer every order and make the member leave the group. If one of these steps fails, the
+        later steps are still done. If the thread has already carried out the order `CloseTasks`, its tasks are
+        committed and suspended, and only the stores have to be closed.
         """
         try:
             self._close_tasks("the member ended" if self.error is None else f"failed: {self.error}")
@@ -304,17 +295,17 @@ class StreamThread:
             return ThreadErrorResponse.SHUTDOWN_CLIENT
 
     def _pass_on_shutdown(self) -> None:
-        """Request the shutdown of the application, and wait until the group has ended the member. The member stays in
-        the group without tasks, because its next subscription carries the request to the leader. The wait ends after
-        the session timeout at the latest.
+        """Ask the leader to shut down the application, and wait until the group has ended the member. During the wait,
+        the member stays in the group without tasks, because its next subscription contains the request. The wait lasts
+        at most the session timeout.
         """
         self._mailbox.end(refuses=False)
         self._member.request_shutdown()
         self._member.wait(self._setting.member.session_timeout_ms / 1000)
 
     def _change_state(self, state: ThreadState) -> None:
-        pending = self._state in (ThreadState.PENDING_SHUTDOWN, ThreadState.DEAD)
-        if state is self._state or (pending and state is not ThreadState.DEAD):
+        pending = self.state in (ThreadState.PENDING_SHUTDOWN, ThreadState.DEAD)
+        if state is self.state or (pending and state is not ThreadState.DEAD):
             return
-        self._state = state
+        self.state = state
         self._setting.state_changed()

@@ -1,16 +1,18 @@
-"""One instance of an application in one process, with a state directory, a process id, and stream threads.
+"""Runs one instance of an application in this process. The instance has a state directory, a process id, and stream
+threads.
 
 Rules:
 - A second process that opens the same state directory gets LockError. The process id is stored in the directory, so it
   stays the same after a restart.
-- A live instance is RUNNING if every live thread is RUNNING, and otherwise REBALANCING. An instance ends when its last
-  thread ends, unless the user removed that thread (`thread_pool`).
+- An instance is RUNNING if all its live threads are RUNNING. An instance is REBALANCING if a live thread has another
+  state. An instance ends when its last thread has ended, unless the user has removed this thread (`thread_pool`).
 - A paused instance stays in the group, but does not process, punctuate or restore its tasks (KIP-834).
 - `close` commits all tasks before the members leave the group, and closes all tasks before it returns.
-- An instance with the config `application.server` answers queries of its stores and metrics at that address, until it
-  has closed its tasks (`queries`).
+- If the config `application.server` is set, the instance answers queries of its stores and metrics at this address,
+  until it has closed its tasks (`queries`).
 
-Source: `KafkaStreams`. The program that runs the instance has to handle signals and to declare the group.
+Source: `KafkaStreams`. The program that runs the instance has to handle signals, and has to declare the group to the
+coordinator.
 """
 
 import logging
@@ -30,7 +32,7 @@ from streams_runtime.instance.stream_thread import StreamThread
 from streams_runtime.instance.thread_pool import ThreadPool
 from streams_runtime.instance.thread_status import InstanceStatus, OpenTask
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.member_events import PartitionHosts
+from streams_runtime.membership.member_events import GroupMembershipOperation, PartitionHosts
 
 _logger = logging.getLogger(__name__)
 
@@ -39,8 +41,9 @@ _ENDED = (InstanceState.NOT_RUNNING, InstanceState.ERROR)
 
 
 class ListenedState:
-    """The state of one instance. The state listener is called once for each change of the state, in order, by one
-    thread at a time. The caller of `change` must hold the instance's lock, and the caller of `notify` must not hold it.
+    """The state of one instance. The state listener is called once for each change of the state, in the order of the
+    changes. Only one thread at a time calls the listener. A caller of `change` must hold the instance's lock. A caller
+    of `notify` must not hold the instance's lock.
     """
 
     def __init__(self, listener: StateListener | None) -> None:
@@ -55,8 +58,8 @@ class ListenedState:
             self.state = state
 
     def notify(self) -> None:
-        """Call the listener for each new change of the state. If another thread is in `notify` already, that thread
-        also makes the calls for new changes.
+        """Call the listener for each new change of the state. If another thread is already in `notify`, the calling
+        thread returns, and the other thread calls the listener for all changes.
         """
         while self._pending and self._notifying.acquire(blocking=False):
             try:
@@ -76,9 +79,9 @@ class ListenedState:
 
 class StreamsInstance:
     """Runs one instance. Call `start`, then `wait` or `close`. All methods may be called by any thread. `coordinator`:
-    one or more URLs of the coordinator, separated by commas, or a client of the coordinator. A given client is closed
-    by the caller, not by the instance. `metrics`: the metrics of all threads. `notices`: messages for operators, which
-    heartbeats send to the coordinator.
+    one or more URLs of the coordinator, separated by commas, or a client of the coordinator. If the caller passes a
+    client, the instance does not close the client. `metrics`: the metrics of all threads. `notices`: messages for
+    operators, which heartbeats send to the coordinator.
     """
 
     def __init__(
@@ -90,8 +93,7 @@ class StreamsInstance:
         self._changed = threading.Condition()
         self._state = ListenedState(application.state_listener)
         self._threads = ThreadPool(self._new_thread, self._thread_changed)
-        self._paused = threading.Event()
-        self._group_paused = threading.Event()
+        self._paused_by: frozenset[PausedBy] = frozenset()
         self._closing = False
         self._ended = False
         self._resources: InstanceResources | None = None
@@ -104,7 +106,7 @@ class StreamsInstance:
         )
         self._supervisor = threading.Thread(target=self._supervise, name=f"{application.id}-instance", daemon=True)
 
-    # --- state that callers read
+    # --- The state of the instance.
 
     @property
     def application_id(self) -> str:
@@ -116,20 +118,20 @@ class StreamsInstance:
 
     @property
     def is_paused(self) -> bool:
-        return self._paused.is_set()
+        return PausedBy.USER in self._paused_by
 
     @property
     def is_group_paused(self) -> bool:
         """True if an operator has paused the whole group.
 
-        The instance processes records only while neither the operator nor the instance's user has paused it.
+        If the operator has paused the group, or the user has paused the instance, the instance processes no records.
         """
-        return self._group_paused.is_set()
+        return PausedBy.GROUP in self._paused_by
 
     @property
     def errors(self) -> tuple[Exception, ...]:
         """The last twenty errors that ended threads of this instance, oldest first."""
-        return self._threads.errors
+        return tuple(self._threads.errors)
 
     @property
     def process_id(self) -> ProcessId | None:
@@ -138,8 +140,8 @@ class StreamsInstance:
 
     @property
     def endpoint(self) -> HostInfo | None:
-        """The address at which the instance answers queries. The endpoint is None before `start`, and if the instance
-        does not answer queries.
+        """The address at which the instance answers queries. The endpoint is None before `start`, and also if the
+        instance does not answer queries.
         """
         return None if self._resources is None else self._resources.endpoint
 
@@ -161,12 +163,13 @@ class StreamsInstance:
         """Returns all tasks of this instance that have open stores."""
         return tuple(task for thread in self._threads for task in thread.open_tasks())
 
-    # --- start and end
+    # --- Methods that start and end the instance.
 
     def start(self) -> None:
         """Lock the state directory and start the threads, which join the group. Does not wait until the threads have
-        joined. Raises LockError if another process has locked the directory, and InputError if the query server cannot
-        listen on `application.server`. Raises InputError, LogError and StreamsRuntimeError for other problems.
+        joined. Raises LockError if another process has locked the directory. Raises InputError if the query server
+        cannot listen on `application.server`. Also raises InputError, LogError and StreamsRuntimeError for other
+        problems.
         """
         with self._changed:
             if self.state is not InstanceState.CREATED:
@@ -176,7 +179,7 @@ class StreamsInstance:
         self._logged.start()
         if self._options.owns_process:
             freeze_loaded_objects()
-        # the limit of open files is raised, because each RocksDB store of each task keeps several files open
+        # each RocksDB store of each task keeps several files open, so the limit of open files is raised
         raise_open_file_limit()
         try:
             self._resources = InstanceResources(
@@ -188,21 +191,32 @@ class StreamsInstance:
             self._close_resources()
             self._change_state(InstanceState.ERROR)
             raise
-        self._resources.start_housekeeping()
+        self._resources.housekeeping.start()
         self._supervisor.start()
 
-    def close(self, timeout_s: float | None = None) -> bool:
-        """Commit and close all tasks, and leave the group. Returns True if the instance has ended within `timeout_s`.
+    def close(
+        self,
+        timeout_s: float | None = None,
+        membership: GroupMembershipOperation = GroupMembershipOperation.LEAVE_GROUP,
+    ) -> bool:
+        """Commit and close all tasks, and leave the group or remain in it. Returns True if the instance has ended
+        within `timeout_s`. If a thread of the instance calls `close`, the method does not wait.
 
-        If a thread of the instance calls `close`, the method does not wait.
+        Raises StreamsRuntimeError for REMAIN_IN_GROUP if the config leave.on.disconnect is true, because the
+        coordinator then removes the members when the process ends its connection. Source: `KafkaStreams.close`.
         """
+        if membership is GroupMembershipOperation.REMAIN_IN_GROUP and self.application.configs.leave_on_disconnect:
+            raise StreamsRuntimeError(
+                "an instance remains in its group only with leave.on.disconnect=false; it is true, so the coordinator "
+                "would remove the members when the connection of this process ends"
+            )
         with self._changed:
             self._closing = True
             never_started = self.state is InstanceState.CREATED
             if never_started:
                 self._state.change(InstanceState.NOT_RUNNING)
             self._changed.notify_all()
-        self._threads.end()
+        self._threads.end(membership)
         if never_started:
             self._change_state(InstanceState.NOT_RUNNING)
         if self._is_own(threading.current_thread().name):
@@ -210,23 +224,23 @@ class StreamsInstance:
         return self.wait(timeout_s) in _ENDED
 
     def wait(self, timeout_s: float | None = None) -> InstanceState:
-        """Wait until the instance has ended, or the time is up. Returns the state."""
+        """Wait until the instance has ended, at most `timeout_s`. Returns the state of the instance."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended, timeout_s)
             return self.state
 
     def wait_until_running(self, timeout_s: float | None = None) -> bool:
-        """Wait until every thread runs all its assigned tasks. Returns False if the time is up or the instance has
+        """Wait until every thread runs all its assigned tasks. Returns False if `timeout_s` is over or the instance has
         ended.
         """
         with self._changed:
             self._changed.wait_for(lambda: self.state is InstanceState.RUNNING or self._ended, timeout_s)
             return self.state is InstanceState.RUNNING
 
-    # --- changes by the user
+    # --- Methods with which the user changes the instance.
 
     def set_state_listener(self, listener: StateListener | None) -> None:
-        """From now on, the instance calls `listener` with the new and the old state at each change. Raises
+        """Set the function that the instance calls with the new state and the old state after each change. Raises
         StreamsRuntimeError if the instance was started already.
 
         `listener` replaces the listener of the application. Source: `KafkaStreams.setStateListener`.
@@ -237,24 +251,19 @@ class StreamsInstance:
             self._state.listener = listener
 
     def pause(self) -> None:
-        """Stop processing, punctuating and restoring until `resume` is called. `pause` may also be called before
-        `start`. Members stay in the group during a pause. Processed records are committed, and stores can still be
-        queried.
+        """Stop processing, punctuating and restoring until `resume` is called. This method may also be called before
+        `start`. During a pause, members stay in the group, processed records are committed, and stores can be queried.
         Source: `KafkaStreams.pause` (KIP-834).
         """
-        self._paused.set()
-        self.metrics.paused(PausedBy.USER, True)
+        self._set_paused(PausedBy.USER, True)
 
     def resume(self) -> None:
-        """End the pause that `pause` has begun, if there is such a pause."""
-        self._paused.clear()
-        self.metrics.paused(PausedBy.USER, False)
-        for thread in self._threads:
-            thread.wake()
+        """End the pause that a call of `pause` has begun. Does nothing if there is no such pause."""
+        self._set_paused(PausedBy.USER, False)
 
     def add_stream_thread(self) -> str | None:
-        """Start one more thread, and return its name. If the instance is neither rebalancing nor running, starts no
-        thread and returns None. Source: `KafkaStreams.addStreamThread` (KIP-663).
+        """Start one more thread, and return its name. If the state is not REBALANCING or RUNNING, starts no thread and
+        returns None. Source: `KafkaStreams.addStreamThread` (KIP-663).
         """
         thread = self._threads.add() if self._is_alive else None
         if thread is None:
@@ -263,12 +272,11 @@ class StreamsInstance:
         return thread.name
 
     def remove_stream_thread(self, timeout_s: float | None = None) -> str | None:
-        """Let one thread commit, leave the group and end. Returns the thread's name after the thread has ended, or
-        after `timeout_s`.
-
-        Returns None if there is no thread to remove, or if the instance is neither rebalancing nor running. A stream
-        thread may call `remove_stream_thread`. If a stream thread calls the method, the method does not wait, and
-        removes the calling thread only if there is no other thread. Source: `KafkaStreams.removeStreamThread`.
+        """Make one thread commit, leave the group and end. Waits for the end of the thread, at most `timeout_s`, and
+        returns the thread's name. Returns None if there is no thread to remove, or if the state is not REBALANCING or
+        RUNNING. A stream thread of the instance may call this method. If a stream thread calls this method, the method
+        does not wait, and removes the calling thread only if there is no other thread. Source:
+        `KafkaStreams.removeStreamThread`.
         """
         if not self._is_alive:
             _logger.warning("no thread is removed: the instance is %s", self.state)
@@ -292,26 +300,26 @@ class StreamsInstance:
             index,
             self.metrics,
             state_changed=self._threads.thread_changed,
-            is_paused=self._paused.is_set,
-            is_group_paused=self._group_paused.is_set,
+            is_paused=lambda: self.is_paused,
+            is_group_paused=lambda: self.is_group_paused,
             threads=self._threads.__len__,
         )
 
     def _group_pause_changed(self, paused: bool) -> None:
-        """Begin or end the pause of the group. During a pause of the group, tasks are restored, so that standbys can
-        become active at once. During a pause by the user, tasks are not restored.
+        """Begin or end the pause of the group. While the group is paused, tasks are still restored, so that standbys
+        can become active at once. While the user has paused the instance, tasks are not restored.
         """
-        if paused:
-            self._group_paused.set()
-        else:
-            self._group_paused.clear()
-        self.metrics.paused(PausedBy.GROUP, paused)
+        self._set_paused(PausedBy.GROUP, paused)
+
+    def _set_paused(self, by: PausedBy, paused: bool) -> None:
+        self._paused_by = self._paused_by | {by} if paused else self._paused_by - {by}
+        self.metrics.paused(by, paused)
         for thread in self._threads:
             thread.wake()
 
     def _is_own(self, name: str) -> bool:
-        """True if the thread of this name must not wait for the end of the instance, because the instance ends only
-        after this thread.
+        """Returns True if the thread with this name belongs to the instance. A thread of the instance must not wait for
+        the end of the instance, because the instance ends only after the thread.
         """
         return name == self._supervisor.name or self._threads.has(name)
 
@@ -328,8 +336,7 @@ class StreamsInstance:
     def _change_state(self, state: InstanceState) -> None:
         """Change the state and call the listener.
 
-        At the end of the instance, the listener is called before `wait` returns, because the program may exit after
-        `wait`.
+        The listener is called for the last state before `wait` returns, because the program may exit after `wait`.
         """
         with self._changed:
             self._state.change(state)

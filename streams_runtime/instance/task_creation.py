@@ -1,9 +1,9 @@
-"""Makes tasks from the topology. Recycles an active task into a standby, or a standby into an active task: the new task
-gets the open stores of the old task.
+"""Makes Streams tasks from the topology. Also recycles tasks: a new standby gets the open stores of an active task, or
+a new active task gets the open stores of a standby.
 
-Rules: an active task has processors, stores and input. A standby has stores only. A task without a changelog has no
-standby, because a standby restores its stores from changelogs. The stores of a recycled task stay open and keep their
-positions.
+Rules: an active task has processors, stores and input. A standby has only stores. If a task has no changelog, there is
+no standby of the task, because a standby restores its stores from changelogs. When a task is recycled, its stores stay
+open and keep their offsets.
 
 Source: `ActiveTaskCreator`, `StandbyTaskCreator`.
 """
@@ -39,9 +39,8 @@ from streams_runtime.tasks.stream_task import StreamTask
 
 @dataclass(frozen=True, slots=True)
 class TaskCreator:
-    """Makes the tasks of one stream thread. Raises StreamsRuntimeError for a task that the topology does not have.
-
-    `cache`: the record cache of the thread; None if no store is cached.
+    """Makes the tasks of one stream thread. Raises StreamsRuntimeError if the topology does not have the task. `cache`:
+    the record cache of the thread; None if no store uses a cache.
     """
 
     application: Application
@@ -65,11 +64,11 @@ class TaskCreator:
         return self._standby_task(partitions, self._state(task, TaskType.STANDBY, graph))
 
     def standby_from(self, active: StreamTask, partitions: Partitions) -> StandbyTask:
-        """Recycle a suspended and committed active task into a standby. Closes the active task."""
+        """Recycle an active task into a standby. The active task must be suspended and committed, and is closed."""
         return self._standby_task(partitions, active.recycle_state())
 
     def active_from(self, standby: StandbyTask, partitions: Partitions) -> StreamTask:
-        """Recycle a suspended standby into an active task. Closes the standby."""
+        """Recycle a standby into an active task. The standby must be suspended, and is closed."""
         graph = self._graph(standby.id)
         return self.stream_task(standby.id, partitions, graph, standby.recycle_state())
 
@@ -102,8 +101,7 @@ class TaskCreator:
         offsets = InputOffsets(graph, state, self.consumer, self.producer, configs, losses)
 
         def reading_failed(failed: FailedRecord) -> None:
-            # begin work before the handler runs, because the task consumes the record, and the handler may send a dead
-            # letter
+            # The task has work to commit: it consumes the failed record, and the handler may send a dead letter.
             offsets.begin_work()
             handling.deserialization_failed(failed)
 
@@ -117,9 +115,7 @@ class TaskCreator:
 
         lags = InputLags(self.log, self.consumer)
         buffer = PartitionGroup(partitions, new_queue, self.consumer, lags, configs)
-        runtime = ProcessorRuntime(
-            graph, buffer, offsets, collector, handling, losses, configs=configs, clock=self.clock, cache=self.cache
-        )
+        runtime = ProcessorRuntime(graph, buffer, offsets, collector, handling, losses, configs, self.clock, self.cache)
         claim = InputClaim(task, self.producer, configs.application_id)
         return StreamTask(state, buffer, runtime, offsets, claim, configs.task_timeout_ms)
 

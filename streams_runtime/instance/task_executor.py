@@ -1,31 +1,32 @@
-"""Lets running tasks process records, punctuate, and commit.
+"""Makes the running Streams tasks of a thread process records, punctuate, and commit.
 
 Rules:
 - One pass of the thread processes records for `record.pass.ms` at most. Tasks take turns, so that a task with many
-  records does not hold up other tasks. The executor adapts the number of records in a turn to the time that turns take.
-- Records that tasks have sent are written without waiting for a commit. The write happens at once if no record is left
-  to process, otherwise `linger.ms` after the last write. The executor checks `linger.ms` between turns, and interrupts
-  no turn. Under exactly-once, consumers see the written records only after the commit.
+  records does not delay other tasks. The executor measures the duration of turns, and adapts the number of records in a
+  turn.
+- Records that tasks have sent are written without waiting for a commit. If no record is left to process, the sent
+  records are written at once. If records are left to process, the sent records are written `linger.ms` after the last
+  write. A turn is never interrupted for a write. Under exactly-once, consumers see the written records only after the
+  commit.
 - Under exactly-once, one transaction commits all tasks that need a commit. Under at-least-once, offsets are committed
   only after all records were written. A checkpoint is written only after its commit.
-- If the log does not answer in time (LogTimeout), the thread tries again until `task.timeout.ms` has passed for a task
-  that waits for the log.
+- After LogTimeout, the thread tries again until `task.timeout.ms` is over for one of the waiting tasks.
 - Tasks are also committed during a rebalance. Differs from Kafka: in Kafka, the group refuses a commit from a member of
-  an earlier generation. In this project, a thread claims the input partitions of its tasks in the log, and only the
-  thread with the newest claim of a partition may commit its offsets. A revoked task is suspended before another thread
-  claims its input.
-- If the commit of a transaction has timed out, no task of the thread processes or punctuates until the transaction has
-  ended. The log may still commit or abort a transaction whose commit has timed out. A record that a task sends before
-  the end of this transaction could be lost, although its input offset is committed later.
-- If the brokers refuse a record that the producer's `send` has accepted, the tasks of the commit are restarted from
-  their changelogs.
+  an earlier generation. In this project, a thread claims the input partitions of its tasks in the log. Only the thread
+  with the newest claim on a partition may commit offsets of this partition. A revoked task is suspended before another
+  thread claims its input.
+- If the commit of a transaction has timed out, the log may later commit or abort the transaction. Until the transaction
+  has ended, no task of the thread processes or punctuates. If a task sent a record before the transaction has ended,
+  the record could be lost, although the offset of its input record is committed later.
+- The brokers may refuse a record that `send` has accepted. After a refusal by the brokers, the active tasks in the
+  commit are restarted from their changelogs.
 
-Source: `TaskExecutor`. Differs from Kafka: if the commit of a transaction has timed out, the thread commits the
-transaction again, and this project's logs return the result of the first commit. Kafka cannot find out if the commit
-succeeded, so it deletes the state of the tasks.
+Source: `TaskExecutor`. Differs from Kafka: if a commit has timed out, the thread repeats it, and the log returns the
+result of the first commit. Kafka cannot get this result, so it deletes the state of the tasks.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import cast
 
 from assignor.types import TaskId
@@ -44,57 +45,50 @@ from streams_runtime.tasks.task import with_task
 MOST_RECORDS_A_TURN = 1_000
 _TURNS_A_PASS = 4
 _MOST_REFUSALS = 3
-"""The largest number of refused commits in a row after which the tasks are restarted. After each restart, an
-application may make a different record, which the producer cannot recognise as the refused record, and the brokers may
-refuse this record as well.
+"""After this number of refused commits in a row, the next refused commit ends the thread. Without the limit, the
+restarts could go on for ever: an application may send a slightly different record after each restart, and the producer
+does not recognise it as the refused record.
 """
 
 
+@dataclass(eq=False, repr=False)
 class TaskExecutor:
     """Runs the tasks of one stream thread. An error of user code is raised as a StreamsRuntimeError with the task's id.
 
     `processed`: for each task, the number of input records processed since the task was assigned to this thread.
-    `commit_is_late`: True if the last commit timed out. `ran_out`: True if the last call of `process` ended because no
-    task had more records to process.
+    `commit_is_late`: True if the last commit timed out. `ran_out`: True if no task had more records to process at the
+    end of the last call of `process`.
     """
 
-    def __init__(
-        self,
-        producer: StreamsProducer,
-        configs: StreamsConfig,
-        clock: Clock,
-        listener: ThreadListener,
-        metrics: ThreadMetrics,
-    ) -> None:
-        self.processed: dict[TaskId, int] = {}
-        self.commit_is_late = False
-        self.ran_out = True
-        self._producer = producer
-        self._exactly_once = configs.exactly_once
-        self._pass_ms = configs.record_pass_ms
-        self._linger_ms = configs.linger_ms
-        self._clock = clock
-        self._sent_ms = clock.monotonic_ms()
+    _producer: StreamsProducer
+    _configs: StreamsConfig
+    _clock: Clock
+    _listener: ThreadListener
+    _metrics: ThreadMetrics
+    processed: dict[TaskId, int] = field(default_factory=dict, init=False)
+    commit_is_late: bool = field(default=False, init=False)
+    ran_out: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        self._sent_ms = self._clock.monotonic_ms()
         self._send_is_late = False
-        self._listener = listener
-        self._metrics = metrics
         self._records_a_turn = 1
         self._refusals = 0
 
     def forget(self, task: TaskId) -> None:
-        """Forget the number of records that this task has processed, because the task was assigned again."""
+        """Reset the number of processed records of this task, which was assigned again."""
         self.processed.pop(task, None)
 
     def process(self, tasks: Sequence[StreamTask]) -> int:
-        """Process buffered records in turns, until no record is ready or the pass is over. Returns the number of
-        processed records.
+        """Process buffered records in turns, until no record is ready or the time of the pass is over. Returns the
+        number of processed records.
 
         Raises the errors of tasks and of `send`.
         """
         self.ran_out = True
         if self.transaction_is_ending:
             return 0
-        deadline_ms = self._clock.monotonic_ms() + self._pass_ms
+        deadline_ms = self._clock.monotonic_ms() + self._configs.record_pass_ms
         total = 0
         while True:
             turns_started_ms = self._clock.monotonic_ms()
@@ -104,7 +98,7 @@ class TaskExecutor:
                 of_turn = self._turn(running, now_ms)
                 if of_turn:
                     processed += of_turn
-                    # called after each turn, because a turn may take longer than linger.ms
+                    # the time is checked after each turn, because a turn may take longer than linger.ms
                     self.send(tasks, at_once=False)
             total += processed
             ended_ms = self._clock.monotonic_ms()
@@ -116,9 +110,8 @@ class TaskExecutor:
             self._adapt(ended_ms - turns_started_ms)
 
     def punctuate(self, tasks: Iterable[StreamTask]) -> int:
-        """Fire the punctuations that are due. For each task, punctuations of stream time fire first. Returns the number
-        of tasks that fired punctuations of stream time, plus the number of tasks that fired punctuations of wall-clock
-        time.
+        """Fire the punctuations that are due. For each task, stream-time punctuations fire first. Returns the number of
+        tasks that fired stream-time punctuations, plus the number of tasks that fired wall-clock punctuations.
         """
         if self.transaction_is_ending:
             return 0
@@ -134,12 +127,11 @@ class TaskExecutor:
         return fired
 
     def send(self, tasks: Sequence[StreamTask], *, at_once: bool) -> None:
-        """Write the records that tasks have sent, if `at_once` is True or `linger.ms` have passed since the last write.
-
-        After a LogTimeout, the next call of `send` tries again. Raises the errors of `commit`.
+        """Write the records that tasks have sent. If `at_once` is False and the last write was less than `linger.ms`
+        ago, does nothing. After a LogTimeout, the next call tries again. Raises the errors of `commit`.
         """
         now_ms = self._clock.monotonic_ms()
-        if not at_once and now_ms - self._sent_ms < self._linger_ms:
+        if not at_once and now_ms - self._sent_ms < self._configs.linger_ms:
             return
         try:
             self._producer.send_now()
@@ -160,16 +152,14 @@ class TaskExecutor:
 
     @property
     def transaction_is_ending(self) -> bool:
-        """True under exactly-once after a commit timed out.
-
-        The log may have committed the transaction already. If the log has already committed the transaction, a record
-        that is sent now would belong to no transaction.
+        """True under exactly-once if the last commit timed out. The log may have already committed the transaction, and
+        a record that is sent now would then belong to no transaction.
         """
-        return self._exactly_once and self.commit_is_late
+        return self._configs.exactly_once and self.commit_is_late
 
     def commit(self, tasks: Iterable[AnyTask]) -> int:
         """Commit the tasks that need a commit, and write their checkpoints. Returns the number of committed tasks.
-        After a LogTimeout the next call tries again. Raises TaskMigrated, TaskTimeout, and the errors of tasks.
+        After a LogTimeout, the next call tries again. Raises TaskMigrated, TaskTimeout, and the errors of tasks.
         """
         needing = [task for task in tasks if task.commit_needed()]
         self.commit_is_late = False
@@ -187,14 +177,14 @@ class TaskExecutor:
         return len(needing)
 
     def commit_together(self, tasks: Sequence[AnyTask]) -> None:
-        """Commit these tasks together, without checkpoints. Raises LogTimeout if the log does not answer in time. Even
-        after LogTimeout, the log may have committed the tasks.
+        """Commit these tasks together, without checkpoints. Raises LogTimeout if the log does not answer in time. After
+        LogTimeout, the log may still have committed the tasks.
         """
         offsets = []
         for task in tasks:
             task.prepare_commit()
-            # Tasks without a new offset (they only punctuated) are included: with the claim of each task, the log
-            # checks that the task may still write.
+            # The commit also includes tasks that have only punctuated and have no new offset. The log checks the claims
+            # of these tasks, because only the owner of a claim may write.
             if task.type is TaskType.ACTIVE:
                 active = cast("StreamTask", task)
                 offsets.append((active.claim, active.offsets_to_commit()))
@@ -208,11 +198,10 @@ class TaskExecutor:
             self._refusals = 0
 
     def _refused(self, tasks: Iterable[AnyTask], error: StreamsRuntimeError) -> StreamsRuntimeError:
-        """Returns the error to raise after the brokers refused records of these tasks.
-
-        After TaskCorrupted, the tasks are restarted and process their input again. When a task makes the refused record
-        again, `send` refuses the record at once, so that the handler of processing errors gets the input record. After
-        too many refusals in a row, returns `error` itself, which ends the thread.
+        """Returns the error to raise after the brokers have refused records of these tasks. Usually the returned error
+        is TaskCorrupted: the tasks are restarted and process their input again. If a task sends the refused record
+        again, `send` refuses it at once, and the processing handler gets the input record. After too many refusals in a
+        row, returns the given error, which ends the thread.
         """
         self._refusals += 1
         if self._refusals > _MOST_REFUSALS:
@@ -249,9 +238,9 @@ class TaskExecutor:
         self._metrics.task_processed(task.id, processed)
 
     def _adapt(self, turns_took_ms: int) -> None:
-        # `process` compares the time with linger.ms only between turns. So if linger.ms is shorter than a pass, the
-        # turns must be short enough for linger.ms.
-        if turns_took_ms * _TURNS_A_PASS > min(self._pass_ms, self._linger_ms):
+        # Sent records are written only between turns. So if linger.ms is shorter than a pass, the turns have to be
+        # short enough for linger.ms.
+        if turns_took_ms * _TURNS_A_PASS > min(self._configs.record_pass_ms, self._configs.linger_ms):
             self._records_a_turn = max(1, self._records_a_turn // 2)
         else:
             self._records_a_turn = min(MOST_RECORDS_A_TURN, self._records_a_turn * 2)

@@ -1,4 +1,4 @@
-"""Carries out the group's decisions about the tasks of a stream thread, and restarts corrupt tasks.
+"""Carries out the group's decisions about the Streams tasks of a thread, and restarts corrupt tasks.
 
     assign     Tasks that are still assigned keep running. A task whose type changes is recycled with open stores. Tasks
                that are not assigned any more are closed. New tasks are made.
@@ -11,18 +11,19 @@
     corrupt    The corrupt tasks are restarted from the beginning of their changelogs. Under exactly-once, a transaction
                with their records is aborted, and the other tasks with records in this transaction are restarted, too.
 
-After an error of one task, the other tasks are still closed and recycled. After all tasks were handled, the most severe
-error of all tasks is raised.
+If one task fails, the other tasks are still closed and recycled. The most severe of all errors is raised at the end.
 Source: `TaskManager.handleAssignment`, `handleRevocation`, `handleLostAll`, `closeAndRecycleTasks`, `handleCorruption`.
 
-Differs from Kafka: a task that waits for its first initialisation is kept if its type stays the same. New tasks are
-made even if other tasks could not be closed. When a transaction is aborted, every task that wrote in the transaction is
-restarted. Kafka would commit the transaction for the other tasks, together with the records of the corrupt task.
+Differs from Kafka: a CREATED task that waits for its initialisation is kept if its type stays the same. New tasks are
+made even if other tasks could not be closed. If a task is corrupt, its transaction is aborted, and every task with
+records in the transaction is restarted. Kafka would commit the transaction, together with the records of the corrupt
+task.
 """
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from assignor.types import TaskId
 from streams_runtime.common.errors import TaskCorrupted, TaskMigrated
@@ -40,38 +41,25 @@ from streams_runtime.tasks.task import raise_most_severe, with_task
 _logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class TaskManager:
-    """Manages the tasks of one stream thread. No other thread uses the manager. Each method of the manager refreshes
-    the lists of `tasks`, which are sorted by state.
+    """Manages the tasks of one stream thread. No other thread uses the manager. Each method of the manager calls
+    `refresh` after it has changed the tasks.
     """
 
-    def __init__(
-        self,
-        tasks: Tasks,
-        creator: TaskCreator,
-        executor: TaskExecutor,
-        restoration: Restoration,
-        inputs: TaskInputs,
-        closer: TaskCloser,
-        offset_report: OffsetReport,
-        producer: StreamsProducer,
-        *,
-        exactly_once: bool,
-    ) -> None:
-        self._tasks = tasks
-        self._creator = creator
-        self._executor = executor
-        self._restoration = restoration
-        self._inputs = inputs
-        self._closer = closer
-        self._offset_report = offset_report
-        self._producer = producer
-        self._exactly_once = exactly_once
-        self._end_errors: dict[TaskId, Exception] = {}
+    _tasks: Tasks
+    _creator: TaskCreator
+    _executor: TaskExecutor
+    _restoration: Restoration
+    _inputs: TaskInputs
+    _closer: TaskCloser
+    _offset_report: OffsetReport
+    _producer: StreamsProducer
+    _end_errors: dict[TaskId, Exception] = field(default_factory=dict, init=False)
 
     def handle_rebalance_start(self) -> None:
-        """Lock the directories of all tasks with state on disk that no other thread has locked. The next subscription
-        reports these tasks. Raises ProcessorStateError.
+        """Lock each task directory that has state and that no other thread has locked. The next subscription reports
+        these tasks. Raises ProcessorStateError.
         """
         self._offset_report.lock_directories(self._tasks.initialised())
 
@@ -79,7 +67,7 @@ class TaskManager:
         return self._offset_report.sums(self._tasks)
 
     def handle_assignment(self, active: Mapping[TaskId, Partitions], standby: Mapping[TaskId, Partitions]) -> None:
-        """Close, recycle and make tasks. Afterwards the thread has exactly the given tasks.
+        """Close, recycle and make tasks, so that the thread has exactly the given tasks.
 
         Raises TaskCorrupted, TaskMigrated, StreamsRuntimeError.
         """
@@ -106,8 +94,8 @@ class TaskManager:
             self._restoration.refresh()
 
     def handle_revocation(self, revoked: frozenset[TaskId]) -> None:
-        """Commit these active tasks, write their checkpoints and suspend them. All revoked tasks are suspended even if
-        an error is raised.
+        """Commit these active tasks, write their checkpoints and suspend them. All revoked tasks are suspended, even if
+        this method raises an error.
         """
         errors: dict[TaskId, Exception] = {}
         restoring = [task for task in self._tasks.restoring if task.id in revoked]
@@ -119,7 +107,7 @@ class TaskManager:
             self._restoration.refresh()
 
     def handle_lost_all(self) -> None:
-        """Drop all active tasks without committing. Standbys keep running."""
+        """Close all active tasks without a commit. Standbys keep running."""
         errors: dict[TaskId, Exception] = {}
         active = list(self._tasks.active.values())
         for task in active:
@@ -143,7 +131,11 @@ class TaskManager:
         self._closer.close_dirty_and_revive(standby)
         self._restoration.refresh()
         try:
-            if self._exactly_once and self._producer.transaction_in_flight and any(t.commit_needed() for t in active):
+            if (
+                self._producer.exactly_once
+                and self._producer.transaction_in_flight
+                and any(t.commit_needed() for t in active)
+            ):
                 active += [t for t in self._tasks.running if t.id not in corrupted and t.commit_needed()]
                 self._abort()
             else:
@@ -159,18 +151,16 @@ class TaskManager:
 
     def hand_in(self) -> bool:
         """Commit and suspend every active task, so that other threads may claim its input. Call `hand_in` before
-        `shutdown`.
-
-        Returns False if an error other than TaskMigrated happened. `hand_in` stores errors instead of raising them, and
-        `shutdown` raises the stored errors.
+        `shutdown`. `hand_in` stores errors instead of raising them, and `shutdown` raises the stored errors. Returns
+        False if there was any error other than TaskMigrated.
         """
         self._give_up(self._tasks.restoring, list(self._tasks.running), self._end_errors)
         self._restoration.refresh()
         return not _but_migrations(self._end_errors)
 
     def shutdown(self) -> None:
-        """Commit all tasks, write their checkpoints and close them. Raises the most severe error other than
-        TaskMigrated after all tasks were closed.
+        """Commit all tasks, write their checkpoints and close them. After all tasks were closed, raises the most severe
+        error. TaskMigrated is not raised.
         """
         self.hand_in()
         self._close(list(self._tasks), self._end_errors)
@@ -178,11 +168,11 @@ class TaskManager:
         raise_most_severe(_but_migrations(self._end_errors))
 
     def shutdown_dirty(self) -> None:
-        """Close every task without committing, after an error that ends the thread."""
+        """Close every task without a commit. Called after an error that ends the thread."""
         self._drop_all()
         self._abort()
 
-    # --- one task at a time
+    # --- Methods for single tasks.
 
     def _keep(self, task: AnyTask, partitions: Partitions, errors: dict[TaskId, Exception]) -> None:
         with _collecting(errors, task):
@@ -195,8 +185,8 @@ class TaskManager:
                 self._restoration.register(task)
 
     def _not_committed(self, to_recycle: list[AnyTask], errors: dict[TaskId, Exception]) -> list[AnyTask]:
-        """Suspend the tasks of `to_recycle`. Removes those that cannot be recycled from `to_recycle`, and returns
-        them.
+        """Suspend the tasks in `to_recycle`. If a task is not committed, it cannot be recycled: this method removes the
+        task from `to_recycle` and returns it.
         """
         unfit = []
         for task in list(to_recycle):
@@ -204,9 +194,9 @@ class TaskManager:
                 if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
                     self._give_up([], [self._tasks.active[task.id]], errors)
                 self._closer.suspend(task)
-                # Under exactly-once, do not force a checkpoint. A new active task would delete the checkpoint at once,
-                # and a new standby writes a checkpoint at its first commit.
-                task.post_commit(enforce_checkpoint=not self._exactly_once)
+                # Under exactly-once, no checkpoint is enforced. A new active task would delete the checkpoint at once.
+                # A new standby writes its own checkpoint at its first commit.
+                task.post_commit(enforce_checkpoint=not self._producer.exactly_once)
             if task.id in errors or task.state is not TaskState.SUSPENDED:
                 to_recycle.remove(task)
                 unfit.append(task)
@@ -241,8 +231,8 @@ class TaskManager:
         self._restoration.assigned(task.id, recycled=recycled)
 
     def _close(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> None:
-        """Close the tasks clean. Closes a task dirty if `errors` has an error of the task, or if an active task has run
-        and has uncommitted work.
+        """Close the tasks. A task is closed dirty if `errors` has an error of the task. An active task is also closed
+        dirty if it has work that is not committed. All other tasks are closed clean.
         """
         clean = []
         for task in tasks:
@@ -256,10 +246,8 @@ class TaskManager:
     def _give_up(
         self, restoring: Sequence[StreamTask], running: list[StreamTask], errors: dict[TaskId, Exception]
     ) -> None:
-        """Commit and suspend these tasks, then release their input claims in one call.
-
-        After the release, other threads can claim the input without fencing this thread. So this thread can go on with
-        the tasks that it keeps.
+        """Commit and suspend these tasks, and then release their claims in one call. After the release, other threads
+        can claim the input without fencing this thread. So this thread can continue to run its other tasks.
         """
         for task in restoring:
             with _collecting(errors, task):
@@ -268,16 +256,16 @@ class TaskManager:
         given_up = (task for task in [*restoring, *running] if task.id not in errors)
         self._inputs.release(task for task in given_up if task.state is TaskState.SUSPENDED)
 
-    # --- commits for tasks that are given up
+    # --- Commits of tasks that are given up.
 
     def _commit_and_suspend(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
-        """Commit these tasks, write their checkpoints and suspend them. Under exactly-once, all other tasks of the
-        thread are committed too, because the thread has only one transaction. The caller has to release the claims of
-        the tasks: without the release, the next owner of a task would fence this thread.
+        """Commit these tasks, write their checkpoints and suspend them. The thread has only one transaction. So under
+        exactly-once, all other tasks of the thread are committed, too. The caller has to release the claims of these
+        tasks. Without the release, the next owner of a task would fence this thread.
         """
         needing = [task for task in tasks if task.commit_needed()]
         others = [task for task in self._tasks.running if task not in tasks and task.commit_needed()]
-        together = [*needing, *(others if self._exactly_once else ())] if needing else []
+        together = [*needing, *(others if self._producer.exactly_once else ())] if needing else []
         failed = self._commit_or_drop(together, errors)
         for task in together:
             if task not in tasks and task not in failed:
@@ -293,9 +281,8 @@ class TaskManager:
         self._commit_writes_of_closing([task for task in tasks if task.id not in errors], errors)
 
     def _commit_writes_of_closing(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
-        """Commit the records that processors sent in their `close`.
-
-        If these records were written later, the log would have them after the records of the tasks' next owners.
+        """Commit the records that processors have sent in their method `close`. These records must not be written
+        later, because they could then come after records of the tasks' next owners.
         """
         late = [task for task in tasks if task.state is TaskState.SUSPENDED and task.commit_needed()]
         failed = self._commit_or_drop(late, errors)
@@ -307,8 +294,8 @@ class TaskManager:
     def _commit_or_drop(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> list[StreamTask]:
         """Commit all tasks or none. Returns the tasks that were not committed.
 
-        After a LogTimeout or TaskCorrupted, restarts the tasks without committing them, because `_commit_or_drop` does
-        not retry the commit.
+        This method does not repeat a commit. So after LogTimeout or TaskCorrupted, the tasks are restarted without a
+        commit.
         """
         if not tasks:
             return []
@@ -318,12 +305,12 @@ class TaskManager:
             _logger.warning(
                 "not committed (%s), so these start over: %s", error, ", ".join(str(each.id) for each in tasks)
             )
-            if self._exactly_once:
+            if self._producer.exactly_once:
                 self._abort()
                 self._closer.mark_corrupt(tasks)
             else:
-                # The pending records of these tasks must not be written once other threads own the tasks. The producer
-                # cannot distinguish the records of different tasks, so it drops all pending records.
+                # When other threads own these tasks, the pending records of the tasks must not be written any more. The
+                # producer does not know which task has sent a record, so all pending records are dropped.
                 tasks = [*tasks, *(t for t in self._tasks.running if t not in tasks and t.commit_needed())]
                 self._producer.reset()
             self._revive(tasks)
@@ -355,7 +342,9 @@ class TaskManager:
 
 @contextmanager
 def _collecting(errors: dict[TaskId, Exception], task: AnyTask) -> Iterator[None]:
-    """Keep the first error of the task in `errors`, so that the caller can continue with the other tasks."""
+    """Catches an error of the `with` block, so that the caller can continue with other tasks. `errors`: gets the first
+    error of the task.
+    """
     try:
         yield
     except Exception as error:

@@ -1,27 +1,25 @@
-"""Lists the tasks of one stream thread by state, closes tasks, and reports their offsets.
+"""Lists the Streams tasks of one thread by state, closes tasks, and reports their offsets.
 
 Rules:
-- A thread has at most one task of each id: an active task or a standby. Tasks change their own states. After each
-  change, the caller has to call `refresh`, which sorts the tasks into lists. So a pass of the thread's loop only reads
-  lists.
-- A running task is asleep while it has no record to process, no due punctuation and nothing to commit. A sleeping task
-  wakes when it gets records, when wall-clock time reaches its next punctuation, and at each call of `refresh`. A pass
-  calls only awake tasks. So the cost of an idle pass does not depend on the number of tasks.
-- To the group's leader, the thread reports the progress of each of its tasks as one sum of offsets. Only a running
-  active task with changelogs is reported as LATEST_OFFSET. A restoring task is reported like a standby, with the sum of
-  its restored offsets. So only a thread that runs a task counts as the previous owner of the task.
-- For an open task, the thread adds up the task's positions. For a closed task with state on disk, the thread adds up
-  the offsets in the task's checkpoint. A task that is corrupt or has no checkpoint is not reported.
-- A thread reports a task on disk only if the thread could lock the task's directory when the rebalance started. So only
-  one thread of the process reports each task. When the rebalance is over, the thread unlocks the directories of tasks
-  that it was not assigned. If a reported task on disk is assigned to another thread of the process, that thread can
-  lock the task's directory at once.
-- A sum larger than a Java long is reported as JAVA_LONG_MAX.
+- A thread has at most one task of each id: an active task or a standby. After the state of a task has changed, the
+  caller has to call `refresh`, which sorts the tasks into lists. So a pass of the thread's loop only reads lists.
+- A running task sleeps while it has no record to process, no due punctuation and nothing to commit. A sleeping task
+  wakes when it gets records, when its next wall-clock punctuation is due, and at each call of `refresh`. A pass calls
+  only awake tasks. So the duration of an idle pass does not depend on the number of tasks.
+- The thread reports the progress of each of its tasks to the group's leader, as one sum of offsets. A running active
+  task with changelogs is reported as LATEST_OFFSET. A restoring task and a standby are reported with the sum of their
+  restored offsets. So for the leader, the previous owner of a task is always a thread that runs the task.
+- For a task with open stores, the sum contains the positions in its changelogs. For a task with state on disk that is
+  not open, the sum contains the offsets in its checkpoint. A task that is corrupt or has no checkpoint is not reported.
+- At the start of a rebalance, a thread tries to lock the directories of tasks that are not open. The thread reports a
+  task on disk only if it could lock the task's directory. So only one thread of the process reports each task. After
+  the rebalance, the thread unlocks the directories of the tasks that were not assigned to it. If a reported task on
+  disk is assigned to another thread of the process, that thread can lock the directory at once.
+- A sum that is larger than the largest Java long is reported as JAVA_LONG_MAX.
 
 Source: `Tasks`, `TasksRegistry`, `TaskManager.taskOffsetSums`, `tryToLockAllNonEmptyTaskDirectories`,
-`releaseLockedUnassignedTaskDirectories`. Differs from Kafka: in Kafka, each pass calls every task. If a thread of Kafka
-has locked a directory to report its task, another thread can lock the directory only after the first thread gets its
-next assignment.
+`releaseLockedUnassignedTaskDirectories`. Differs from Kafka: in Kafka, each pass calls every task. In Kafka, a
+directory that a thread has locked to report its task stays locked until this thread gets its next assignment.
 """
 
 from __future__ import annotations
@@ -60,20 +58,11 @@ class Tasks:
         self.awake: tuple[StreamTask, ...] = ()
         self.updating: tuple[StandbyTask, ...] = ()
         self.by_input: Mapping[TopicPartition, StreamTask] = {}
-        self._alarms_ms: dict[TaskId, int] = {}  # the next wall-clock punctuation of each sleeping task
+        self._alarms_ms: dict[TaskId, int] = {}  # the time of each sleeping task's next wall-clock punctuation
 
     def __iter__(self) -> Iterator[AnyTask]:
         yield from (self.active[task] for task in sorted(self.active))
         yield from (self.standby[task] for task in sorted(self.standby))
-
-    def __len__(self) -> int:
-        return len(self.active) + len(self.standby)
-
-    def __contains__(self, task: object) -> bool:
-        return task in self.active or task in self.standby
-
-    def get(self, task: TaskId) -> AnyTask | None:
-        return self.active.get(task) or self.standby.get(task)
 
     def add_active(self, task: StreamTask) -> None:
         self._check_new(task)
@@ -84,7 +73,7 @@ class Tasks:
         self.standby[task.id] = task
 
     def remove(self, task: Task) -> None:
-        """Remove the task. Does nothing if the task belongs to another thread."""
+        """Remove the task. Does nothing if this thread does not have the task."""
         if task.type is TaskType.ACTIVE:
             self.active.pop(task.id, None)
         else:
@@ -103,7 +92,7 @@ class Tasks:
         self.awake = self.running
         self._alarms_ms.clear()
 
-    # --- sleeping tasks
+    # --- Methods for sleeping tasks.
 
     def wake(self, tasks: Iterable[TaskId]) -> None:
         """Wake these running tasks, which may have work to do."""
@@ -121,7 +110,7 @@ class Tasks:
             self.wake([task for task, alarm_ms in self._alarms_ms.items() if alarm_ms <= now_ms])
 
     def let_sleep(self) -> None:
-        """Let awake tasks sleep if they have nothing left to do. Call `let_sleep` after all awake tasks have processed
+        """Put awake tasks to sleep if they have nothing to do. Call this method after all awake tasks have processed
         and punctuated.
         """
         awake = []
@@ -133,31 +122,32 @@ class Tasks:
         self.awake = tuple(awake)
 
     def next_punctuation_ms(self) -> int | None:
-        """Returns the time of the next wall-clock punctuation of any running task, or None if no punctuation is
+        """Returns the time of the earliest wall-clock punctuation of all running tasks, or None if no punctuation is
         scheduled.
         """
         of_awake = (task.next_wall_clock_punctuation_ms() for task in self.awake)
         return min((*self._alarms_ms.values(), *(each for each in of_awake if each is not None)), default=None)
 
     def initialised(self) -> Mapping[TaskId, Task]:
-        """Returns the tasks with open stores, to which the changelog reader may apply records."""
+        """Returns the tasks with open stores. The changelog reader may apply records to open stores."""
         initialised: list[AnyTask] = [*self.running, *self.restoring, *self.updating]
         return {task.id: task for task in initialised}
 
     def _check_new(self, task: Task) -> None:
-        if task.id in self:
-            raise IllegalStateError(f"task {task.id} is here already, as {self.get(task.id)}")
+        held = self.active.get(task.id) or self.standby.get(task.id)
+        if held is not None:
+            raise IllegalStateError(f"task {task.id} is here already, as {held}")
 
 
 class TaskCloser:
     """Closes tasks of one stream thread, removes closed tasks from the thread's lists, and restarts corrupt tasks.
 
-    - A clean close needs a committed task. A clean close writes the checkpoint, closes the stores and unlocks the
-      directory.
-    - A dirty close follows an error or a migration. A dirty close makes no commit, raises no error, and deletes state
-      on disk that may be wrong.
-    - A task that is closed dirty and revived restarts in the same thread. If the task's state was corrupt, the task is
-      restored from the beginning of its changelogs.
+    - A task has to be committed before a clean close. A clean close writes the checkpoint, closes the stores and
+      unlocks the directory.
+    - A task is closed dirty after an error or after TaskMigrated. A dirty close does not commit, raises no error, and
+      deletes state on disk that may be wrong.
+    - After a dirty close, a task can be revived: it then restarts in the same thread. If the state of a revived task
+      was corrupt, the task is restored from the beginning of its changelogs.
     - Before `TaskCloser` closes the stores of a task, it unregisters their changelogs from the changelog reader.
 
     Source: `TaskManager.closeTaskClean`, `closeTaskDirty`, `closeDirtyAndRevive`.
@@ -174,8 +164,8 @@ class TaskCloser:
         task.suspend()
 
     def close_clean(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> None:
-        """Close committed tasks. If the close of a task fails, closes the task dirty, and adds the task's first error
-        to `errors`.
+        """Close committed tasks. If a task cannot be closed clean, it is closed dirty, and its first error is added to
+        `errors`.
         """
         for task in tasks:
             try:
@@ -201,7 +191,7 @@ class TaskCloser:
         self.remove(task)
 
     def mark_corrupt(self, tasks: Iterable[AnyTask]) -> None:
-        """Mark the state of these tasks as corrupt, so that the next close of a task deletes its state. Never
+        """Mark the state of these tasks as corrupt. The next close of a corrupt task deletes its state. Never
         raises.
         """
         for task in tasks:
@@ -221,7 +211,7 @@ class TaskCloser:
                 self._tasks.standby[task.id] = task  # type: ignore[assignment]  # a STANDBY task is a StandbyTask
 
     def remove(self, task: AnyTask) -> None:
-        """Remove a task that is closed or was never opened, and unlock its directory."""
+        """Remove a task that is closed, or that was never opened. Also unlocks the directory of the task."""
         self._tasks.remove(task)
         self._offset_report.unlock_directory(task.id)
 
@@ -237,34 +227,34 @@ class OffsetReport:
 
     @property
     def holds_directories(self) -> bool:
-        """True if this thread has locked directories of tasks to report them. Another thread to which such a task is
-        assigned may lock the directory at any time.
+        """True if this thread has locked directories to report their tasks. If a reported task is assigned to another
+        thread, that thread may take the lock of its directory at any time.
         """
         return bool(self._locked)
 
     def lock_directories(self, initialised: Container[TaskId]) -> None:
-        """Lock every directory with state that no other thread has locked. The thread calls `lock_directories` at the
-        start of a rebalance. Idempotent.
+        """Lock every task directory that has state and that no other thread has locked. Called at the start of a
+        rebalance. Idempotent.
 
-        `initialised`: the open tasks. An open task holds the lock of its directory, and `sums` uses its present offsets
-        instead of its checkpoint.
+        `initialised`: the open tasks. The directories of open tasks are already locked, and `sums` uses the present
+        offsets of these tasks instead of their checkpoints.
         """
         for task in self._directory.non_empty_task_directories():
             if task in initialised or self._reports(task) or not self._lock(task):
                 continue
-            if self._directory.is_empty(task):  # the cleaner deleted the state before the lock was taken
+            if self._directory.is_empty(task):  # the clean-up has deleted the state before the directory was locked
                 self._directory.unlock(task)
             else:
                 self._locked[task] = next_offsets(self._directory.checkpointed_offsets(task))
 
     def release_directories(self, own: Iterable[Task]) -> None:
-        """Unlock the directories of tasks that were not assigned to this thread. Call `release_directories` when the
-        rebalance is over.
+        """Unlock the directories of tasks that were not assigned to this thread. Call this method when the rebalance is
+        over.
         """
         kept = {task.id for task in own}
         for task in [task for task in self._locked if task not in kept]:
             self._directory.unlock(task)
-        self._locked.clear()  # from now on, the assigned tasks hold the locks of their directories
+        self._locked.clear()  # the locks of the other directories now belong to the assigned tasks
 
     def unlock_directory(self, task: TaskId) -> None:
         """Unlock the directory of a task that is closed, or was never opened."""
@@ -272,15 +262,15 @@ class OffsetReport:
         self._directory.unlock(task)
 
     def sums(self, tasks: Iterable[Task]) -> dict[TaskId, int]:
-        """Returns the offset sum of each task. Leaves out tasks without changelogs, and closed tasks whose checkpoint
-        has no offsets.
+        """Returns the offset sum of each task. Leaves out tasks without changelogs. If a task is not open and its
+        checkpoint has no offsets, the task is also left out.
         """
         reported: dict[TaskId, int] = {
             task: sum_of(offsets) for task, offsets in self._locked.items() if offsets and self._reports(task)
         }
         for task in tasks:
             if task.state in (TaskState.CREATED, TaskState.CLOSED) or not task.changelog_partitions:
-                continue  # a task that is not open: if it has a checkpoint, `reported` has its sum already
+                continue  # the task is not open; if it has a checkpoint, `reported` already has its sum
             if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
                 reported[task.id] = LATEST_OFFSET
             else:
@@ -288,8 +278,8 @@ class OffsetReport:
         return reported
 
     def _reports(self, task: TaskId) -> bool:
-        """True if this thread has locked the directory to report its task, and still holds the lock. A thread loses the
-        directory of a reported task when the task is assigned to another thread.
+        """Returns True if this thread has locked the directory to report its task, and has not lost the lock. A thread
+        loses the lock when the task is assigned to another thread.
         """
         return task in self._locked and self._directory.holds(task)
 

@@ -1,7 +1,8 @@
-"""The callbacks of a stream thread. With these callbacks, a program can log the thread's tasks or show the tasks in a
-table.
+"""The callbacks of a stream thread. A program can use these callbacks to log the Streams tasks of the thread, or to
+show the tasks in a table.
 
-The stream thread waits for each callback, so a callback must not block. Times are milliseconds since the epoch.
+The stream thread waits until each callback returns, so a callback must not block. Times are milliseconds since the
+epoch.
 """
 
 from dataclasses import dataclass
@@ -13,10 +14,10 @@ from streams_runtime.membership.member_events import HeldTasks
 
 @dataclass(frozen=True, slots=True)
 class TaskRestored:
-    """An active task with changelogs is restored and about to run.
+    """An active task with changelogs was restored, and will run next.
 
-    `records`: the number of changelog records read since the task was assigned. `took_ms`: the time since the task was
-    assigned.
+    `records`: the number of changelog records read since the task was assigned. `took_ms`: the milliseconds since the
+    task was assigned.
     """
 
     task_id: TaskId
@@ -29,10 +30,10 @@ class ThreadListener:
     """Ignores every call. Subclasses override the methods that they need."""
 
     def joining(self, held: HeldTasks) -> None:
-        """The member is about to send a subscription. `held`: the tasks that the thread still has."""
+        """The member will now send a subscription. `held`: the tasks that the thread still has."""
 
     def assigned(self, held: HeldTasks) -> None:
-        """The thread got a new assignment, and has not changed any task yet. `held`: all tasks of the new
+        """The thread has got a new assignment, but has not changed its tasks yet. `held`: all tasks of the new
         assignment.
         """
 
@@ -43,7 +44,7 @@ class ThreadListener:
         """The thread has no tasks any more. `clean`: True if the thread closed its tasks without an error."""
 
     def restored(self, task: TaskRestored) -> None:
-        """An active task is restored and about to run."""
+        """An active task was restored, and will run next."""
 
     def processed_first(self, task_id: TaskId, at_ms: int) -> None:
         """The task has processed its first record since it was assigned to this thread."""

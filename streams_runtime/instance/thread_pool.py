@@ -1,12 +1,12 @@
-"""Adds and removes the stream threads of one instance, and handles threads that end.
+"""Adds and removes the stream threads of one instance, and handles the ends of threads.
 
 Rules:
 - Threads can be added and removed while the pool runs (KIP-663). A thread that is removed commits its tasks and leaves
   the group.
-- After a thread has failed, the user's handler decides: a new thread replaces the failed thread, the instance ends (the
-  default), or the whole application ends.
-- The pool ends after a call of `end`, or if a failed thread is not replaced, if the application is shut down, or if all
-  threads are dead. A pool that is ending adds no thread.
+- After a thread has failed, the user's handler decides what happens. A new thread replaces the failed thread, or the
+  instance ends, or the whole application ends. By default, the instance ends.
+- The pool ends after a call of `end`, after the failure of a thread that is not replaced, after a shutdown of the
+  application, or when all threads are DEAD. A pool that is ending adds no thread.
 
 
 Source: `KafkaStreams.addStreamThread`, `removeStreamThread`, `handleStreamsUncaughtException`.
@@ -19,58 +19,52 @@ from itertools import count
 from streams_runtime.instance.application import ThreadErrorResponse
 from streams_runtime.instance.stream_thread import StreamThread
 from streams_runtime.instance.thread_status import ThreadState
-from streams_runtime.membership.member_events import MemberEnd
+from streams_runtime.membership.member_events import GroupMembershipOperation, MemberEnd
 
 ERRORS_KEPT = 20
-"""The largest number of kept errors. The number is limited because each error keeps its stack frames in memory, and
-with REPLACE_THREAD any number of threads may fail.
+"""Only this number of errors is kept. Each error keeps its stack frames in memory, and any number of threads may fail
+if failed threads are replaced.
 """
 
 
 class ThreadPool:
     """Call `start`, then `supervise` on a separate thread. `supervise` returns when every stream thread has ended.
-    `make`: makes the thread of an index without starting it. Each made thread must call `thread_changed` after each
-    change of its state. `changed`: called after each change of a thread's state, and after a thread was added or
-    removed. `changed` must not block.
+    `make`: a function that makes the thread with an index, and does not start it. The thread has to call
+    `thread_changed` after each change of its state. `changed`: a function that is called after each change of a
+    thread's state, and after a thread was added or removed. The function `changed` must not block.
+
+    `errors`: the last twenty errors that ended threads, oldest first. `has_failed`: True if the instance has to end,
+    because of an error or because the whole application is shut down.
     """
 
     def __init__(self, make: Callable[[int], StreamThread], changed: Callable[[], None]) -> None:
         self._make = make
         self._on_change = changed
-        # The threads by index. The dict is replaced and never changed, because other threads read the dict without a
-        # lock.
+        # The threads by index. Other threads read this dict without a lock. So the dict is never changed, but replaced
+        # by a new dict.
         self._threads: dict[int, StreamThread] = {}
         self._removed: set[StreamThread] = set()
         self._resizing = threading.Lock()
         self._changed = threading.Condition()
         self._ending = False
-        self._failed = False
-        self._errors: list[Exception] = []
+        self._membership = GroupMembershipOperation.LEAVE_GROUP
+        self.has_failed = False
+        self.errors: list[Exception] = []
 
-    # --- from any thread
+    # --- Methods for any thread.
 
     def __iter__(self) -> Iterator[StreamThread]:
         """Iterates over the present threads."""
         return iter(self._threads.values())
 
     def __len__(self) -> int:
-        """Returns the present number of threads, including threads that are about to end."""
+        """Returns the number of threads. A thread that is ending counts, too."""
         return len(self._threads)
 
     @property
-    def errors(self) -> tuple[Exception, ...]:
-        """The last twenty errors that ended threads, oldest first."""
-        return tuple(self._errors)
-
-    @property
-    def has_failed(self) -> bool:
-        """True if the instance has to end because of an error, or because the whole application is shut down."""
-        return self._failed
-
-    @property
     def is_running(self) -> bool:
-        """True if each live thread is RUNNING. A pool without threads is running. A pool with only dead threads is not
-        running.
+        """True if all threads that are not DEAD are RUNNING. The value is also True if the pool has no threads. The
+        value is False if the pool has only DEAD threads.
         """
         threads = self._threads.values()
         alive = [thread.state for thread in threads if thread.state is not ThreadState.DEAD]
@@ -80,7 +74,7 @@ class ThreadPool:
         return any(thread.name == name for thread in self)
 
     def start(self, number: int) -> None:
-        """Make all threads, then start them. If a thread cannot be made, starts no thread."""
+        """Make all threads, then start them. If one thread cannot be made, no thread is started."""
         self._threads = {index: self._make(index) for index in range(number)}
         for thread in self:
             thread.start()
@@ -98,11 +92,9 @@ class ThreadPool:
         return thread
 
     def remove(self, timeout_s: float | None, *, spare: str, wait: bool) -> StreamThread | None:
-        """Let one thread commit, leave the group and end. Returns the thread, or None if there is no thread to remove
-        or if the pool is ending.
-
-        The thread named `spare` is removed only if there is no other thread. `wait`: True to return only when the
-        thread has ended or the time is up.
+        """Make one thread commit, leave the group and end. Returns the removed thread. Returns None if there is no
+        thread to remove, or if the pool is ending. `spare`: the name of a thread that is removed only if there is no
+        other thread. `wait`: True to wait until the thread has ended, or until the time is over.
         """
         with self._resizing, self._changed:
             if self._ending:
@@ -118,24 +110,26 @@ class ThreadPool:
                 self._changed.wait_for(lambda: thread not in self._removed, timeout_s)
         return thread
 
-    def end(self) -> None:
-        """Tell `supervise` to end every thread. Returns at once."""
+    def end(self, membership: GroupMembershipOperation = GroupMembershipOperation.LEAVE_GROUP) -> None:
+        """Make `supervise` end every thread. This method does not wait."""
         with self._changed:
+            if not self._ending:
+                self._membership = membership
             self._ending = True
             self._changed.notify_all()
 
     def thread_changed(self) -> None:
-        """Report a change of a thread's state. Each thread calls `thread_changed` after each change of its state."""
+        """Each thread calls this method after a change of its state."""
         self._on_change()
         with self._changed:
             self._changed.notify_all()
 
-    # --- the thread that supervises
+    # --- Methods that run on the supervising thread.
 
     def supervise(self, ending: Callable[[], None]) -> None:
-        """Handle each thread that ends, until the pool has to end. At the end of the pool, end all other threads, and
-        return when they have ended. `ending`: if `end` was called or a thread failed, this function is called before
-        the other threads are ended.
+        """Handle each thread that has ended, until the pool has to end. When the pool has to end, end all other threads
+        and wait for their ends. `ending`: a function that is called before the other threads are ended. `ending` is
+        only called after a call of `end`, or after a failure.
         """
         handled: set[StreamThread] = set()  # the dead threads that `_after` has handled
         while not self._must_end(handled):
@@ -143,15 +137,15 @@ class ThreadPool:
                 if thread not in handled:
                     handled.add(thread)
                     self._after(thread)
-            # keep only present threads: a reference to a replaced thread would keep that thread in memory
+            # Threads that were replaced or removed are dropped from the set, because the set would keep them in memory.
             handled.intersection_update(self)
         if self._ending:
             ending()
         self._end_all()
 
     def _must_end(self, handled: set[StreamThread]) -> bool:
-        """Wait until a thread has ended that is not in `handled`, or until the pool has to end. Returns True if the
-        pool has to end.
+        """Wait until the pool has to end, or until a thread has ended. Threads in `handled` do not count. Returns True
+        if the pool has to end.
         """
         with self._changed:
             if self._threads and all(thread in handled for thread in self):
@@ -167,8 +161,8 @@ class ThreadPool:
         if thread.end is MemberEnd.SHUTDOWN_REQUESTED:
             self._fail()
         if thread.error is not None:
-            self._errors.append(thread.error)
-            del self._errors[:-ERRORS_KEPT]
+            self.errors.append(thread.error)
+            del self.errors[:-ERRORS_KEPT]
         if thread in self._removed:
             self._forget(thread)
         elif thread.error is not None:
@@ -179,13 +173,13 @@ class ThreadPool:
             self._replace(thread)
             return
         if thread.response is ThreadErrorResponse.SHUTDOWN_APPLICATION and thread.end is None:
-            # the failed thread's own member could not send the request, so the other threads send it
+            # the member of the failed thread could not send the request, so the members of the other threads send it
             for other in self:
                 other.request_shutdown()
         self._fail()
 
     def _fail(self) -> None:
-        self._failed = True
+        self.has_failed = True
         self.end()
 
     def _replace(self, thread: StreamThread) -> None:
@@ -196,7 +190,7 @@ class ThreadPool:
             replacement.start()
 
     def _forget(self, thread: StreamThread) -> None:
-        """Drop a removed thread that has ended. An error of this thread does not end the instance."""
+        """Drop a thread that was removed and has ended. If the thread had an error, the instance does not end."""
         with self._resizing:
             self._threads = {index: each for index, each in self._threads.items() if each is not thread}
         self._on_change()
@@ -205,15 +199,16 @@ class ThreadPool:
             self._changed.notify_all()
 
     def _end_all(self) -> None:
-        with self._resizing:  # the lock waits until a running call of `add` has ended; later calls of `add` return None
+        # the lock is free only after the present call of `add` has ended; later calls of `add` return None
+        with self._resizing:
             self._ending = True
             threads = tuple(self)
-        for thread in threads:  # all threads close at the same time, before the first join
-            thread.ask_to_close()
+        for thread in threads:  # All threads are asked before the first one is joined, so they close at the same time.
+            thread.ask_to_close(self._membership)
         for thread in threads:
             thread.join()
-        self._errors += [thread.error for thread in threads if thread.error and thread.error not in self._errors]
-        self._failed = self._failed or any(thread.error is not None for thread in threads)
+        self.errors += [thread.error for thread in threads if thread.error and thread.error not in self.errors]
+        self.has_failed = self.has_failed or any(thread.error is not None for thread in threads)
         with self._changed:
             self._removed.clear()
             self._changed.notify_all()

@@ -1,8 +1,5 @@
-"""Snapshots of a stream thread and of its instance, for other threads.
-
-The stream thread makes its snapshot between two passes of its loop.
-
-Rule: other threads read only the last complete snapshot. Only the stream thread itself uses the thread's tasks. Source:
+"""Snapshots of a stream thread and of its instance. A stream thread makes a snapshot between two passes of its loop.
+Rule: only the stream thread itself uses its Streams tasks. Other threads read the last complete snapshot. Source:
 `ThreadMetadata`, `TaskMetadata`.
 """
 
@@ -31,9 +28,9 @@ class ThreadState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
     """The status of one task in a snapshot. `lag`: the number of changelog offsets by which the task's stores are
-    behind. The lag is 0 for a running active task, and None if the lag is not known yet. `restored`: the number of
-    changelog records applied since the task was assigned. `processed`: the number of input records processed since the
-    task was assigned.
+    behind. The lag is 0 for a running active task, and None if it is not known yet. `restored`: the number of changelog
+    records that were applied since the task was assigned. `processed`: the number of input records that were processed
+    since the task was assigned.
     """
 
     task_id: TaskId
@@ -46,8 +43,8 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True)
 class OpenTask:
-    """A task with its open stores. If a store was closed after the snapshot, a read of the store raises
-    InvalidStateStore.
+    """A task with its open stores. A read of a store raises InvalidStateStore if the store was closed after the
+    snapshot.
 
     `lags`: the lag of each store; None for a store whose lag is not known.
     """
@@ -63,9 +60,10 @@ class OpenTask:
 class ThreadStatus:
     """The status of one stream thread.
 
-    `tasks`: first the active tasks, then the standbys, both in the order of their ids. `generation_id`: 0 before the
-    first assignment. `processed`, `dropped`, `passed_over`: the numbers of processed, dropped and passed-over input
-    records since the thread started. Records are passed over if the log has deleted them before the group read them.
+    `tasks`: the active tasks in the order of their ids, and then the standbys in the order of their ids.
+    `generation_id`: the generation of the group; 0 before the first assignment. `processed`: the number of input
+    records that were processed since the thread started. `dropped`: the number of input records that were dropped.
+    `passed_over`: the number of input records that the log had deleted before the group read them.
     """
 
     name: str
@@ -92,7 +90,7 @@ class InstanceStatus:
 
 
 def task_status(task: Task, lags: Mapping[TopicPartition, int], restored: int, processed: int) -> TaskStatus:
-    """Returns the status of a task. `lags`: the lags of the changelogs that the thread is reading."""
+    """Returns the status of a task. `lags`: the lags of the changelogs that the thread reads."""
     return TaskStatus(task.id, task.type, task.state, _lag(task, task.changelog_partitions, lags), restored, processed)
 
 
@@ -102,7 +100,7 @@ def open_task(
     """Returns the open stores of a task with their lags. The lag of a store without a changelog is None, unless the
     task is active and running.
 
-    `changelogs`: the changelog of each store. `lags`: the lags of the changelogs that the thread is reading.
+    `changelogs`: the changelog of each store. `lags`: the lags of the changelogs that the thread reads.
     """
     store_lags = {store: _store_lag(task, changelogs.get(store), lags) for store in task.stores}
     return OpenTask(task.id, task.type, task.state, dict(task.stores), store_lags)

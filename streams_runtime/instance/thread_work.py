@@ -1,22 +1,21 @@
-"""The steps of one pass of a stream thread's loop, and the objects that carry out these steps.
+"""Has the steps of one pass of a stream thread's loop, and the objects that do the work of these steps.
 
 Rules:
-- `poll` waits only if the last pass had nothing to do. A wait ends after `poll.ms`, or earlier at the next wall-clock
-  punctuation or commit. If the thread reads changelogs and has no running task, the restore waits for changelog
-  records, and `poll` does not wait.
-- A thread with standbys opens its producer in advance, because an active task needs the producer, and a standby may
-  have to become active at once.
+- The step `poll` waits for records only if the last pass had nothing to do. A wait in `poll` lasts at most `poll.ms`,
+  and ends earlier if a wall-clock punctuation or a commit is due. If the thread reads changelogs and has no running
+  task, the restore step waits for changelog records instead.
+- A thread with standbys opens its producer in advance. The producer is needed at once if a standby becomes active.
 - While the instance is paused, tasks are initialized, committed and closed, but not restored, processed or punctuated.
 - Records that tasks have sent are written at the end of a pass if the thread has no more records to process. The thread
-  has no more records to process if the pass had no work, or if the last poll returned all records of the log. A busy
-  thread collects more records before it writes, for at most `linger.ms`.
-- `maybe_commit` commits every `commit.interval.ms`, and when a processor asks for a commit. After a commit,
-  `maybe_commit` deletes processed records of repartition topics, at most once per `repartition.purge.interval.ms`.
-- A pass of an idle thread calls no method of a task (see `Tasks.awake`), and makes no snapshot of the tasks for other
-  threads.
+  has no more records if the pass had no work, or if the last poll returned all records of the log and the tasks have
+  processed them. A thread with more records collects output for at most `linger.ms` before it writes.
+- The step `maybe_commit` commits every `commit.interval.ms`, and when a processor requests a commit. After a commit,
+  the step `maybe_commit` deletes processed records of repartition topics, but at most once per
+  `repartition.purge.interval.ms`.
+- A pass of an idle thread calls no method of a Streams task (see `Tasks.awake`), and makes no snapshot.
 
 Source: `StreamThread.pollPhase`, `maybeCommit`; `TaskManager.maybePurgeCommittedRecords`. Differs from Kafka: in Kafka,
-a record waits for `linger.ms` or a full batch even if the thread has no more records to process.
+an output record waits for `linger.ms` or a full batch, even if the thread has no more records to process.
 """
 
 import logging
@@ -53,13 +52,15 @@ PUBLISH_INTERVAL_MS = 200
 """The interval between two snapshots that a thread publishes."""
 
 _RISK_INTERVAL_MS = 1_000
-"""The interval between two checks for windows that the log may delete from a changelog too early."""
+"""The interval between two checks for window stores at risk: the log may delete records of their changelogs too
+early.
+"""
 
 _RISK_RETRY_MS = 30_000
-"""The pause before the next check if the log did not return the retention of a changelog."""
+"""The pause before the next check of window stores, if the log did not return the retention of a changelog."""
 
 LOCK_RETRY_MS = 10
-"""The time for which an idle thread waits before it tries a locked directory again."""
+"""The time after which an idle thread tries to lock a locked directory again."""
 
 _logger = logging.getLogger(__name__)
 
@@ -68,11 +69,12 @@ _logger = logging.getLogger(__name__)
 class ThreadSetting:
     """The values and functions that a stream thread gets from its instance.
 
-    `transactional_id`: None under at-least-once. `state_changed`: called on the stream thread after each change of the
-    thread's state. `state_changed` must not block. `is_paused`: returns True if tasks must not process or restore.
-    `is_group_paused`: returns True if tasks must not process, but may restore. `cache_bytes`: returns the thread's
-    share of the record cache, which changes when threads are added or removed. If `cache_bytes` is None, the thread has
-    the whole cache. `is_paused`, `is_group_paused` and `cache_bytes` are called in each pass.
+    `transactional_id`: None under at-least-once. `state_changed`: a function that the stream thread calls after each
+    change of its state. The function `state_changed` must not block. `is_paused`: a function that returns True if tasks
+    must not process or restore. `is_group_paused`: a function that returns True if tasks must not process, but may
+    restore. `cache_bytes`: a function that returns the thread's share of the record cache, which changes when threads
+    are added or removed. If `cache_bytes` is None, the thread has the whole cache. `is_paused`, `is_group_paused` and
+    `cache_bytes` are called in each pass.
     """
 
     name: str
@@ -95,8 +97,8 @@ class ThreadSetting:
 
 
 class ThreadWork:
-    """The steps of one pass of a stream thread. Only the stream thread may run the steps. Any thread may use `wakeup`
-    and the snapshots.
+    """The steps of one pass of a stream thread. Only the stream thread may run the steps. Any thread may call `wakeup`
+    and read the snapshots.
     """
 
     def __init__(self, setting: ThreadSetting) -> None:
@@ -110,7 +112,6 @@ class ThreadWork:
         self._reader = ChangelogReader(
             setting.log,
             self._restore_consumer,
-            group_id=configs.application_id,
             configs=configs,
             clock=setting.clock,
             listener=setting.restore_listener,
@@ -144,7 +145,6 @@ class ThreadWork:
             TaskCloser(self._tasks, self._reader, self._offset_report),
             self._offset_report,
             self._producer,
-            exactly_once=configs.exactly_once,
         )
         self._is_paused = setting.is_paused
         self._is_group_paused = setting.is_group_paused
@@ -163,7 +163,7 @@ class ThreadWork:
         self._restore_consumer.wakeup()
 
     def skip_next_wait(self) -> None:
-        """Let the next `poll` return at once, because tasks were assigned, revoked or restarted."""
+        """Make the next `poll` return at once. Called after tasks were assigned, revoked or restarted."""
         self._busy = True
 
     def poll(self, *, may_wait: bool) -> None:
@@ -172,7 +172,7 @@ class ThreadWork:
         self._busy = False
         try:
             batches = self._consumer.poll(timeout_ms, self._configs.max_poll_records)
-            self._metrics.polled()
+            self._metrics.polls.inc()
         except OffsetOutOfRange as outside:
             self._reset_offsets(outside)
             return
@@ -184,7 +184,7 @@ class ThreadWork:
         got_records: set[TaskId] = set()
         for batch in batches:
             task = tasks.get(batch.partition)
-            # records for a task that does not run yet are left out; the task reads them again after its start
+            # records of a task that is not RUNNING yet are skipped; the task reads them again after its start
             if task is not None:
                 task.add_records(batch)
                 got_records.add(task.id)
@@ -197,10 +197,9 @@ class ThreadWork:
             self._has_news = True
 
     def prepare_takeover(self) -> None:
-        """Open the producer if there are standbys, because a standby that becomes active needs the producer at once.
-
-        Call `prepare_takeover` when all assigned tasks run. If the log does not answer now, the producer is opened
-        later, when a task needs it. Raises StreamsRuntimeError.
+        """If the thread has standbys, open the producer. With an open producer, a standby can become active at once.
+        Call this method when all assigned tasks run. If the log does not answer in time, the producer is opened later,
+        when a task needs it. Raises StreamsRuntimeError.
         """
         if self._tasks.updating:
             try:
@@ -224,13 +223,13 @@ class ThreadWork:
         punctuated = self._executor.punctuate(self._tasks.awake)
         if punctuated:
             self._busy = True
-            self._metrics.punctuated(punctuated)
+            self._metrics.punctuations.inc(punctuated)
         if not self._executor.transaction_is_ending:
             self._tasks.let_sleep()
 
     def send(self) -> None:
-        """Write the records that tasks have sent. Writes at once if the thread has no more records to process,
-        otherwise after `linger.ms`.
+        """Write the records that tasks have sent. If the thread has no more records to process, writes at once. If the
+        thread has more records to process, writes after `linger.ms`.
 
         Raises TaskMigrated, TaskTimeout, StreamsRuntimeError.
         """
@@ -245,12 +244,12 @@ class ThreadWork:
         if due or self._executor.commit_is_late:
             try:
                 committed = self._executor.commit((*tasks.running, *tasks.updating))
-            finally:  # as in Kafka, the commit interval begins at the end of the last commit
+            finally:  # as in Kafka, the commit interval is measured from the end of the last commit
                 self._last_commit_ms = self._clock.monotonic_ms()
         elif any(task.commit_requested() and task.commit_needed() for task in tasks.awake):
             committed = self._executor.commit(tasks.running)
         if committed:
-            self._metrics.committed()
+            self._metrics.commits.inc()
         if committed and now_ms - self._last_purge_ms >= self._configs.repartition_purge_interval_ms:
             self._last_purge_ms = now_ms
             self._purge()
@@ -292,7 +291,7 @@ class ThreadWork:
                 _logger.warning("%s failed", closing, exc_info=True)
 
     def _reset_offsets(self, outside: OffsetOutOfRange) -> None:
-        # a task that skips offsets has to commit its new position, so it must not sleep
+        # a task that skips offsets has to commit its new position, so all running tasks are woken
         self._tasks.wake(task.id for task in self._tasks.running)
         try:
             for running in self._tasks.running:

@@ -1,5 +1,5 @@
-"""Runs an application on one machine without Spark. The instances run in this process, and the coordinator runs in a
-child process.
+"""Runs an application on one machine without Spark. The instances run in threads of this process, and the coordinator
+runs in a child process.
 
 `local_run`: the class `LocalRun`, which starts the coordinator and the instances, and waits until all records are
 processed. `coordinator_process`: the class `CoordinatorProcess`, which runs the coordinator in a child process.

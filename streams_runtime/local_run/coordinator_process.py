@@ -1,5 +1,5 @@
 """Runs a coordinator in a child process: `assignor serve` with a SQLite file. The coordinator can be killed and started
-again. The coordinator ends when the parent process ends, even if the parent is killed.
+again. The coordinator ends when its parent process ends, even if the parent is killed.
 """
 
 import re
@@ -35,21 +35,21 @@ threading.Thread(target=end_with_the_parent, daemon=True).start()
 from assignor_cli.app import main
 main()
 """
-"""The Python program of the child process. The child's stdin is a pipe from the parent. When the parent ends, even by
-SIGKILL, the kernel closes the pipe. When the child reads the end of stdin, it exits.
+"""The Python program of the child process. The child's stdin is a pipe from the parent. If the parent ends, even by
+SIGKILL, the kernel closes the pipe. The child then reads the end of its stdin, and exits.
 """
 
 
 class CoordinatorNotStarted(Unavailable):
-    """The coordinator did not become ready. The error message ends with the last output of the coordinator."""
+    """The coordinator could not be started. The error message ends with the last output of the coordinator."""
 
 
 class CoordinatorProcess:
-    """One coordinator in a child process, with an address on loopback. The first start chooses a free port. Later
-    starts use the same port and database.
+    """A coordinator in a child process, with an address on loopback. The first `start` chooses a free port. Further
+    calls of `start` use the same port and database.
 
     `directory`: the directory of the coordinator's database and log file. `settings`: settings of the coordinator by
-    their dotted names, such as group.initial.rebalance.delay.ms. The object is a context manager, which starts the
+    their dotted names, such as group.initial.rebalance.delay.ms. As a context manager, the object starts the
     coordinator on entry and stops it on exit.
     """
 
@@ -77,12 +77,14 @@ class CoordinatorProcess:
         return self._directory / "coordinator.log"
 
     def start(self) -> None:
-        """Start the process and wait until it is ready. Raises CoordinatorNotStarted."""
+        """Starts the process and waits until the coordinator is ready. Raises CoordinatorNotStarted."""
         self.launch()
         self.wait_until_ready()
 
     def launch(self) -> None:
-        """Start the process without waiting; call `wait_until_ready` afterwards. Raises CoordinatorNotStarted."""
+        """Starts the process without waiting until the coordinator is ready. The caller has to call `wait_until_ready`
+        next. Raises CoordinatorNotStarted.
+        """
         assert self._process is None, "it runs already"
         try:
             make_private_directory(self._directory)
@@ -95,8 +97,8 @@ class CoordinatorProcess:
             ) from error
 
     def wait_until_ready(self) -> None:
-        """Wait until the coordinator is ready. Raises CoordinatorNotStarted if the process ends, or is not ready within
-        a minute.
+        """Waits until the coordinator is ready. Raises CoordinatorNotStarted if the process ends, or if it is not ready
+        within a minute.
         """
         assert self._process is not None, "launch it first"
         deadline_s = time.monotonic() + START_TIMEOUT_S
@@ -109,15 +111,15 @@ class CoordinatorProcess:
             time.sleep(POLL_INTERVAL_S)
 
     def kill(self) -> None:
-        """Send SIGKILL and wait for the end of the process."""
+        """Kills the process with SIGKILL, and waits until it has ended."""
         assert self._process is not None, "start it first"
         self._process.kill()
         self._process.wait()
         self._ended()
 
     def stop(self) -> None:
-        """Send SIGTERM to the coordinator's process, then SIGKILL after 15 s. `stop` does nothing if the process does
-        not run.
+        """Ends the process with SIGTERM, or with SIGKILL if it has not ended after 15 s. `stop` does nothing if the
+        process does not run.
         """
         if self._process is None:
             return
@@ -136,8 +138,8 @@ class CoordinatorProcess:
 
     def _spawn(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-c", _PROGRAM, *self._arguments()]
-        # The child is in a separate process group, so that Ctrl-C in the terminal ends only the parent. Before the
-        # parent exits, it needs the coordinator to drain the group, and then stops the coordinator itself.
+        # The child has its own process group, so that Ctrl-C in the terminal ends only the parent. The parent still
+        # needs the coordinator to drain the group, and then stops the coordinator.
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, process_group=0)  # noqa: S603
         self._lifeline = process.stdin
         return process

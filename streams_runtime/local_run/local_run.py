@@ -3,11 +3,11 @@
     with LocalRun(app) as run:
         run.wait_until_caught_up()
 
-The coordinator is `assignor serve` in a child process on loopback, from `pip install 'assignor[coordinator]'`.
-Instances run in threads of this process. The directory `state.dir` keeps the state of the application. No other files
-remain after the run. To use several machines, start a coordinator yourself, and use `assignor workers run` or
-`StreamsInstance`. Source: `KafkaStreams`, which finds its leader among its own instances and needs no separate
-coordinator.
+The coordinator is `assignor serve` in a child process, with an address on loopback. The coordinator needs `pip install
+'assignor[coordinator]'`. Instances run in threads of this process. After the run, the directory `state.dir` contains
+the application's state. Other files are deleted after the run. For several machines, start a coordinator yourself, and
+use `assignor workers run` or `StreamsInstance`. Source: `KafkaStreams`, which needs no separate coordinator, because
+its leader is one of its instances.
 """
 
 import tempfile
@@ -34,7 +34,7 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 
 POLL_INTERVAL_S = 0.1
 _AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
-"""The coordinator's settings. The first rebalance needs no delay for more members, because one process starts all
+"""The coordinator's settings. The first rebalance does not wait for more members, because one process starts all
 instances at the same time.
 """
 _START_TIMEOUT_S = 60.0
@@ -43,15 +43,15 @@ _ENDED = (InstanceState.NOT_RUNNING, InstanceState.ERROR)
 
 
 class NotFinished(AssignorFault):
-    """The application did not commit enough records within the time-out. The error message states the progress that the
-    application has made.
+    """The application did not process all records within the time-out. The error message states the application's
+    progress.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of an application. `done`: the sum of the committed offsets of all topics. `there`: the sum of the
-    end offsets of all topics. `first_done`, `first_there`: the same two sums for the first topic alone.
+    """The progress of an application. The field `done` is the sum of all committed offsets. The field `there` is the
+    sum of all end offsets. The fields `first_done` and `first_there` are these sums for the first topic only.
     """
 
     done: int
@@ -61,7 +61,7 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """The fraction of the first topic's records that is committed, from 0 to 1."""
+        """The committed part of the first topic's records, from 0 to 1."""
         return self.first_done / self.first_there if self.first_there else 0.0
 
     @property
@@ -70,10 +70,10 @@ class Progress:
 
 
 class ProgressMeter:
-    """Measures the progress of an application: its committed offsets, compared with the end offsets of given topics.
+    """Measures the progress of an application: compares its committed offsets with the end offsets of its topics.
 
-    `topics`: the topics that the application reads. The first topic has to be an input topic of the application,
-    because `Progress.share` shows its progress.
+    `topics`: the topics that the application reads. The first topic has to be an input topic, because `Progress.share`
+    shows the progress in the first topic.
     """
 
     def __init__(self, log: Log, application_id: str, topics: Sequence[str]) -> None:
@@ -84,8 +84,9 @@ class ProgressMeter:
     def now(self) -> Progress:
         """Returns the present progress.
 
-        The committed offsets are read before the end offsets. If the application commits or new records arrive between
-        these two reads, the progress may look smaller than it is, but never complete by mistake.
+        The committed offsets are read before the end offsets. The application may commit between the two reads, or new
+        records may arrive. So the result may be less than the real progress. But if the result is complete, the real
+        progress is complete, too.
         """
         known = self._log.topics()
         partitions = [
@@ -106,8 +107,8 @@ class ProgressMeter:
     def wait(
         self, wanted: Callable[[Progress], bool], timeout_s: float, on_progress: Callable[[Progress], None]
     ) -> Progress:
-        """Wait until `wanted` returns True for the present progress. `on_progress`: a function that is called each time
-        the progress has been measured. Raises NotFinished.
+        """Measures the progress until the function `wanted` returns True for the measured progress. `on_progress`: a
+        function that is called after each measurement. Raises NotFinished.
         """
         deadline_s = time.monotonic() + timeout_s
         while True:
@@ -121,12 +122,12 @@ class ProgressMeter:
 
 
 class LocalRun:
-    """A context manager that starts the application on entry. On exit, the context manager commits all processed
-    records and stops the application.
+    """A context manager that runs an application. A `LocalRun` starts the application on entry. On exit, a `LocalRun`
+    commits all processed records and stops the application.
 
-    `instances`: the number of instances. Each instance has `num.stream.threads` threads, and a directory below
-    `state.dir`. `coordinator`: the URL of a running coordinator, or several URLs separated by commas. If `coordinator`
-    is None, the context manager starts a coordinator, and stops it on exit. Raises InputError, LogError,
+    `instances`: the number of instances. Each instance has `num.stream.threads` stream threads, and its own directory
+    below `state.dir`. `coordinator`: the URL of a running coordinator, or several URLs separated by commas. If
+    `coordinator` is None, a coordinator is started on entry and stopped on exit. Raises InputError, LogError,
     StreamsRuntimeError, CoordinatorNotStarted.
     """
 
@@ -139,10 +140,10 @@ class LocalRun:
         self.application = application
         self.instances: tuple[StreamsInstance, ...] = ()
         self.endpoints: tuple[str, ...] = ()
-        """The address at which each instance answers queries. `GET {endpoint}/v1/stores` lists the stores of an
+        """The addresses at which the instances answer queries. `GET {endpoint}/v1/stores` lists the stores of one
         instance.
 
-        The address comes from the config `application.server`. Without this config, an instance uses a free port on
+        The config `application.server` sets the address. If this config is not given, each instance uses a free port on
         loopback.
         """
         self.coordinator_url = coordinator or ""
@@ -157,8 +158,8 @@ class LocalRun:
             self._log = opened.enter_context(closing(open_log(servers, configs.log_properties)))
             self._check_topics(self._log)
             if not self.coordinator_url:
-                # ignore_cleanup_errors, because an error while the directory is deleted must not hide the original
-                # error
+                # an error during the deletion of the directory is ignored, because it would hide the error that ended
+                # the run
                 kept = tempfile.TemporaryDirectory(prefix="assignor-", ignore_cleanup_errors=True)
                 directory = Path(opened.enter_context(kept))
                 settings = {**_AT_ONCE, "cluster.bootstrap.servers": kafka_servers(servers) or servers}
@@ -182,7 +183,7 @@ class LocalRun:
         self._closing.close()
 
     def wait_until_running(self, timeout_s: float = _START_TIMEOUT_S) -> None:
-        """Wait until every instance runs all of its tasks. Raises StreamsRuntimeError."""
+        """Waits until every instance runs all its tasks. Raises StreamsRuntimeError."""
         for instance in self.instances:
             if not instance.wait_until_running(timeout_s):
                 self._check()
@@ -191,9 +192,9 @@ class LocalRun:
     def wait_until_caught_up(
         self, timeout_s: float = _START_TIMEOUT_S, on_progress: Callable[[Progress], None] = lambda _progress: None
     ) -> Progress:
-        """Wait until the application has committed every record of all topics that it reads, including internal topics.
+        """Waits until the application has committed all records of all topics that it reads, including internal topics.
 
-        `on_progress`: a function that is called each time the progress has been measured. Raises StreamsRuntimeError if
+        `on_progress`: a function that is called after each measurement of the progress. Raises StreamsRuntimeError if
         an instance has ended, and NotFinished after the time-out.
         """
 
@@ -209,8 +210,8 @@ class LocalRun:
         )
 
     def _check_topics(self, log: Log) -> None:
-        """Raises InputError for missing topics. A group normally waits until its missing topics exist. A local run
-        would seem to have processed all records, because a missing topic has no records.
+        """Raises InputError if topics are missing. Without this check, the group would wait until the topics exist, and
+        the run would look complete, because a missing topic has no records.
         """
         subtopologies = self.application.group_topology().subtopologies
         reads = {topic for each in subtopologies for topic in each.source_topics}
@@ -238,7 +239,7 @@ class LocalRun:
 
 
 def check_endpoint(configs: StreamsConfig, instances: int) -> None:
-    """Raises InputError if several instances would have to use the same port for queries."""
+    """Raises InputError if the configs give several instances the same port for queries."""
     address = configs.application_server
     if instances > 1 and address is not None and not address.endswith(":0"):
         raise InputError(

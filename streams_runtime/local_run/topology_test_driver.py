@@ -1,12 +1,12 @@
 """Runs a topology inside a test, without a server or a thread. The clock advances only when the test advances it.
 
-The driver runs a real `StreamTask` for each subtopology, on a log in memory whose topics have one partition.
-`pipe_input` and `advance_wall_clock_time` return after all records that result from the call are processed and
-committed. When these methods return, records in repartition topics are processed, too, and stream-time punctuators have
-been called. Because the task commits after each record, a record cache merges only the changes that one input record
-causes for the same key. `pipe_key_values(..., together=True)` processes its records like those of one poll of a stream
-thread, so nodes that take batches get all of these records as one batch. If a task has records with the same timestamp
-in several topics, it first processes the record that was written first.
+The driver runs a real `StreamTask` for each subtopology. The log is in memory, and its topics have one partition.
+`pipe_input` and `advance_wall_clock_time` return when all resulting records are processed and committed, including
+records in repartition topics. Stream-time punctuators are called if they are due. The task commits after each input
+record. So a record cache merges only those changes of a key that result from the same input record.
+`pipe_key_values(..., together=True)` processes its records together, like one poll of a stream thread: nodes that take
+batches get all records as one batch. If records in several topics have the same timestamp, the record that was written
+first is processed first.
 
 Source: `TopologyTestDriver` (KIP-247, KIP-470).
 """
@@ -48,7 +48,7 @@ _PARTITION = 0
 
 
 class MockClock:
-    """A clock that moves only by `advance`. Source: `MockTime`."""
+    """A clock that moves only when a test calls `advance`. Source: `MockTime`."""
 
     def __init__(self, now_ms: int) -> None:
         self._now_ms = now_ms
@@ -60,16 +60,16 @@ class MockClock:
         return self._now_ms
 
     def advance(self, by_ms: int) -> None:
-        """Move the clock. Raises StreamsRuntimeError for a negative step."""
+        """Moves the clock. Raises StreamsRuntimeError for a negative step."""
         if by_ms < 0:
             raise StreamsRuntimeError(f"time does not go back, by {by_ms} ms")
         self._now_ms += by_ms
 
 
 class _OrderedLog(InMemoryLog):
-    """A log in memory that remembers the order of writes.
+    """A log in memory that stores the order of writes.
 
-    `order`: the partitions that have unread records, in the order in which their first unread records were written.
+    `order`: the partitions with unread records, in the order in which their oldest unread records were written.
     """
 
     def __init__(self) -> None:
@@ -83,15 +83,14 @@ class _OrderedLog(InMemoryLog):
 
 
 class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
-    """Runs a topology in a test. Close the driver, or use it as a context manager, so that the files of its stores are
-    deleted.
+    """Runs a topology in a test. The test has to close the driver, or use it as a context manager, so that the files of
+    its stores are deleted.
 
-    `configs`: the configs of an Application. If `configs` is a mapping, it does not have to contain application.id and
-    bootstrap.servers. The driver ignores bootstrap.servers, state.dir and auto.offset.reset. `initial_wall_clock_ms`:
-    None for the present time.
+    `configs`: the configs of an Application. `configs` may be a mapping without application.id and bootstrap.servers.
+    The driver ignores bootstrap.servers, state.dir and auto.offset.reset. `initial_wall_clock_ms`: the start time of
+    the clock; None for the present time.
 
-    Raises InputError if the arguments are invalid for an Application. Raises any error that `init` of a processor
-    raises.
+    Raises InputError if an Application does not accept the arguments. Raises all errors of the processors' `init`.
     """
 
     def __init__(
@@ -124,7 +123,7 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         self._task_of: dict[TopicPartition, StreamTask] = {}
         self._unprocessed: Counter[TaskId] = (
             Counter()
-        )  # records that were read and not processed yet, also those that a task will drop
+        )  # the numbers of records that were read but not processed yet, including records that a task will drop
         self._waits_for_idle = application.configs.max_task_idle_ms > 0
         self._losses: list[TaskLosses] = []
         self._closed = self._broken = False
@@ -146,9 +145,9 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
     ) -> InputTopic[K, V]:
         """Returns an object that writes to a topic of the topology.
 
-        The first record without a timestamp gets `start_timestamp_ms`. Each further record without a timestamp gets a
-        timestamp that is `auto_advance_ms` later than the previous one. `start_timestamp_ms`: None for the clock's
-        present time. Raises StreamsRuntimeError for a topic that the topology does not read.
+        Records without a timestamp get automatic timestamps. `start_timestamp_ms`: the first automatic timestamp; None
+        for the clock's present time. `auto_advance_ms`: each further automatic timestamp is higher by this time. Raises
+        StreamsRuntimeError for a topic that the topology does not read.
         """
         known = sorted({partition.topic for partition in self._task_of})
         if name not in known:
@@ -157,7 +156,8 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         return InputTopic(self._pipe, name, key_serde, value_serde, start, auto_advance_ms)
 
     def create_output_topic(self, name: str, key_serde: Serde[K], value_serde: Serde[V]) -> OutputTopic[K, V]:
-        """Returns an object that reads a topic from its beginning. An internal topic has to be given by its full name.
+        """Returns an object that reads a topic from its beginning. For an internal topic, `name` is the full name with
+        the application id.
 
         Raises StreamsRuntimeError for an unknown topic.
         """
@@ -169,8 +169,8 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
     def pipe_raw(
         self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers = ()
     ) -> None:
-        """Write a record. Process this record and all records that result from it. Raises the error with which a stream
-        thread would end.
+        """Writes a record, and processes it with all records that result from it. If processing fails, raises the error
+        with which a stream thread would end.
         """
         self._pipe(topic, [(key, value, timestamp_ms, headers)])
 
@@ -180,7 +180,7 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
             self._run_until_idle(max(1, len(rows)))
 
     def advance_wall_clock_time(self, by_ms: int) -> None:
-        """Advance the clock, call each due punctuator once, and process all records that result from this."""
+        """Advances the clock, calls each due wall-clock punctuator once, and processes all resulting records."""
         self.clock.advance(by_ms)
         with self._noticing_errors():
             for task in self._tasks.values():
@@ -189,9 +189,7 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
             self._run_until_idle()
 
     def get_state_store(self, name: str) -> Any:
-        """Returns the open store that the topology's processors use. Raises StreamsRuntimeError if the topology has no
-        such store.
-        """
+        """Returns the open store with this name. Raises StreamsRuntimeError if the topology has no such store."""
         stores = self.get_all_state_stores()
         if name not in stores:
             raise StreamsRuntimeError(
@@ -200,12 +198,12 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         return stores[name]
 
     def get_key_value_store(self, name: str) -> KeyValueStore[Any, Any]:
-        """Returns an open key-value store. Raises StreamsRuntimeError if there is no such store of this kind."""
+        """Returns the open key-value store with this name. Raises StreamsRuntimeError if there is no such store."""
         store: KeyValueStore[Any, Any] = self._store_of_kind(name, "key-value", "prefix_scan")
         return store
 
     def get_window_store(self, name: str) -> WindowStore[Any, Any]:
-        """Returns an open window store. Raises StreamsRuntimeError if there is no such store of this kind."""
+        """Returns the open window store with this name. Raises StreamsRuntimeError if there is no such store."""
         store: WindowStore[Any, Any] = self._store_of_kind(name, "window", "fetch_range")
         return store
 
@@ -213,12 +211,12 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         return {name: store for task in self._tasks.values() for name, store in task.stores.items()}
 
     def produced_topic_names(self) -> frozenset[str]:
-        """Returns the full names of the topics that the topology has written to, including changelogs."""
+        """Returns the full names of all topics to which the topology has written, including changelogs."""
         return frozenset(partition.topic for partition in self._producer.last_offsets())
 
     def dropped_records(self) -> dict[str, int]:
-        """Returns the number of dropped records by reason: `late`, `null-key`, ... The records of `filtered_null_keys`
-        are not included. Source: `dropped-records-total` of `metrics()`.
+        """Returns the number of dropped records by reason: `late`, `null-key`, ... The result does not include the
+        records that `filtered_null_keys` counts. Source: `dropped-records-total` of `metrics()`.
         """
         return {
             str(reason): count
@@ -227,8 +225,8 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         }
 
     def filtered_null_keys(self) -> int:
-        """Returns the number of records without a key that were filtered out before a repartition topic. Kafka also
-        filters records without a key before a repartition topic, but does not count them.
+        """Returns the number of records without a key that were filtered out before a repartition topic. Kafka filters
+        records without a key too, but does not count them.
         """
         return self._lost()[DropReason.NULL_KEY_BEFORE_REPARTITION]
 
@@ -239,17 +237,17 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         return counts
 
     def node_runs(self) -> dict[str, NodeRun]:
-        """Returns, by the name of each node, whether the node is called once for each batch or once for each record,
-        with the reason.
+        """Returns a mapping from node names to `NodeRun`. A `NodeRun` tells whether the node is called once for each
+        batch or once for each record, and why.
 
-        The result leaves out each source that has read no record yet, and the nodes below such a source.
-        `Topology.describe` does not show how often a node is called, because it returns Kafka's text.
+        A source that has not read any record is missing in the result, and so are the nodes below it.
+        `Topology.describe` does not show how often a node is called, because its text is the same as Kafka's.
         """
         return {name: run for task in self._tasks.values() for name, run in task.node_runs().items()}
 
     def close(self) -> None:
-        """Close processors and stores, and delete the files of the stores. Idempotent. Raises any error that `close` of
-        a processor raises.
+        """Closes processors and stores, and deletes the files of the stores. Idempotent. Raises all errors of the
+        processors' `close`.
         """
         if self._closed:
             return
@@ -294,12 +292,14 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         self._run_until_idle()
 
     def _run_until_idle(self, at_a_time: int = 1) -> None:
-        """Read and process records, as the loop of a stream thread does, until a pass reads and processes no record."""
+        """Reads and processes records like the loop of a stream thread. Returns after a pass in which no record was
+        read or processed.
+        """
         while True:
             read, processed = self._read(), self._process(at_a_time)
             if read == processed == 0:
                 return
-            # commit again: some records may have been dropped, and their offsets have to be committed as well
+            # commit, because the task may have dropped some of the records, and their offsets have to be committed too
             if read != processed:
                 self._commit()
 
@@ -320,8 +320,7 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
     def _process(self, at_a_time: int) -> int:
         processed = 0
         for task_id, task in self._tasks.items():
-            # The idle time of `max.task.idle.ms` begins with the first call of `process` that finds a partition without
-            # records.
+            # The wait of `max.task.idle.ms` begins when `process` first finds a partition without records.
             while (self._unprocessed[task_id] or self._waits_for_idle) and (
                 records := task.process(self.clock.now_ms(), at_a_time)
             ) > 0:
@@ -358,7 +357,7 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
 
     @contextmanager
     def _noticing_errors(self) -> Iterator[None]:
-        """A context manager that records that an error was raised. After an error, no task can be used, and `close`
+        """A context manager that sets `_broken` if an error is raised. After an error, no task can be used, and `close`
         closes all tasks dirty.
         """
         if self._closed or self._broken:
@@ -377,13 +376,13 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
 
 
 def driver_configs(configs: StreamsConfig | Mapping[str, object] | None) -> StreamsConfig:
-    """Returns the configs of the driver, with defaults for application.id and bootstrap.servers."""
+    """Makes the configs of the driver, with default values for application.id and bootstrap.servers."""
     if configs is None or isinstance(configs, Mapping):
         own = {"application.id": APPLICATION_ID, "bootstrap.servers": "memory:topology-test-driver"}
         configs = StreamsConfig.from_dotted({**own, **(configs or {})})
     if not isinstance(configs, StreamsConfig):
         raise InputError(f"must be a StreamsConfig or a mapping, not a {type(configs).__name__}", "configs")
-    # all topics are new, so they are read from their beginning
+    # all topics are new, so the driver reads them from their beginning
     return replace(configs, auto_offset_reset=OffsetReset.EARLIEST)
 
 

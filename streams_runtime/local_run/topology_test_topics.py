@@ -5,6 +5,7 @@ Source: `TestInputTopic`, `TestOutputTopic`, `TestRecord` (KIP-470).
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Generic
 
 from assignor.types import TopicPartition
@@ -14,61 +15,57 @@ from streams_runtime.logs.base import Consumer
 from streams_runtime.serdes import Serde, serde_for_topic
 
 Row = tuple[bytes | None, bytes | None, int, Headers]
-"""A record as a tuple of key, value, timestamp in milliseconds and headers."""
+"""The type of a record: a tuple of key, value, timestamp in milliseconds and headers."""
 
 Pipe = Callable[[str, Sequence[Row]], None]
-"""A function that is called with a topic and its new records. The function writes all new records before it processes
-the first of them.
+"""The type of a function that writes all new records to a topic, and then processes these records.
 """
 
 _POLL_RECORDS = 1_000
 
 
+@dataclass(eq=False, repr=False)
 class InputTopic(Generic[K, V]):
     """Writes records to a topic of the topology. `TopologyTestDriver.create_input_topic` returns an `InputTopic`."""
 
-    def __init__(
-        self,
-        pipe: Pipe,
-        name: str,
-        key_serde: Serde[K],
-        value_serde: Serde[V],
-        start_timestamp_ms: int,
-        auto_advance_ms: int,
-    ) -> None:
-        if start_timestamp_ms < 0 or auto_advance_ms < 0:
+    _pipe: Pipe
+    name: str
+    _key_serde: Serde[K]
+    _value_serde: Serde[V]
+    _next_timestamp_ms: int
+    _auto_advance_ms: int
+
+    def __post_init__(self) -> None:
+        if self._next_timestamp_ms < 0 or self._auto_advance_ms < 0:
             raise StreamsRuntimeError(
-                f"topic {name}: neither start ({start_timestamp_ms} ms) nor advance ({auto_advance_ms} ms) of its "
-                "timestamps may be negative"
+                f"topic {self.name}: neither start ({self._next_timestamp_ms} ms) nor advance "
+                f"({self._auto_advance_ms} ms) of its timestamps may be negative"
             )
-        self.name = name
-        self._pipe = pipe
-        self._key_serde = serde_for_topic(key_serde, name, is_key=True)
-        self._value_serde = serde_for_topic(value_serde, name, is_key=False)
-        self._next_timestamp_ms = start_timestamp_ms
-        self._auto_advance_ms = auto_advance_ms
+        self._key_serde = serde_for_topic(self._key_serde, self.name, is_key=True)
+        self._value_serde = serde_for_topic(self._value_serde, self.name, is_key=False)
 
     def pipe_input(
         self, key: K | None, value: V | None, timestamp_ms: int | None = None, headers: Headers = ()
     ) -> None:
-        """Write a record. Returns after the record, and all records that result from it, are processed.
+        """Writes a record. Returns when the record and all records that result from it are processed.
 
-        `timestamp_ms`: the record's timestamp; None for the next automatic timestamp. Raises the error with which a
-        stream thread would end.
+        `timestamp_ms`: the record's timestamp; None for the next automatic timestamp. If processing fails, raises the
+        error with which a stream thread would end.
         """
         self._pipe(self.name, [self._row(key, value, timestamp_ms, headers)])
 
     def pipe_key_values(self, pairs: Iterable[tuple[K | None, V | None]], *, together: bool = False) -> None:
-        """Write several records. Each record is processed before the next record is written.
+        """Writes several records. Each record is processed before the next record is written.
 
-        `together`: True to write all records before the first record is processed, so that nodes that take batches get
-        one batch. With `together`, the task commits only after all records, as in a stream thread, so a record cache
-        merges more changes. If no node takes batches, stream-time punctuators are also called only after all records.
+        `together`: True to write all records before the first one is processed. Nodes that take batches then get all
+        records as one batch. As in a stream thread, the task commits only after the last record, so a record cache
+        merges more changes. If no node takes batches, stream-time punctuators are also called only after the last
+        record.
         """
         self._pipe_each((self._row(key, value, None, ()) for key, value in pairs), together)
 
     def pipe_records(self, records: Iterable[Record[K | None, V | None]], *, together: bool = False) -> None:
-        """Write records that have their own timestamps and headers, as `pipe_key_values` does."""
+        """Writes records with their own timestamps and headers. The argument `together` is as in `pipe_key_values`."""
         self._pipe_each((self._row(*record) for record in records), together)
 
     def _pipe_each(self, rows: Iterator[Row], together: bool) -> None:
@@ -88,7 +85,7 @@ class InputTopic(Generic[K, V]):
         return written_key, None if value is None else self._value_serde.serialize(value), timestamp_ms, headers
 
     def advance_time(self, by_ms: int) -> None:
-        """Advance the automatic timestamp of the next record. Does not advance the driver's clock."""
+        """Advances the automatic timestamp of the next record. Does not advance the driver's clock."""
         if by_ms < 0:
             raise StreamsRuntimeError(f"topic {self.name}: time does not go back, by {by_ms} ms")
         self._next_timestamp_ms += by_ms
@@ -111,7 +108,7 @@ class OutputTopic(Generic[K, V]):
         consumer.seek(partition, 0)
 
     def read_record(self) -> Record[K | None, V | None]:
-        """Read the next record. Raises StreamsRuntimeError if no record is left."""
+        """Reads the next record. Raises StreamsRuntimeError if no record is left."""
         self._fetch()
         if not self._fetched:
             raise StreamsRuntimeError(f"topic {self.name} has no more records")
@@ -137,14 +134,14 @@ class OutputTopic(Generic[K, V]):
         return [record.value for record in self.read_all()]
 
     def read_key_values_to_map(self) -> dict[K | None, V | None]:
-        """Read all remaining records. Returns the last value of each key, which is None for a deleted key."""
+        """Reads all unread records. Returns the last value of each key, which is None for a deleted key."""
         return dict(self.read_key_values())
 
     def is_empty(self) -> bool:
         return self.size() == 0
 
     def size(self) -> int:
-        """Returns the number of records that are left to read."""
+        """Returns the number of unread records."""
         self._fetch()
         return len(self._fetched)
 

@@ -5,16 +5,16 @@ Rules that every implementation keeps, and that `tests/streams_runtime/logs/conf
   is the offset of the next record to read. An end offset is the offset that the next record will get, or a higher
   offset.
 - A transaction contains records of several partitions and committed offsets of groups. A transaction takes effect as a
-  whole or not at all. READ_COMMITTED readers get no records of aborted transactions and of open transactions.
-- A producer with a transactional id fences the producer that had the id before. A claim is the right of an owner to
-  commit a group's offsets of some partitions. A new claim fences earlier claims of the same partitions. The owner of a
-  fenced claim can no longer commit transactions or offsets.
+  whole or not at all. A READ_COMMITTED reader does not get the records of open or aborted transactions.
+- A producer with a transactional id fences the producer that had the id before. A claim on input partitions is the
+  right to commit a group's offsets of these partitions. Each claim has one owner. A new claim fences earlier claims on
+  the same partitions. The owner of a fenced claim can no longer commit transactions or offsets.
 
-A claim takes the place of the group's generation in Kafka's `sendOffsetsToTransaction` (KIP-447). In Kafka, the brokers
-know the group's generation. Here the group's coordinator is not part of the log, so the log itself has to know which
-owner may move a partition's offset. A task claims its partitions before it reads any offset. Batches are stored as
-columns, because restores and standbys never need single records. Source: `Consumer`, `Producer`, `Admin` of
-kafka-clients.
+In Kafka, the brokers know the generation of a group, and `sendOffsetsToTransaction` checks the generation (KIP-447).
+Here the log does not know the generation, because the coordinator of the group is not part of the log. So the log
+checks claims instead of the generation. A Streams task claims its input partitions before it reads any offset. Batches
+are stored as columns, because restores and standbys never need single records. Source: `Consumer`, `Producer`, `Admin`
+of kafka-clients.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class IsolationLevel(StrEnum):
 
 
 class OffsetReset(StrEnum):
-    """`auto.offset.reset`: the position at which a task begins a partition without a committed offset. `NONE`: a
-    partition without a committed offset is an error.
+    """`auto.offset.reset`: the position from which a Streams task reads a partition that has no committed offset.
+    `NONE`: a partition without a committed offset is an error.
     """
 
     EARLIEST = "earliest"
@@ -47,10 +47,11 @@ class OffsetReset(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """Consecutive records of one partition, at least one, as columns of the same length.
+    """One or more consecutive records of a partition, as columns of the same length.
 
-    `offsets`: offsets in rising order; a `range` if the offsets have no gaps. `timestamps_ms`: milliseconds since the
-    epoch. `values`: the value None is a tombstone. `headers`: None if no record of the batch has headers.
+    `offsets`: the records' offsets in rising order; a `range` if the offsets have no gaps. `timestamps_ms`:
+    milliseconds since the epoch. `values`: the records' values; None for a tombstone. `headers`: None if no record of
+    the batch has headers.
     """
 
     partition: TopicPartition
@@ -95,7 +96,7 @@ class RecordBatch:
 
 
 def concatenated(batches: Sequence[RecordBatch]) -> RecordBatch:
-    """Joins batches of one partition, at least one and in order of offsets, into a single batch."""
+    """Joins one or more batches of a partition into one batch. The caller gives the batches in order of offsets."""
     if len(batches) == 1:
         return batches[0]
     first, last = batches[0], batches[-1]
@@ -116,12 +117,13 @@ def concatenated(batches: Sequence[RecordBatch]) -> RecordBatch:
 
 
 BATCH_BYTES = 256 * 1024
-"""The most bytes of keys, values and headers in a batch that a writer makes. Only a batch of one record can have more
-bytes.
+"""The limit in bytes for the keys, values and headers of a batch that a writer makes. Only a batch with a single record
+can be larger.
 """
 
 BATCH_RECORDS = 4_096
-"""The most records in a batch that a writer makes. Batches that were read from Kafka's brokers may have more
+"""The largest number of records in a batch that a writer makes. Batches that were read from Kafka's brokers may have
+more
 records.
 """
 
@@ -144,8 +146,8 @@ class TopicDescription:
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset. `offset`: the offset of the next record to process. `metadata`: any text that the committing
-    task wants to store with the offset.
+    """A committed offset. `offset`: the offset of the next record to process. `metadata`: any text that the Streams
+    task stores with the offset.
     """
 
     offset: int
@@ -158,10 +160,11 @@ CommittedOffsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to move a group's offsets of these partitions.
+    """A claim: the right to commit a group's offsets of some input partitions.
 
-    `epochs`: numbers that the log assigns to the partitions. A higher epoch fences lower epochs. `mark`: a text by
-    which a log may recognise the claim. Comparisons of claims ignore the mark.
+    `epochs`: for each claimed partition, the number that the log has assigned to the claim. A claim with a higher epoch
+    fences claims with lower epochs. `mark`: a text that identifies the claim; empty if the log does not need the text.
+    Comparisons of claims ignore the mark.
     """
 
     group_id: str
@@ -176,7 +179,9 @@ class Claim:
 
 
 def claims_topic(group_id: str) -> str:
-    """Returns the name of the topic for a group's claims, for a log that has no other storage for claims."""
+    """Returns the name of a group's claims topic. A log that has no other storage for claims stores the claims in this
+    topic.
+    """
     return f"{group_id}-claims"
 
 
@@ -190,8 +195,8 @@ class Consumer(Protocol):
     """
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions. A partition that was assigned before keeps its position, and stays paused if
-        it was paused. A new partition has no position until `seek`.
+        """Set the partitions that this consumer reads. A partition that was assigned before keeps its position, and
+        stays paused if it was paused. A new partition has no position until `seek`.
         """
 
     def assignment(self) -> frozenset[TopicPartition]: ...
@@ -217,9 +222,9 @@ class Consumer(Protocol):
         """Returns the next records, at most `max_records` for all partitions together. Every partition gets a fair
         share.
 
-        Waits up to `timeout_ms` for the first record. The result is empty after a time-out or a `wakeup`. The positions
-        of the partitions move past the returned records and past gaps. Partitions without a position are skipped.
-        Raises OffsetOutOfRange, LogTimeout, UnknownTopicOrPartition.
+        Waits up to `timeout_ms` for the first record. The result is empty if no record came in this time, or if
+        `wakeup` was called. The positions of the partitions move past the returned records and past gaps. Partitions
+        without a position are skipped. Raises OffsetOutOfRange, LogTimeout, UnknownTopicOrPartition.
         """
 
     def wakeup(self) -> None:
@@ -242,8 +247,8 @@ class Producer(Protocol):
 
     @property
     def lingers(self) -> bool:
-        """True if the producer itself writes a record after `linger.ms`. If `lingers` is False, the producer's owner
-        has to call `send_now` when `linger.ms` is over.
+        """True if the producer writes its pending records by itself after `linger.ms`. If `lingers` is False, the
+        producer's owner has to call `send_now` when `linger.ms` is over.
         """
 
     def send(
@@ -259,8 +264,8 @@ class Producer(Protocol):
     def send_columns(
         self, partition: TopicPartition, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]
     ) -> None:
-        """Accept records without headers, given as columns. After an error no record is accepted. The caller makes sure
-        that no record exceeds the limits of `limits_of`.
+        """Accept records without headers, given as columns. If `send_columns` raises an error, it has accepted none of
+        the records. The caller makes sure that no record exceeds the limits of `limits_of`.
         """
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
@@ -268,39 +273,41 @@ class Producer(Protocol):
 
     def send_now(self) -> None:
         """Write the pending records without waiting for `linger.ms`. `send_now` may return before all records are
-        written. If the log writes a transaction only at its commit, `send_now` does nothing inside a transaction.
+        written. Inside a transaction, `send_now` does nothing if the log writes the records of a transaction only at
+        the commit.
         """
 
     def flush(self) -> None:
         """Write all pending records, and wait until they are written."""
 
     def commit_transaction(self, offsets: OffsetsToCommit = ()) -> None:
-        """Commit the transaction. The records and group offsets of the transaction become visible together or, after an
-        error, not at all.
+        """Commit the transaction. The records and group offsets of the transaction become visible together. If the
+        commit fails, neither the records nor the offsets become visible.
         """
 
     def abort_transaction(self) -> None:
         """Abort the transaction: its records and offsets never become visible."""
 
     def commit_offsets(self, offsets: OffsetsToCommit) -> None:
-        """Write the pending records, and then commit the offsets, without a transaction. After an error no offset has
-        moved.
+        """Write the pending records, and then commit the offsets, without a transaction. If `commit_offsets` raises an
+        error, it has committed no offset.
 
         A log that writes records and offsets in one step writes nothing if a claim was fenced.
         """
 
     def guard(self, claims: Sequence[Claim]) -> None:
-        """Until the next call of `guard`, write records only while none of these claims is fenced. Call `guard` only on
-        a producer without transactions. After a claim was fenced, a log that can check claims while it writes raises
-        CommitFenced and writes no record. A log that cannot check claims while it writes may ignore `guard`.
+        """Give the producer the claims that it has to check when it writes records. These claims replace the claims of
+        the previous call of `guard`. Call `guard` only on a producer without transactions. If one of the claims is
+        fenced, a log that can check claims while it writes raises CommitFenced and writes no record. A log that cannot
+        check claims while it writes may ignore `guard`.
         """
 
     def discard(self) -> None:
         """Forget the records that are not written yet. After `discard`, only `close` may be called."""
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
-        """Returns, for each partition, the offset of this producer's last acknowledged record. With transactions, only
-        records of committed transactions count.
+        """Returns, for each partition, the offset of this producer's last acknowledged record. If the producer has
+        transactions, only records of committed transactions count.
         """
 
     def close(self) -> None:
@@ -314,8 +321,8 @@ ConfigChanges = Mapping[str, str | None]
 
 
 class Log(Protocol):
-    """The log of one cluster. Any thread may call a log. Every call raises LogTimeout if the cluster does not answer in
-    time.
+    """The log of one cluster. Any thread may call the methods of a log. Every call raises LogTimeout if the cluster
+    does not answer in time.
     """
 
     def cluster_id(self) -> str | None:
@@ -362,28 +369,30 @@ class Log(Protocol):
 
     def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:
         """Returns, for each partition, the lowest offset of a record with this timestamp or a later timestamp.
-        A partition without a record from this timestamp on is left out. Raises UnknownTopicOrPartition. Source:
+        The result leaves out a partition that has only older records. Raises UnknownTopicOrPartition. Source:
         `Consumer.offsetsForTimes`.
         """
 
     def committed_offsets(self, group_id: str, partitions: Iterable[TopicPartition] | None) -> CommittedOffsets:
-        """Returns the committed offsets of a group, without partitions that have no committed offset. `partitions`:
-        None for all partitions of which the group has offsets.
+        """Returns the committed offsets of a group. The result leaves out partitions without a committed offset.
+        `partitions`: the partitions to look up; None for all partitions with committed offsets of the group.
         """
 
     def claim(self, group_id: str, partitions: Iterable[TopicPartition], owner: str | None = None) -> Claim:
-        """Claim the partitions: from now on only the new claim can move the group's offsets of these partitions.
+        """Claim the partitions: from now on, only the owner of the new claim can commit the group's offsets of these
+        partitions.
 
-        `owner`: the transactional id that will commit with the claim. The producer of the id `owner` is open already. A
-        log in which open transactions block readers may fence earlier owners of the partitions, and so abort their
-        transactions. The log does not fence an owner that has released its claim.
+        `owner`: the transactional id of the producer that will commit with the claim. The caller has already opened
+        this producer. If open transactions block the readers of a log, the log may fence the earlier owners of the
+        partitions. The fence aborts the transactions of these owners. The log does not fence an owner that has released
+        its claim.
         """
 
     def release(self, *claims: Claim) -> None:
-        """Release the claims, because their owner has committed everything. Later claims then do not have to fence the
-        owner.
+        """Release the claims. The owner of the claims calls `release` after it has committed everything. After the
+        release, later claims do not fence the owner.
 
-        Never raises LogTimeout. A log that records releases writes all releases of a group in one step.
+        Never raises LogTimeout. A log that stores releases writes all releases of a group in one step.
         """
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer: ...
@@ -400,12 +409,11 @@ class Log(Protocol):
         """
 
     def keep_windows(self, topic: str, retention_ms: int) -> None:
-        """Make a window store's changelog keep at least the last `retention_ms` before the newest timestamp of the
-        changelog.
+        """Make the changelog of a window store keep each record for at least `retention_ms` of stream time.
 
-        A log that deletes by stream time raises the topic's `retention.ms` if its value is lower than `retention_ms`.
-        The value may be lower if the topic was created for a store that kept windows for a shorter time. A log that
-        does not delete by stream time does nothing: see `deletes_after_ms`.
+        A log that deletes records by stream time raises the topic's `retention.ms` to `retention_ms` if `retention.ms`
+        is lower. `retention.ms` is lower if the topic was created for a store that kept windows for a shorter time. A
+        log that does not delete records by stream time does nothing: see `deletes_after_ms`.
         Raises UnknownTopicOrPartition.
         """
 
@@ -413,8 +421,8 @@ class Log(Protocol):
         """Delete the records below these offsets, which become the begin offsets. Source: `Admin.deleteRecords`."""
 
     def maintain(self) -> None:
-        """Do a bounded part of compaction and retention. On Kafka, `maintain` does nothing, because the brokers do
-        compaction and retention. Any process may call `maintain`.
+        """Do some of the due compaction and retention work, for a limited time. On Kafka, `maintain` does nothing,
+        because the brokers do this work. Any process may call `maintain`.
         """
 
     def close(self) -> None: ...

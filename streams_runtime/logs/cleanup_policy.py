@@ -1,13 +1,13 @@
 """Selects the records that stay in the log under a topic's `cleanup.policy`. The embedded log and the in-memory log
 share the functions of this module, which do no I/O.
 
-compact: for each key, the latest record stays, and keeps its offset. Offsets never change, so compaction leaves gaps.
-The newest records, up to `segment.bytes` and at least the last batch, are not compacted. Records younger than
-`min.compaction.lag.ms` are also not compacted. A tombstone stays for `delete.retention.ms` after compaction first read
-the tombstone, so that slow readers still read the deletion. Batches are cleaned from the lowest offset up, so that
-older records of a key are removed before its tombstone. Small adjacent batches are merged.
+compact: for each key, only the latest record stays. Compaction does not change the offsets of records, so it leaves
+gaps. The newest records are not compacted: at most `segment.bytes`, but always the last batch. Records younger than
+`min.compaction.lag.ms` are also not compacted. A tombstone stays for `delete.retention.ms` after compaction has first
+read it. So a slow reader still sees the deletion. Batches are cleaned from the lowest offset up. So the older records
+of a key are removed before the tombstone of the key. Small adjacent batches are merged.
 
-delete: batches are deleted from the oldest on. A batch is deleted if its latest record is older than `retention.ms`. A
+delete: the oldest batches are deleted first. A batch is deleted if its latest record is older than `retention.ms`. A
 batch is also deleted if the later batches together have at least `retention.bytes`. Deletion stops at the first batch
 that is not deleted, so all later batches stay. Even the newest batch may be deleted.
 
@@ -26,13 +26,14 @@ from streams_runtime.common.records import BytesColumn
 from streams_runtime.logs.base import BATCH_BYTES, BATCH_RECORDS, RecordBatch, concatenated
 from streams_runtime.logs.topic_configs import TopicConfigs
 
-_MAX_SPAN = 2**31  # the largest range of offsets of a merged batch, because offsets are 32-bit deltas
-_MAX_SOURCE_BYTES = 4 * 1024 * 1024  # the bytes that one step reads, keeps in memory and replaces
+_MAX_SPAN = 2**31  # the largest range of offsets in a merged batch, because a batch stores offsets as 32-bit deltas.
+_MAX_SOURCE_BYTES = 4 * 1024 * 1024  # the largest number of bytes that one step reads and replaces.
 
 
 class BatchSummary(NamedTuple):
-    """A stored batch without its records. `size`: the bytes that the batch takes in the log. `delete_horizon_ms`: the
-    time from which the batch's tombstones may be deleted; None until compaction has seen the tombstones.
+    """The data about a stored batch, without its records. `size`: the bytes that the batch takes in the log.
+    `delete_horizon_ms`: the time from which the batch's tombstones may be deleted; None until compaction has seen the
+    tombstones.
     """
 
     base_offset: int
@@ -46,8 +47,8 @@ StoredBatch = tuple[BatchSummary, RecordBatch]
 
 
 class Replacement(NamedTuple):
-    """Adjacent batches to replace, and the batch of the remaining records, which replaces these batches. `records`:
-    None if no record remains.
+    """Adjacent batches, and the batch that replaces them. `records`: the new batch; None if no record of the batches
+    remains.
     """
 
     sources: list[BatchSummary]
@@ -57,8 +58,8 @@ class Replacement(NamedTuple):
 
 @dataclass(slots=True)
 class LatestOffsets:
-    """The offset of each key's latest record in the batches that were added. Batches are added in order. `key_bytes`:
-    an estimate of the memory for keys.
+    """The offset of each key's latest record in the batches that were added. Batches are added in order of offsets.
+    `key_bytes`: an estimate of the memory that the keys take.
     """
 
     offsets: dict[bytes | None, int] = field(default_factory=dict)
@@ -73,7 +74,7 @@ class LatestOffsets:
 @dataclass(slots=True)
 class _BatchGroup:
     """Adjacent batches to merge. `sources`: the batches as they were read. `kept`: the records that stay. `size`: the
-    bytes of `kept`.
+    size of these records in bytes.
     """
 
     sources: list[BatchSummary] = field(default_factory=list)
@@ -113,7 +114,7 @@ def is_dirty_enough(dirty_bytes: int, clean_bytes: int, configs: TopicConfigs, m
 def cleaned(
     batches: Iterable[StoredBatch], latest: Mapping[bytes | None, int], configs: TopicConfigs, now_ms: int
 ) -> Iterator[Replacement]:
-    """Yields the replacements in order of offsets. A batch that compaction does not change is in no replacement."""
+    """Yields the replacements in order of offsets. Yields nothing for a batch that compaction does not change."""
     group = _BatchGroup()
     for batch, records in batches:
         keep = _kept(records, batch, latest, now_ms)

@@ -1,10 +1,12 @@
-"""Reads the view of a log that the leader needs for a rebalance: topics, changelog end offsets and committed offsets.
+"""Reads topics, changelog end offsets and committed offsets from a log. The leader of a group needs these data for a
+rebalance.
 
-The coordinator finds `log_cluster_provider` by its entry point. The coordinator calls `log_cluster_provider` for groups
-whose definition names a provider. If end offsets cannot be read, the end offsets of the view are None. The leader then
-assigns without lags in this rebalance, as Kafka's leader does. If topics cannot be listed, `view` raises an error, and
-the coordinator tries the rebalance again later. Between rebalances the coordinator reads only the topics. Source:
-`InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`.
+The coordinator finds `log_cluster_provider` through a package entry point. The coordinator calls `log_cluster_provider`
+for groups whose definition names a provider. If end offsets cannot be read, the end offsets of the view are None.
+Without end offsets, the leader assigns the tasks in this rebalance without lags, as Kafka's leader does. If topics
+cannot be listed, `view` raises an error, and the coordinator tries the rebalance again later. Between rebalances the
+coordinator reads only the topics.
+Source: `InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ def log_cluster_provider(bootstrap_servers: str) -> LogClusterProvider:
 
 
 class LogClusterProvider:
-    """The cluster provider of a log. Several threads may call the provider at the same time."""
+    """Reads the topics and offsets of one log for the coordinator. Several threads may call the provider at the same
+    time.
+    """
 
     def __init__(self, log: Log) -> None:
         self._log = log

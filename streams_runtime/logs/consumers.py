@@ -1,15 +1,15 @@
-"""Has the methods that all consumers share, and the consumer of the embedded log and the in-memory log. This consumer,
-`PollingConsumer`, reads the log in `poll`.
+"""Has the methods that all consumers share, and `PollingConsumer`, the consumer of the embedded log and the in-memory
+log.
 
-Rules of every consumer: no partition can starve another. Each partition gets an equal share of `max_records`, and the
-unused rest of a share goes to the other partitions. If more than `max_records` partitions have records, a poll returns
-records of at most `max_records` of these partitions. Each poll begins with a different partition than the previous
-poll. Records beyond `max_records` that were read already are kept for the next poll.
+Rules of every consumer: no partition can keep other partitions from being read. Each partition gets an equal share of
+`max_records`, and the unused rest of a share goes to the other partitions. If more than `max_records` partitions have
+records, a poll returns records of at most `max_records` of these partitions. Each poll begins with a different
+partition than the previous poll. Records beyond `max_records` that were read already are kept for the next poll.
 
-Rules of `PollingConsumer`, which has no thread: a poll reads the state of all its partitions at one moment (a
-snapshot). Each batch of a partition is read only once. If a poll fails, no position has moved. After a consumer has
-read all records, it takes its next snapshot only when the log has changed, because a snapshot takes time for each
-partition. Source: `KafkaConsumer`, `FetchCollector`, `SubscriptionState`.
+Rules of `PollingConsumer`: it has no thread, and reads the log inside `poll`. A poll reads the state of all its
+partitions at one moment (a snapshot). Each batch of a partition is read only once. A failed poll moves no position. A
+snapshot takes time for each partition. So a consumer that has read all records takes the next snapshot only when the
+log has changed. Source: `KafkaConsumer`, `FetchCollector`, `SubscriptionState`.
 """
 
 import threading
@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from assignor.types import TopicPartition
@@ -43,24 +44,20 @@ class AssignedPartition:
 Assigned = TypeVar("Assigned", bound=AssignedPartition)
 
 
+@dataclass(eq=False, repr=False)
 class AssigningConsumer(ABC, Generic[Assigned]):
-    """Implements the calls that all consumers share. `partitions`: an object that `new_partition` makes, for each
-    assigned partition. The partitions only change while `lock` is held.
+    """Implements the calls that all consumers share. `partitions`: the state of each assigned partition.
+    `new_partition`: the function that makes this state. Only a thread that holds `lock` changes the set of partitions.
     """
 
-    def __init__(
-        self,
-        new_partition: Callable[[], Assigned],
-        partitions: dict[TopicPartition, Assigned],
-        lock: AbstractContextManager[Any],
-    ) -> None:
-        self._new_partition = new_partition
-        self._partitions = partitions
-        self._lock = lock
-        self._turn = 0
-        self._may_have_more = True  # True after a call that changes which records the next poll can return
-        self._woken = False
-        self._closed = False
+    _new_partition: Callable[[], Assigned]
+    _partitions: dict[TopicPartition, Assigned]
+    _lock: AbstractContextManager[Any]
+    _turn: int = field(default=0, init=False)
+    # True after a call that changes which records the next poll can return
+    _may_have_more: bool = field(default=True, init=False)
+    _woken: bool = field(default=False, init=False)
+    _closed: bool = field(default=False, init=False)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         self._check_open()
@@ -138,13 +135,15 @@ class AssigningConsumer(ABC, Generic[Assigned]):
 
 
 def rotated(partitions: list[TopicPartition], turn: int) -> list[TopicPartition]:
-    """Returns the given partitions, rotated by `turn` places, so that each turn begins with a different partition."""
+    """Returns the partitions in the same cyclic order, but from index `turn` on. So two turns in a row begin with
+    different partitions.
+    """
     start = turn % max(1, len(partitions))
     return partitions[start:] + partitions[:start]
 
 
 class Bounds(NamedTuple):
-    """The bounds of a partition. `begin`: the lowest offset that can be read. `end`: the offset of the next record."""
+    """The begin offset and the end offset of a partition."""
 
     begin: int
     end: int
@@ -179,8 +178,8 @@ class BatchSource(Protocol):
 
 
 class _Taken(NamedTuple):
-    """The records that one partition gives to a poll. `rest`: the records of the last read batch that were not returned
-    yet.
+    """The records of one partition that a poll returns. `rest`: the records of the last batch that this poll does not
+    return.
     """
 
     batches: list[RecordBatch]
@@ -208,7 +207,8 @@ class PollingConsumer(AssigningConsumer[AssignedPartition]):
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            # only the fetched records are forgotten here, because another thread may have closed the log
+            # `close` only forgets the fetched records and does not use the log, because another thread may have closed
+            # the log
             for one in list(self._partitions.values()):
                 one.drop()
             self._source.close()
@@ -288,8 +288,8 @@ def _take_from(partition: TopicPartition, one: AssignedPartition, share: int, sn
 
 
 def _shares(lags: Mapping[TopicPartition, int], max_records: int) -> dict[TopicPartition, int]:
-    """Returns the number of records to take from each of at most `max_records` partitions: at least one, and no more
-    than the partition's lag.
+    """Returns, for at most `max_records` partitions, the number of records to take. Each number is at least one and at
+    most the lag of the partition.
     """
     served = list(lags)[:max_records]
     shares = {}

@@ -61,8 +61,8 @@ from streams_runtime.logs.topic_configs import (
 )
 
 _RECORD_BYTES = 16
-"""The approximate number of bytes that a record would take in a Kafka log or an embedded log in addition to its key,
-value and headers.
+"""The approximate overhead of a record in bytes: the bytes besides its key, value and headers in a Kafka log or an
+embedded log.
 """
 
 
@@ -96,8 +96,8 @@ class _Partition:
 
 
 class InMemoryLog:
-    """A `Log` in memory. The log's consumers read from this object (`BatchSource`), and its producers write to it
-    (`Destination`).
+    """A `Log` in memory. The object is also the `BatchSource` that the log's consumers read, and the `Destination` to
+    which its producers write.
 
     `close` does nothing, because other users of this process may still use the log.
     """
@@ -238,7 +238,7 @@ class InMemoryLog:
     def close(self) -> None:
         pass
 
-    # --- calls of its consumers and producers
+    # --- Methods that the log's consumers and producers call.
 
     @contextmanager
     def snapshot(self, partitions: Sequence[TopicPartition]) -> Iterator[InMemorySnapshot]:

@@ -11,8 +11,8 @@ class LogError(AssignorFault):
 
 
 class LogTimeout(LogError, Unavailable):
-    """The log could not be reached in time, or was busy for too long. A later call may succeed. A coordinator, which
-    also reads the log, sees from the attribute `retriable` that a later call may succeed.
+    """The log could not be reached in time, or was busy for too long. A later call may succeed. The attribute
+    `retriable` tells a coordinator that a later call may succeed.
     """
 
     retriable = True
@@ -23,14 +23,14 @@ class ProducerFenced(LogError):
 
 
 class CommitFenced(LogError):
-    """Another owner has claimed one of the partitions whose offsets were to be committed, so the partition's task has
-    migrated. Nothing was committed.
+    """Offsets cannot be committed, because another owner has claimed one of the partitions. The Streams task of this
+    partition has migrated. Nothing was committed.
     """
 
 
 class OffsetOutOfRange(LogError):
-    """A position lies before the begin offset or after the end offset. `positions`: the positions that are out of
-    range, by partition.
+    """A position lies before the begin offset or after the end offset. `positions`: for each partition, the position
+    that is out of range.
     """
 
     def __init__(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -41,7 +41,7 @@ class OffsetOutOfRange(LogError):
 
 
 def check_not_beyond(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:
-    """Raises OffsetOutOfRange for offsets above the end offsets."""
+    """Raises OffsetOutOfRange if an offset is higher than the end offset of its partition."""
     beyond = {partition: offset for partition, offset in offsets.items() if offset > ends[partition]}
     if beyond:
         raise OffsetOutOfRange(beyond)
@@ -53,7 +53,8 @@ class UnknownTopicOrPartition(LogError):
 
 class TopicExists(LogError):
     """A topic cannot be created, because a topic of this name exists with a different number of partitions. The command
-    that creates topics raises TopicExists for any existing topic, unless `--if-not-exists` is given.
+    that creates topics also raises this error for an existing topic with the same number of partitions. The option
+    `--if-not-exists` prevents this.
     """
 
 
@@ -78,4 +79,4 @@ class InvalidRecord(LogError):
 
 
 class InvalidTimestamp(InvalidRecord):
-    """The record's timestamp is further from the present time than the record's topic allows."""
+    """The difference between the record's timestamp and the present time is larger than the topic allows."""

@@ -18,22 +18,23 @@ _SERVERS = re.compile(r"[^\s:,@]+:\d{1,5}(\s*,|\Z)|\[[^]]+\]:\d")  # matches the
 _PREFIX = "kafka:"
 _SYNCHRONOUS = "synchronous"
 _OPTION = re.compile(r"(.+)\?([A-Za-z_.]+)=([^/?]*)")
-"""Matches `<directory>?<option>=<value>`, such as `/var/lib/words?synchronous=FULL`."""
+"""Matches a directory with an option, such as `/var/lib/words?synchronous=FULL`."""
 _IN_MEMORY: dict[str, InMemoryLog] = {}
 _LOCK = threading.Lock()
 
 
 def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None, *, create: bool = True) -> Log:
     """Opens a log. `host:port,...` and `kafka:host:port,...` open the log on a Kafka cluster. `embedded:<directory>`
-    opens a SQLite file in the directory. `memory:<name>` opens a log in memory, which all users of the name in this
-    process share. With `embedded:<directory>?synchronous=FULL`, each commit survives a power loss. With the default,
-    `NORMAL`, a commit survives the end of any process, but perhaps not a power loss.
+    opens a SQLite file in the directory. `memory:<name>` opens a log in memory. All callers in this process that give
+    the same name share this log. The default of an embedded log is `synchronous=NORMAL`: a commit survives the end of
+    any process, but it may be lost in a power loss. With the address `embedded:<directory>?synchronous=FULL`, each
+    commit also survives a power loss.
 
     `properties`: properties of Kafka's clients (`security.protocol`, ...). The embedded log and the in-memory log
-    accept only `linger.ms`. In these two logs, the owner of a producer has to call `send_now` after `linger.ms`.
-    `create`: True to create an embedded log if the directory has none. Raises InputError for an address of an unknown
-    form. If `create` is False, raises InputError for a directory without a log. Raises LogError if the directory cannot
-    be used.
+    accept only `linger.ms`. With an embedded or in-memory log, the owner of a producer has to call `send_now` after
+    `linger.ms`. `create`: True to create an embedded log if the directory has none. Raises InputError for an address of
+    an unknown form. If `create` is False, raises InputError for a directory without a log. Raises LogError if the
+    directory cannot be used.
     """
     servers = kafka_servers(bootstrap_servers)
     if servers is not None:
@@ -55,8 +56,8 @@ def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None
 
 
 def kafka_servers(bootstrap_servers: str) -> str | None:
-    """Returns the `host:port,...` of a Kafka cluster, or None if the address is not that of a Kafka cluster. A host may
-    have the name `kafka`, as in `kafka:9092`.
+    """Returns the part `host:port,...` of the address of a Kafka cluster. Returns None for any other address. A host
+    may have the name `kafka`, as in `kafka:9092`.
     """
     servers = bootstrap_servers.strip()
     without = servers.removeprefix(_PREFIX)
@@ -66,10 +67,11 @@ def kafka_servers(bootstrap_servers: str) -> str | None:
 
 
 def cluster_provider_name(bootstrap_servers: str) -> str:
-    """Returns the name of the cluster provider with which a coordinator reads this log (`assignor.cluster_providers`).
+    """Returns the name of the cluster provider for this log (`assignor.cluster_providers`). A coordinator reads the log
+    through the provider.
 
-    Raises InputError for a log that the coordinator's process cannot find. No other process can find a log in memory.
-    No other process can find a log in a relative directory, because each process has its own working directory.
+    Raises InputError for a log in memory, because no other process can read this log. Raises InputError for a log in a
+    relative directory, because each process has its own working directory.
     """
     if kafka_servers(bootstrap_servers) is not None:
         return "kafka"
@@ -86,7 +88,9 @@ def cluster_provider_name(bootstrap_servers: str) -> str:
 
 
 def cluster_address(bootstrap_servers: str) -> str:
-    """Returns the address for other processes, without the options that affect only this process. Raises InputError."""
+    """Returns the log's address without options. Other processes can use this address, because the options affect only
+    this process. Raises InputError.
+    """
     servers = kafka_servers(bootstrap_servers)
     if servers is not None:
         return servers
@@ -95,8 +99,8 @@ def cluster_address(bootstrap_servers: str) -> str:
 
 
 class _LocalAddress(NamedTuple):
-    """The parsed address of a log that is not Kafka. `kind`: embedded or memory. `name`: the name of a log in memory,
-    or the directory of an embedded log. `synchronous`: the option of an embedded log.
+    """The parsed address of an embedded or in-memory log. `kind`: embedded or memory. `name`: the name of a log in
+    memory, or the directory of an embedded log. `synchronous`: the option of an embedded log.
     """
 
     kind: str

@@ -12,12 +12,12 @@ _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 _SHORT = 64
-# the unpackers for keys of fewer than 256 bytes are made once
+# one unpacker for each key length below 256 bytes is made in advance
 _WORDS = [Struct(f"<{words}I").unpack_from for words in range(_SHORT)]
 
 
 def murmur2(data: bytes) -> int:
-    """Returns the 32-bit hash of the bytes as a signed int of Java, from -2**31 up to 2**31 - 1."""
+    """Returns the 32-bit hash of the bytes as a signed Java int, from -2**31 to 2**31 - 1."""
     length = len(data)
     whole = length & ~3
     h = _SEED ^ length

@@ -1,10 +1,8 @@
-"""Has the rules of every producer, the producer of the embedded log and the in-memory log, and the signals that wake
-consumers after an append.
-
-Every producer checks its `ProducerState` before each call. Rules: a producer with a transactional id accepts records
-only inside a transaction. A producer without a transactional id has no transactions. A producer that was fenced stays
-fenced, and can only be aborted and closed. A log that can check claims while it writes calls `check_identity` and
-`check_claim` in the same atomic step as the write.
+"""Has the rules of every producer, the producer class of the embedded log and the in-memory log, and the signals that
+wake consumers after an append. Every producer has a `ProducerState`, which checks whether a call is allowed. Rules: a
+producer with a transactional id accepts records only inside a transaction. A producer without a transactional id has no
+transactions. A producer that was fenced stays fenced, and can only be aborted and closed. A log that can check claims
+while it writes calls `check_identity` and `check_claim` in the same atomic step as the write.
 
 Rules of `BufferingProducer`: it keeps records in memory and writes them in one step. With a transactional id, nothing
 is written before the commit. The commit writes records and group offsets together. So the log never contains an open
@@ -33,14 +31,14 @@ from streams_runtime.logs.log_errors import CommitFenced, LogError, ProducerFenc
 from streams_runtime.logs.record_limits import RecordLimits
 
 PENDING_BYTES = 256 * 1024
-"""The most bytes of records that a producer without transactions keeps in memory before it writes the records."""
+"""A producer without transactions writes its pending records when they have this number of bytes."""
 
 
 class AppendSignals:
     """After an append, wakes the consumers of this process that wait for records. Each consumer waits for its own
     event.
 
-    The set has weak references to the events, so an event disappears with its consumer.
+    The events are kept in a set of weak references, so an event disappears together with its consumer.
     """
 
     def __init__(self) -> None:
@@ -64,8 +62,8 @@ class AppendSignals:
 
 
 class ProducerState:
-    """The state of a producer. Only the producer's thread uses the state. `transactional_id` None: the producer has no
-    transactions.
+    """The state of a producer. Only the producer's thread uses the state. `transactional_id`: None if the producer has
+    no transactions.
 
     `accepts_records`: True if `send` may take a record. `accepts_records` is the only part of the state that is checked
     for each record.
@@ -92,8 +90,8 @@ class ProducerState:
 
     @property
     def writes_on_close(self) -> bool:
-        """True if `close` has to write the pending records: if the producer has no transactions, if no error has ended
-        the producer, and if the records were not discarded.
+        """True if `close` has to write the pending records. False if the producer has transactions, if an error has
+        ended the producer, or if the records were discarded.
         """
         return self.accepts_records and not self.is_transactional
 
@@ -112,7 +110,7 @@ class ProducerState:
         self.accepts_records = not (self.is_transactional or self.is_closed or self._discarded or self._error)
 
     def fail(self, error: LogError) -> None:
-        """Make every later call except abort and close raise this error."""
+        """Store the error that has ended the producer. Every later call raises this error, except abort and close."""
         self._error = error
         self.accepts_records = False
 
@@ -137,7 +135,7 @@ class ProducerState:
             raise LogError("no transaction has begun")
 
     def check_commits_offsets(self) -> None:
-        """Raises LogError for `commit_offsets` of a transactional producer."""
+        """Raises LogError if the producer is transactional: only other producers may call `commit_offsets`."""
         self.check_usable()
         if self.transactional_id is not None:
             raise LogError(f"{self.transactional_id} is transactional: offsets go with commit_transaction")
@@ -151,7 +149,9 @@ class ProducerState:
 
 
 class ProducerIdentity(NamedTuple):
-    """A transactional id and its epoch. Higher epochs of a transactional id fence lower epochs."""
+    """A transactional id and its epoch. A producer with a higher epoch fences all producers with the same id and a
+    lower epoch.
+    """
 
     transactional_id: str
     epoch: int
@@ -176,8 +176,8 @@ def check_identity(identity: ProducerIdentity, current_epoch: int | None) -> Non
 
 
 def check_claim(claim: Claim, current_epochs: Mapping[TopicPartition, int]) -> None:
-    """Checks all partitions of the claim, including partitions without an offset to commit. A task that lost one of its
-    partitions has migrated as a whole.
+    """Checks all partitions of the claim, including partitions without an offset to commit. If a Streams task has lost
+    one of its partitions, the whole task has migrated.
 
     `current_epochs`: the epochs of the group's newest claims. Raises CommitFenced.
     """
@@ -208,7 +208,9 @@ class NewBatch(NamedTuple):
 
 
 NewBatches = Mapping[TopicPartition, Sequence[NewBatch]]
-"""The batches to append to each partition, in the order of each partition's first record since the last write."""
+"""The batches to append, by partition. The partitions are in the order in which their first pending records were
+sent.
+"""
 
 
 class Destination(Protocol):
@@ -218,11 +220,10 @@ class Destination(Protocol):
         """Raises UnknownTopicOrPartition."""
 
     def append(self, batches: NewBatches, offsets: OffsetsToCommit, identity: ProducerIdentity | None) -> Offsets:
-        """Write all batches and offsets. After an error, none of the batches and offsets is written. Returns each
-        partition's last written offset.
+        """Write all batches and offsets. If `append` raises an error, it has written none of the batches and offsets.
+        Returns the last written offset of each partition.
 
-        `batches`: the batches by partition, in the order of each partition's first record since the last write. Raises
-        ProducerFenced, CommitFenced, LogTimeout.
+        Raises ProducerFenced, CommitFenced, LogTimeout.
         """
 
 
@@ -283,27 +284,25 @@ def _lengths(column: BytesColumn) -> list[int]:
 
 
 class BufferingProducer:
-    """A `Producer`. `identity`: the identity that the log has registered for a transactional producer; None for a
-    producer without transactions.
+    """A `Producer`. `identity`: the transactional id and the epoch that the log has registered for this producer; None
+    for a producer without transactions.
     """
+
+    lingers = False
 
     def __init__(self, destination: Destination, identity: ProducerIdentity | None) -> None:
         self._destination = destination
         self._identity = identity
         self._state = ProducerState(None if identity is None else identity.transactional_id)
-        # the pending records of partitions that got records since the last write
+        # the pending records, by partition
         self._pending: dict[TopicPartition, _Pending] = {}
         self._limits: dict[TopicPartition, RecordLimits] = {}
         self._pending_bytes = 0
-        # A transactional producer writes only at the commit, so its limit is infinite. Therefore `send` makes only this
-        # one comparison, for both kinds of producers.
+        # A transactional producer writes only at the commit, so its limit is infinite. With this limit, `send` needs
+        # only one comparison for every producer.
         self._write_at_bytes = PENDING_BYTES if identity is None else float("inf")
         self._guards: OffsetsToCommit = ()
         self._last_offsets: dict[TopicPartition, int] = {}
-
-    @property
-    def lingers(self) -> bool:
-        return False
 
     def begin_transaction(self) -> None:
         self._state.begin_transaction()
@@ -354,7 +353,9 @@ class BufferingProducer:
         return limits
 
     def send_now(self) -> None:
-        """Calls `flush`, because a write to this machine's disk is short. The caller gets the error of the write."""
+        """Calls `flush` and waits for its end, because a write to this machine's disk is short. The caller gets the
+        error of the write.
+        """
         self.flush()
 
     def flush(self) -> None:

@@ -3,15 +3,14 @@
 The method `send` of every producer first calls `RecordLimits.checked`. If `send` refuses an invalid record, only this
 record is refused, and earlier records are still written.
 
-Brokers check other properties of a record besides its size, and refuse a whole batch because of one invalid record.
-The brokers refuse the batch long after `send`, when it is no longer known which input record led to the invalid record.
-So `send` itself refuses a record if the topic's configs or earlier answers of the brokers show that the brokers would
-refuse the record. `send` knows two cases in which brokers would refuse a record. In the first of these cases, the
-record's timestamp is too far from the clock (`message.timestamp.after.max.ms`, one hour by default, and
-`message.timestamp.before.max.ms`). In the second case, the brokers have refused the same record before, although `send`
-had accepted the record. The second case happens if the clocks of this machine and of the brokers differ, or if the
-topic's configs have changed. After the brokers have refused a record, the task processes the input again and makes the
-same record. At the second try, `send` recognises and refuses the record.
+Kafka's brokers check more than the size of a record. If one record is invalid, the brokers refuse its whole batch. The
+brokers refuse a batch long after `send`. The Streams task then no longer knows which input record led to the invalid
+record. So `send` itself refuses a record that the brokers would refuse, in two cases. In the first case, the record's
+timestamp is too far from the clock (`message.timestamp.after.max.ms`, one hour by default, and
+`message.timestamp.before.max.ms`). In the second case, the brokers have already refused the same record. `send` had
+accepted the record because this machine's clock differs from the brokers' clocks, or because the topic's configs have
+changed. After the brokers have refused a record, the Streams task processes its input again and sends the same record
+again. `send` then recognises the record and refuses it.
 
 Source: `LogValidator`. Differs from Kafka: in Kafka, the broker refuses the timestamp, and then the transaction can
 only be aborted.
@@ -33,19 +32,19 @@ from streams_runtime.common.records import (
 from streams_runtime.logs.log_errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
 
 AnyRecord = tuple[bytes | None, bytes | None, int, Headers]
-"""Key, value, timestamp in milliseconds, headers."""
+"""A record as a tuple of key, value, timestamp in milliseconds and headers."""
 
 _MARGIN_MS = 1_000
 _MOST_REFUSED = 10_000
 
 
 class BrokerChecks:
-    """The brokers' checks of a record besides its size, for one topic and all producers of a log. Any thread may call
-    the methods of `BrokerChecks`.
+    """Checks that a record would pass the checks of the brokers, besides the check of its size. All producers of a log
+    share one object for each topic. Any thread may call the methods of `BrokerChecks`.
 
-    `accepted_to_ms`: records with timestamps up to this time need no check; -1 if each record needs a check.
-    `check_timestamp` advances `accepted_to_ms` with the clock, so `accepted_to_ms` is never later than the topic
-    allows.
+    `accepted_to_ms`: a record with this timestamp or an earlier timestamp needs no check; -1 if each record needs a
+    check. `check_timestamp` moves `accepted_to_ms` forward as the clock moves. So `accepted_to_ms` is never later than
+    the latest timestamp that the topic allows.
     """
 
     def __init__(
@@ -59,17 +58,17 @@ class BrokerChecks:
         self.configure(after_max_ms, before_max_ms)
 
     def configure(self, after_max_ms: int, before_max_ms: int) -> None:
-        """Set the limits to the present values of message.timestamp.after.max.ms and message.timestamp.before.max.ms of
-        the topic.
+        """Set the limits to the topic's present values of message.timestamp.after.max.ms and
+        message.timestamp.before.max.ms.
         """
         if (after_max_ms, before_max_ms) != (self._after_max_ms, self._before_max_ms):
             self._after_max_ms, self._before_max_ms = after_max_ms, before_max_ms
-            self._ahead_ms = 0  # the time by which this machine's clock may be ahead of the brokers'
+            self._ahead_ms = 0  # this machine's clock is assumed to be ahead of the brokers' clocks by this time
         self._move()
 
     def check_timestamp(self, timestamp_ms: int) -> None:
-        """Raises ValueError for a timestamp that the brokers would refuse. The text of the error continues the sentence
-        "record for <partition> ...".
+        """Raises ValueError for a timestamp that the brokers would refuse. The message of the error is the second half
+        of a sentence that begins with "record for <partition>".
         """
         self._move()
         later_ms = timestamp_ms - self._clock.now_ms()
@@ -89,16 +88,16 @@ class BrokerChecks:
             )
 
     def take_refusal(self, record: AnyRecord) -> str | None:
-        """Returns the reason why the brokers have refused the record before, or None. A second call for the same record
-        returns None.
+        """If the brokers have already refused this record, returns their reason and forgets the refusal. Returns None
+        for any other record.
         """
         return self._refused.pop(record, None) if self._refused else None
 
     def was_refused(self, record: AnyRecord, reason: str, *, for_its_timestamp: bool) -> None:
-        """Record that the brokers have refused a record that passed these checks."""
+        """Remember that the brokers have refused a record, although it had passed these checks."""
         if for_its_timestamp:
-            # By the brokers' clock the record was further ahead than the topic allows. The brokers would also refuse
-            # other records that are as far ahead of this machine's clock.
+            # The record's timestamp is further ahead of the brokers' clock than the topic allows. So the brokers would
+            # also refuse other records that are as far ahead of this machine's clock.
             ahead_ms = self._after_max_ms - (record[2] - self._clock.now_ms()) + _MARGIN_MS
             if 0 < ahead_ms < self._after_max_ms:
                 self._ahead_ms = max(self._ahead_ms, ahead_ms)
@@ -115,18 +114,18 @@ class BrokerChecks:
 
 
 NO_TIMESTAMP_CHECKS: Final = BrokerChecks()
-"""The checks of a topic that takes every timestamp."""
+"""Accepts every timestamp: the checks of a topic without limits for timestamps."""
 
 CheckedRecord = tuple[bytes | None, bytes | None, int, Headers, int]
-"""Key, value, timestamp in milliseconds, headers, and the bytes of key, value and headers. A plain tuple, because it is
-made for each record and has to be cheap.
+"""A checked record as a tuple: key, value, timestamp in milliseconds, headers, and the total size of key, value and
+headers in bytes. A plain tuple is used because it is cheap, and one tuple is made for each record.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class RecordLimits:
-    """The limits of one topic. `max_bytes`: the most bytes of key, value and headers together. `compacts`: True if
-    each record needs a key.
+    """The limits of one topic. `max_bytes`: the largest total size of key, value and headers. `compacts`: True if each
+    record needs a key.
     """
 
     max_bytes: int
@@ -134,8 +133,8 @@ class RecordLimits:
     checks: BrokerChecks = NO_TIMESTAMP_CHECKS
 
     def takes_unchecked(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> bool:
-        """Returns True if `checked` would certainly accept this record without headers. If the result is False, call
-        `checked`.
+        """Returns True if a record without headers certainly passes the checks of `checked`. If the result is False,
+        call `checked`.
         """
         if key is None and self.compacts:
             return False
@@ -148,7 +147,7 @@ class RecordLimits:
         self, partition: TopicPartition, key: Any, value: Any, timestamp_ms: Any, headers: Any
     ) -> CheckedRecord:
         """Checks a record, and converts it to the types that a log accepts. Raises InvalidRecord or RecordTooLarge for
-        a record that no log accepts or that this topic does not accept.
+        a record that this topic does not accept.
         """
         # Fast path: nearly all records are valid, and these comparisons are cheaper than four calls.
         is_plain = (key is None or type(key) is bytes) and (value is None or type(value) is bytes)

@@ -1,10 +1,9 @@
-"""Writes records to topics of any log. A record goes to the partition to which Kafka's own producer would send the
-record.
+"""Writes records to topics of any log. Kafka's own producer would choose the same partition for a record with a key.
 
 Rules: if the caller gives a partition, the record goes to this partition. If the caller gives no partition, Kafka's
 murmur2 of the key's bytes decides the partition. Records without a key go to one partition until this partition has
-received 16 KiB of values, and then to the next partition. A record that was sent is written to the log after
-`linger.ms`, even without a `flush`.
+received 16 KiB of values, and then to the next partition. A record is written to the log at the latest `linger.ms`
+after `send`, even if nobody calls `flush`.
 Source: `KafkaProducer.partition`, `BuiltInPartitioner`. Differs from Kafka: after 16 KiB, Kafka chooses the next
 partition at random, with weights that depend on the load of the brokers.
 """
@@ -59,8 +58,8 @@ class RecordProducer(AbstractContextManager["RecordProducer[K, V]"], Generic[K, 
         clock: Clock | None = None,
     ) -> None:
         """`properties`: properties of Kafka's client, if `log` is an address. A log that is not on Kafka accepts only
-        `linger.ms`. `clock`: gives the timestamp of records that are sent without a timestamp. Raises InputError if a
-        serde lacks the method `serialize`.
+        `linger.ms`. `clock`: the clock for the timestamps of records that are sent without a timestamp. Raises
+        InputError if a serde lacks the method `serialize`.
         """
         for name, serde in (("key_serde", key_serde), ("value_serde", value_serde)):
             if (fault := serde_fault(serde, "serialize")) is not None:
@@ -103,8 +102,8 @@ class RecordProducer(AbstractContextManager["RecordProducer[K, V]"], Generic[K, 
         `flush` or `close`.
 
         `timestamp_ms`: milliseconds since the epoch; None for the present time. `headers`: pairs of a name and a value,
-        which is bytes or None. Raises SerdeMismatch and the serdes' own StreamsRuntimeErrors, UnknownTopicOrPartition,
-        InvalidRecord, RecordTooLarge, LogTimeout.
+        which is bytes or None. Raises SerdeMismatch, UnknownTopicOrPartition, InvalidRecord, RecordTooLarge and
+        LogTimeout. Also raises any StreamsRuntimeError of the serdes.
         """
         target = self._targets.get(topic) or self._look_up(topic)
         try:
@@ -167,8 +166,8 @@ class RecordProducer(AbstractContextManager["RecordProducer[K, V]"], Generic[K, 
             try:
                 self._producer.send_now()
             except LogError as error:
-                # no record is lost: the records stay pending, and the next call tries to write them again and raises
-                # its error
+                # no record is lost: the next call tries to write the pending records again, and raises the error if the
+                # write fails again
                 _logger.warning("records that were sent are not in the log after linger.ms: %s", error)
                 if isinstance(error, LogTimeout):
                     self._linger()
@@ -191,7 +190,7 @@ class RecordProducer(AbstractContextManager["RecordProducer[K, V]"], Generic[K, 
 
 
 class _TopicTarget:
-    """The serdes and the partitions of one topic, and the partition that now gets the records without a key."""
+    """The serdes and the partitions of one topic, and the present partition for records without a key."""
 
     __slots__ = ("_at", "_bytes", "_partitions", "key_serde", "serialize_key", "serialize_value", "value_serde")
 

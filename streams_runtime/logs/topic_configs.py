@@ -2,8 +2,8 @@
 
 Configs that matter only to brokers are stored and ignored. Source: `TopicConfig`, `LogConfig`, `Topic.validate`.
 Differs from Kafka in three defaults, which a topic's own configs override:
-- `segment.bytes`, the size of the newest records that compaction does not touch (the active segment), is 1 MiB. With
-  Kafka's default of 1 GiB, the changelogs of one machine would never be compacted.
+- `segment.bytes`, the size of the active segment, is 1 MiB. The active segment contains the newest records, which
+  compaction does not touch. With Kafka's default of 1 GiB, the changelogs of one machine would never be compacted.
 - `retention.ms` has no limit. With Kafka's default of seven days, records with older timestamps would be deleted before
   any group has read them. With `cleanup.policy` compact,delete, age is counted from the newest timestamp of the
   partition (`cleanup_policy`).
@@ -29,8 +29,8 @@ _POLICIES = frozenset({"compact", "delete"})
 
 
 def _number(name: str, default: N, low: int, high: int = JAVA_LONG_MAX) -> N:
-    """Makes a dataclass field for the config `name`. The value is a number from `low` to `high`, of the same type as
-    `default`.
+    """Makes a dataclass field for the config `name`. The value of the field is a number from `low` to `high`. The field
+    has the type of `default`.
     """
     default_field: N = field(default=default, metadata={"config": (name, low, high, type(default))})
     return default_field
@@ -65,13 +65,13 @@ class TopicConfigs:
 
     @property
     def deletes_after_ms(self) -> int | None:
-        """The age in milliseconds from which records are deleted (`retention.ms`). None if no record is deleted because
-        of its age.
+        """The age in milliseconds from which records are deleted (`retention.ms`). The value is None if no record is
+        deleted because of its age.
         """
         return self.retention_ms if self.deletes and self.retention_ms >= 0 else None
 
     def keeps_windows(self, retention_ms: int) -> bool:
-        """Returns True if `Log.keep_windows` does not have to change the topic."""
+        """Returns True if `Log.keep_windows` has nothing to change for this retention."""
         return not self.deletes_by_stream_time or self.retention_ms < 0 or self.retention_ms >= retention_ms
 
     @classmethod
@@ -92,8 +92,8 @@ class TopicConfigs:
 
 
 def checked_topic(topic: NewTopic) -> TopicConfigs:
-    """Reads the configs of a new topic. Raises InvalidTopic for a name, partition count or config that no topic can
-    have.
+    """Checks a new topic and reads its configs. Raises InvalidTopic if the name, the partition count or a config is
+    invalid.
     """
     if not is_legal_name(topic.name):
         raise InvalidTopic(
@@ -107,9 +107,9 @@ def checked_topic(topic: NewTopic) -> TopicConfigs:
 def topics_to_add(asked: Iterable[NewTopic], existing: Mapping[str, TopicDescription]) -> list[NewTopic]:
     """Returns the topics of `asked` that do not exist yet.
 
-    Raises TopicExists if one of the topics exists with a different number of partitions, or if `asked` has a topic
-    twice with different numbers of partitions. After TopicExists the caller must not add any of the topics. Source:
-    `InternalTopicManager`, `CreateTopics`.
+    Raises TopicExists if one of the topics exists with a different number of partitions. Also raises TopicExists if
+    `asked` contains the same topic twice with different numbers of partitions. After this error the caller must not add
+    any of the topics. Source: `InternalTopicManager`, `CreateTopics`.
     """
     partitions = {name: topic.partitions for name, topic in existing.items()}
     added: list[NewTopic] = []

@@ -55,7 +55,8 @@ def read_topic(
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     properties: Mapping[str, str] | None = None,
 ) -> Iterator[ConsumedRecord[K | None, V | None]]:
-    """Yields the records that the topic has when the reading begins. The records of each partition are in order.
+    """Yields all records that the topic contains when `read_topic` begins to read. The records of each partition are in
+    order.
 
     `log`: a log, or an address as for `open_log`. Raises UnknownTopicOrPartition, UndecodableRecord, LogTimeout.
     """
@@ -95,9 +96,8 @@ def consumed_records(
     value_serde: Serde[V],
     set_aside: Callable[[UndecodableRecord], None] | None = None,
 ) -> Iterator[ConsumedRecord[K | None, V | None]]:
-    """Yields the records of the batch as objects. `set_aside`: a function that is called with the error for each record
-    that a serde cannot read. A record for which `set_aside` was called is skipped. If `set_aside` is None, the error
-    for the record is raised.
+    """Yields the records of the batch as objects. `set_aside`: a function that is called with the error if a serde
+    cannot read a record. The record is then skipped. If `set_aside` is None, the error is raised.
     """
     topic, number = batch.partition
     for index, offset in enumerate(batch.offsets):

@@ -1,14 +1,13 @@
 """The Python types for a member's calls to its coordinator: settings, requests, replies and errors. The module also
-computes the pauses before a call is repeated. The module sends no HTTP requests.
+computes the pauses before a call is repeated. The module sends no HTTP requests. A call is repeated if the coordinator
+gave no usable answer, for example because it is starting or overloaded. After the coordinator has accepted or refused
+the call, the call is not repeated. The coordinator recognises a repeated join: a first join by its `join_id`, and a
+rejoin by the member id. The parameter `chance` is a random number from 0 to 1. The pauses depend on `chance`, so that
+many callers do not repeat their calls at the same time.
 
-A call is repeated if the coordinator gave no usable answer, for example because it is starting or overloaded. After the
-coordinator has accepted or refused the call, the call is not repeated. The coordinator recognises a repeated join by
-its `join_id` if the member has no member id yet, otherwise by the member id. `chance`, a random number from 0 to 1,
-varies the pauses, so that many callers do not repeat their calls at the same time.
-
-Errors are problem+json (RFC 9457) whose `code` is Kafka's error name. A member reacts to an error as in Kafka: after
-`UNKNOWN_MEMBER_ID` and `ILLEGAL_GENERATION` the member loses its tasks. After `REBALANCE_IN_PROGRESS` the member
-rejoins. `FENCED_INSTANCE_ID` and `FENCED_MEMBER_EPOCH` end the member. Times are in milliseconds.
+Errors are problem+json (RFC 9457). The field `code` of an error is Kafka's error name. A member reacts to an error as
+in Kafka: after `UNKNOWN_MEMBER_ID` and `ILLEGAL_GENERATION` the member loses its tasks. After `REBALANCE_IN_PROGRESS`
+the member rejoins. `FENCED_INSTANCE_ID` and `FENCED_MEMBER_EPOCH` end the member. Times are in milliseconds.
 Source: JoinGroup, SyncGroup and Heartbeat of Kafka's classic group protocol, `Errors`, `ConsumerConfig`; KIP-1082 for
 ids that the client chooses.
 """
@@ -58,10 +57,6 @@ class FencedMemberEpoch(CoordinatorError):
     known_code = "FENCED_MEMBER_EPOCH"
 
 
-class GroupMaxSizeReached(CoordinatorError):
-    known_code = "GROUP_MAX_SIZE_REACHED"
-
-
 class NotLetIn(CoordinatorError, InputError):
     """The coordinator refused the call, because the call had no valid bearer token. The caller has to change its token.
     The call had no effect on the group.
@@ -71,7 +66,7 @@ class NotLetIn(CoordinatorError, InputError):
 
 
 class GroupRunsAnotherTopology(CoordinatorError):
-    """The coordinator refused the new definition of the group, because the group has live members that run another
+    """The coordinator refused the new definition of the group, because live members of the group run a different
     topology. The error message names the differences, the process that declared the present topology, and the remedy.
     """
 
@@ -79,9 +74,9 @@ class GroupRunsAnotherTopology(CoordinatorError):
 
 
 class CoordinatorUnavailable(Unavailable):
-    """The coordinator gave no usable answer. For example, the coordinator was not reachable, closed the connection
-    during the call, or was starting, stopping or overloaded. The caller can repeat the call, after `retry_after_s`
-    seconds if the coordinator has sent this time.
+    """The coordinator gave no usable answer. For example, the coordinator could not be reached, or it closed the
+    connection during the call. The coordinator may also have been starting, stopping or overloaded. The caller can
+    repeat the call. `retry_after_s`: the pause before the repetition, if the coordinator has asked for a pause.
     """
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
@@ -93,7 +88,7 @@ _KNOWN = {error.known_code: error for error in CoordinatorError.__subclasses__()
 
 
 def coordinator_error(code: str, status: int, detail: str) -> CoordinatorError:
-    """Returns an error of the class for this code, or a plain `CoordinatorError` if there is no class for the code."""
+    """Returns an error of the class for this code. If there is no class for this code, returns a `CoordinatorError`."""
     return _KNOWN.get(code, CoordinatorError)(code, status, detail)
 
 
@@ -101,8 +96,9 @@ def coordinator_error(code: str, status: int, detail: str) -> CoordinatorError:
 class GroupDefinition:
     """The present definition of a group.
 
-    `declared_by`: the process that declared the definition, as the coordinator has stored it. `declared_at`: the time
-    of the declaration, as text. `declared_by` and `declared_at` are None if the coordinator does not know them.
+    `declared_by`: the text with which the coordinator names the process that declared the definition. `declared_at`:
+    the time of the declaration, as text. `declared_by` and `declared_at` are None if the coordinator does not know
+    them.
     """
 
     revision: int
@@ -118,8 +114,8 @@ class GroupDefinition:
 class JoinReply:
     """The answer to a join.
 
-    `generation_id`: the generation whose assignment the member has to wait for. `definition`: the group's definition;
-    None if the coordinator is of an earlier release. `paused`: see `ProcessHeartbeatReply`.
+    `generation_id`: the member has to wait for the assignment of this generation. `definition`: the group's definition;
+    None if an earlier release of the coordinator has answered. `paused`: see `ProcessHeartbeatReply`.
     """
 
     member_id: str
@@ -146,7 +142,7 @@ class FetchedAssignment:
 class MemberHeartbeat:
     """The data about one member in the heartbeat of its process.
 
-    `generation_id`: the generation of the member's present assignment, 0 before the first assignment.
+    `generation_id`: the generation of the member's present assignment; 0 before the first assignment.
     `task_offset_sums`: the offset sum of each task; None if no sum has changed since the last heartbeat.
     """
 
@@ -156,11 +152,11 @@ class MemberHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatNews:
-    """The reply for one member in the answer to its process's heartbeat.
+    """The part for one member in the answer to the heartbeat of a process.
 
     `rejoin`: True if a rebalance has begun and the member has to rejoin. `stop`: True if the member has to leave the
-    group and end. `assignment_generation`: the generation of the assignment that the member can fetch now; 0 if the
-    member can fetch no assignment.
+    group and end. `assignment_generation`: the generation of the assignment that is ready to be fetched; 0 if none is
+    ready.
     """
 
     rejoin: bool = False
@@ -172,11 +168,11 @@ class HeartbeatNews:
 class ProcessHeartbeatReply:
     """The answer to the heartbeat of a process.
 
-    `generation_id`: the generation of the group. `members`: for each member of the heartbeat, the member's news, or the
-    error with which the coordinator refused the member. `paused`: True if an operator has paused the group, so that
-    members process nothing; None if the answer does not contain this field. `news`: a digest of `generation_id`,
-    `members` and `paused`. If a heartbeat contains the digest of the coordinator's present data, the coordinator holds
-    its answer until these data change.
+    `generation_id`: the generation of the group. `members`: the news for each member, or the error with which the
+    coordinator refused the member. `paused`: True if an operator has paused the group; the members of a paused group
+    process nothing. `paused` is None if the coordinator has refused the whole heartbeat. `news`: a digest of
+    `generation_id`, `members` and `paused`. The next heartbeat contains the digest `news`. If the data of the
+    coordinator still have this digest, the coordinator holds its answer until the data change.
     """
 
     state: str
@@ -202,13 +198,11 @@ LONGEST_DEFAULT_HEARTBEAT_INTERVAL_MS = 3_000
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
-    """The ids of a member, and its time-outs.
-
-    `incarnation`: a number that rises each time the static member `group_instance_id` is started again. The coordinator
-    fences a static member whose incarnation is not the latest. `leave_on_disconnect`: True if the coordinator may evict
-    the member soon after the connection of its process breaks. Before it evicts the member, the coordinator waits a
-    fraction of a second for the process to connect again.
-    Differs from Kafka: there, a broken connection does not end a member before its session timeout.
+    """The ids and time-outs of a member. `incarnation`: a number that rises each time the static member is started
+    again. The coordinator fences a static member with an older incarnation. `leave_on_disconnect`: True if the
+    coordinator may evict the member when the connection of its process breaks. Before the coordinator evicts the
+    member, it waits a fraction of a second for a new connection.
+    Differs from Kafka: in Kafka, a member with a broken connection stays in the group until its session timeout.
     """
 
     group_id: str
@@ -222,10 +216,10 @@ class MemberSettings:
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest:
-    """A first join (`member_id` None) or a rejoin.
+    """A first join or a rejoin. `member_id`: None in a first join.
 
     `subscription`: ConsumerProtocolSubscription. `join_id`: the id of a first join. If the answer is lost, the member
-    sends the join again with the same `join_id`, so that the coordinator does not create a second member.
+    repeats the join with the same `join_id`. So a repeated join does not create a second member.
     """
 
     subscription: bytes
@@ -235,12 +229,12 @@ class JoinRequest:
 
 
 def default_heartbeat_interval_ms(session_timeout_ms: int) -> int:
-    """Returns 3 s (Kafka's default) or a third of the session timeout, whichever is shorter."""
+    """Returns Kafka's default of 3 s, or a third of the session timeout if this is shorter."""
     return max(1, min(LONGEST_DEFAULT_HEARTBEAT_INTERVAL_MS, session_timeout_ms // 3))
 
 
 def join_body(request: JoinRequest) -> dict[str, object]:
-    """Returns the JSON body of a join. The same request always gives the same body."""
+    """Returns the JSON body of a join. Two calls with the same request return the same body."""
     settings = request.settings
     names = {
         "member_id": request.member_id,
@@ -259,7 +253,7 @@ def join_body(request: JoinRequest) -> dict[str, object]:
 
 
 def heartbeat_body(heartbeat: MemberHeartbeat) -> dict[str, object]:
-    """Returns the JSON object that reports one member in the body of a process's heartbeat."""
+    """Returns the JSON object for one member in the heartbeat of its process."""
     body: dict[str, object] = {"generation_id": heartbeat.generation_id}
     if heartbeat.task_offset_sums is not None:
         body["task_offset_sums"] = {str(task): offset_sum for task, offset_sum in heartbeat.task_offset_sums.items()}
@@ -267,11 +261,9 @@ def heartbeat_body(heartbeat: MemberHeartbeat) -> dict[str, object]:
 
 
 def pause_before_repetition_ms(failures: int, retry_after_ms: int | None, chance: float) -> int:
-    """Returns the pause before a member repeats a call. There is no pause before the first repetition, and the pauses
-    before further repetitions grow.
-
-    `failures`: the number of failures of this call so far, at least 1. `retry_after_ms`: the pause that the coordinator
-    asked for. `chance` makes the pause longer.
+    """Returns the pause before a member repeats a call. The first repetition of a call follows without a pause. The
+    pauses before later repetitions grow. `failures`: how many times the call has failed, at least 1. `retry_after_ms`:
+    the pause that the coordinator asked for. `chance`: a higher number makes the pause longer.
     """
     if retry_after_ms is not None:
         return round(retry_after_ms * (1 + chance))
@@ -281,12 +273,10 @@ def pause_before_repetition_ms(failures: int, retry_after_ms: int | None, chance
 
 
 def pause_between_heartbeats_ms(times: int, retry_after_ms: int | None, chance: float, interval_ms: int) -> int:
-    """Returns the pause before the next heartbeat, for a process whose last heartbeats were answered too soon or not at
-    all. The pause grows from one heartbeat to the next, but never exceeds `interval_ms`, because the session would end
-    during a longer pause.
-
-    `times`: the number of pauses in a row, this pause included. `interval_ms`: heartbeat.interval.ms, the longest
-    pause.
+    """Returns the pause before the next heartbeat. A pause is needed if the last heartbeats were answered too soon or
+    not at all. Each pause in a row is longer than the one before. The longest pause is `interval_ms`, because the
+    session would end during a longer pause. `times`: the number of pauses in a row, including this pause.
+    `interval_ms`: heartbeat.interval.ms.
     """
     growing_ms = min(FIRST_HEARTBEAT_PAUSE_MS * (1 << min(times - 1, 10)), LONGEST_PAUSE_MS) / 2
     return round(min(max(growing_ms, retry_after_ms or 0) * (1 + chance), interval_ms))

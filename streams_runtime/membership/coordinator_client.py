@@ -1,11 +1,11 @@
 """A typed client for the coordinator's HTTP API, with the calls of group members and of programs that manage groups.
 
-Rule: every call returns an answer, or raises a `CoordinatorError` or a `CoordinatorUnavailable`. A call without a
-usable answer is repeated with growing pauses while its `Patience` lasts, so that the call succeeds in spite of a
-restart of the coordinator. Every call here is idempotent: the coordinator commits a change before it answers, and
-recognises a repeated call. `coordinator_client.http_client` sends the HTTP requests. If one coordinator does not
-answer, `http_client` sends the request to the next coordinator. Source of the calls: JoinGroup, SyncGroup, Heartbeat
-and LeaveGroup of Kafka's classic group protocol.
+Rule: a call returns an answer, or raises a `CoordinatorError` or a `CoordinatorUnavailable`. If a call gets no usable
+answer, it is repeated with growing pauses until the time in its `Patience` is over. So a call succeeds even if the
+coordinator restarts during the call. Every call can be repeated safely: the coordinator commits a change before it
+answers, and recognises a repeated call. `coordinator_client.http_client` sends the HTTP requests. If one coordinator
+does not answer, `http_client` sends the request to the next coordinator. Source of the calls: JoinGroup, SyncGroup,
+Heartbeat and LeaveGroup of Kafka's classic group protocol.
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ _OK, _NO_CONTENT, _NOT_FOUND = 200, 204, 404
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """The time for which a client repeats a call that gets no usable answer. Once `stop` is set, the call is not
-    repeated.
-    """
+    """The time for which a client repeats a call without a usable answer. `stop`: an event that ends the repetition."""
 
     seconds: float = 0.0
     stop: threading.Event = field(default_factory=threading.Event)
@@ -69,12 +67,12 @@ NO_PATIENCE = Patience()
 
 class CoordinatorClient(AbstractContextManager["CoordinatorClient"]):
     """A client of one coordinator, or of several coordinators that share one database. Several threads may use the
-    client at once. Close the client after use.
+    client at the same time. The caller has to close the client.
 
     `base_url`: the URL of the coordinator, for example http://127.0.0.1:8080; several URLs are separated by commas.
     `token`: the bearer token, if the coordinator requires a token. Instances of the group require the same token from
-    their callers. A `CallerToken` may give another token for each call. For an https URL, environment variables name
-    the certificate files (`coordinator_client.access.tls`).
+    their callers. A `CallerToken` may return a different token for each call. For an https URL, environment variables
+    name the certificate files (`coordinator_client.access.tls`).
 
     Raises InputError if a certificate file is unusable or a URL is invalid. Without the check of files and URLs, each
     call would fail as if the coordinator were down.
@@ -124,13 +122,14 @@ class CoordinatorClient(AbstractContextManager["CoordinatorClient"]):
         )
 
     def process_heartbeats(self, group_id: str) -> ProcessHeartbeats:
-        """Returns a connection that sends only heartbeats of this process. The caller has to close the connection. If
-        the connection or this client finds that another address of a coordinator answers, both use that address.
+        """Returns an object that sends the heartbeats of this process over a separate connection. The caller has to
+        close the returned object. If the returned object or this client finds another address at which a coordinator
+        answers, both of them use this address.
         """
         return ProcessHeartbeats(self.addresses, self.token, group_id)
 
     def leave(self, group_id: str, member_id: str, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
-        """Leave the group. Does nothing if the group does not know the member. Raises CoordinatorUnavailable."""
+        """Leave the group. Does nothing if the group does not have this member. Raises CoordinatorUnavailable."""
         call = CoordinatorCall(_member_path(group_id, member_id), timeout_s)
         _call(self._http, "DELETE", call, accept=(_NOT_FOUND,))
 
@@ -145,15 +144,14 @@ class CoordinatorClient(AbstractContextManager["CoordinatorClient"]):
         """Declare or change a group.
 
         `definition`: the object `input` of a rebalance/1 document, without members and leader. `replace`: True to
-        replace the definition even if live members run another topology. The replacement may end these live members.
-        Without `replace`, raises GroupRunsAnotherTopology if live members run another topology than that of
-        `definition`.
+        replace the definition even if live members run a different topology, which may end these members. If `replace`
+        is False and live members run a different topology, raises GroupRunsAnotherTopology.
         """
         call = CoordinatorCall(group_path(group_id), ANSWER_TIMEOUT_S, {"replace": "true"} if replace else {})
         _call(self._http, "PUT", call, json=definition, retrying=_retrying(patience))
 
     def describe(self, group_id: str) -> dict[str, Any]:
-        """Returns the state, generation, members and tasks of a group, as the service describes them."""
+        """Returns the state, generation, members and tasks of a group, in the form of the HTTP API."""
         return self._get(group_path(group_id))
 
     def group_ids(self) -> list[str]:
@@ -162,17 +160,17 @@ class CoordinatorClient(AbstractContextManager["CoordinatorClient"]):
         return [str(group["group_id"]) for group in groups] if isinstance(groups, list) else []
 
     def delete_group(self, group_id: str) -> None:
-        """Delete a group that has no members, with the history of its rebalances. Does nothing if there is no such
+        """Delete a group without members, together with the history of its rebalances. Does nothing if there is no such
         group. Raises CoordinatorError if the group has members. Raises CoordinatorUnavailable.
         """
         _call(self._http, "DELETE", CoordinatorCall(group_path(group_id), ANSWER_TIMEOUT_S), accept=(_NOT_FOUND,))
 
     def drain(self, group_id: str) -> None:
-        """Stop every member of the group. The answer to each member's next heartbeat has the stop flag."""
+        """Stop every member of the group. The answer to the next heartbeat tells each member to stop."""
         _call(self._http, "POST", CoordinatorCall(f"{group_path(group_id)}/drain", ANSWER_TIMEOUT_S))
 
     def rebalances(self, group_id: str) -> dict[str, Any]:
-        """Returns the history of rebalances, as the service lists it."""
+        """Returns the history of rebalances in the form of the HTTP API."""
         return self._get(f"{group_path(group_id)}/rebalances")
 
     def rebalance(self, group_id: str, generation_id: int) -> dict[str, Any]:
@@ -180,7 +178,7 @@ class CoordinatorClient(AbstractContextManager["CoordinatorClient"]):
         return self._get(f"{group_path(group_id)}/rebalances/{generation_id}")
 
     def explanations(self, group_id: str, generation_id: int) -> dict[str, Any]:
-        """Returns, for each task, the reason why this rebalance assigned the task to its member."""
+        """Returns, for each Streams task, the reason why the rebalance assigned it to its member."""
         return self._get(f"{group_path(group_id)}/rebalances/{generation_id}/explain")
 
     def _get(self, path: str) -> dict[str, Any]:
@@ -191,8 +189,8 @@ class ProcessHeartbeats:
     """Sends the heartbeats of one process over one TCP connection. Each heartbeat is sent after the answer to the
     previous heartbeat.
 
-    Only heartbeats use this TCP connection, because the coordinator treats the end of the connection as the end of the
-    process. `coordinator_client.http_client` documents when the connection is replaced.
+    Only heartbeats use this TCP connection. If the connection ends, the coordinator assumes that the process has ended.
+    The module `coordinator_client.http_client` documents when the connection is replaced.
     """
 
     def __init__(self, addresses: CoordinatorAddresses, token: str | CallerToken | None, group_id: str) -> None:
@@ -208,13 +206,13 @@ class ProcessHeartbeats:
         timeout_s: float = ANSWER_TIMEOUT_S,
         notices: Sequence[Notice] = (),
     ) -> ProcessHeartbeatReply:
-        """Send one heartbeat for all members. `known`: the digest of the news that the process has. While `known` is
-        also the digest of the coordinator's news, the coordinator holds its answer, for up to `wait_ms`.
+        """Send one heartbeat for all members. `known`: the digest of the news that the process has. The coordinator
+        holds its answer until it has news with a different digest, but at most `wait_ms`.
 
         `notices`: the notices of the process; empty if the notices have not changed. `timeout_s`: the time for which
-        the client waits for the answer, in addition to `wait_ms`. The call is never repeated. Instead, the caller sends
-        another heartbeat, which goes to the next address if this call failed. Raises CoordinatorError if the
-        coordinator refuses the whole heartbeat. Raises CoordinatorUnavailable.
+        the client waits for the answer, in addition to `wait_ms`. This method never repeats the call. After a failure,
+        the caller sends another heartbeat, which goes to the next address. Raises CoordinatorError if the coordinator
+        refuses the whole heartbeat. Raises CoordinatorUnavailable.
         """
         body: dict[str, object] = {"members": {member_id: heartbeat_body(each) for member_id, each in members.items()}}
         if known is not None:
@@ -235,7 +233,7 @@ class ProcessHeartbeats:
         )
 
     def break_off(self) -> None:
-        """End the heartbeat that the coordinator is holding. Later heartbeats fail at once. Any thread may call
+        """Abort the heartbeat that waits for its answer. Later heartbeats fail at once. Any thread may call
         `break_off`.
         """
         self._http.break_off()
@@ -253,19 +251,19 @@ def _http_client(
 
 
 def _user_agent() -> str:
-    """Returns the text that names this process and its user. The coordinator stores this text with a definition that
-    the process declares.
+    """Returns a text that names this process and its user. If the process declares a definition, the coordinator stores
+    this text with it.
     """
     try:
         user = getpass.getuser()
-    except (OSError, KeyError):  # the user id of the process has no user name, as in many containers
+    except (OSError, KeyError):  # in many containers, the user id of the process has no user name
         user = f"user {os.getuid()}"
     process = f"{user}@{socket.gethostname()}, process {os.getpid()}"
     return f"assignor/{version('assignor')} ({''.join(letter if letter.isascii() else '?' for letter in process)})"
 
 
 def _call(http: CoordinatorHttpClient, method: str, call: CoordinatorCall, **more: Any) -> CoordinatorAnswer:
-    """`more`: further arguments for `CoordinatorHttpClient.call`. Raises CoordinatorError, CoordinatorUnavailable."""
+    """`more`: more arguments for `CoordinatorHttpClient.call`. Raises CoordinatorError, CoordinatorUnavailable."""
     try:
         return http.call(method, call, **more)
     except NoAnswer as error:
@@ -275,7 +273,7 @@ def _call(http: CoordinatorHttpClient, method: str, call: CoordinatorCall, **mor
 
 
 def failure(refusal: Refusal) -> CoordinatorError | CoordinatorUnavailable:
-    """Returns the error to raise for an unsuccessful answer."""
+    """Returns the error for an answer that reports a failure."""
     code = refusal.code or f"HTTP_{refusal.status}"
     if refusal.may_be_repeated:
         return CoordinatorUnavailable(f"{code} ({refusal.status}): {refusal.detail}", refusal.retry_after_s)
@@ -293,8 +291,8 @@ def _retrying(patience: Patience) -> tenacity.Retrying:
 
 
 def pause_s(repeated: tenacity.RetryCallState) -> float:
-    """Returns the pause before a call is repeated. If the coordinator has sent Retry-After, the pause is one to two
-    times this value. Without Retry-After, the pause grows with each repetition.
+    """Returns the pause before a call is repeated. If the coordinator has sent Retry-After, the pause is random, from
+    one to two times this value. If the coordinator has sent no Retry-After, the pause grows with each repetition.
     """
     error = None if repeated.outcome is None else repeated.outcome.exception()
     retry_after_s = error.refusal.retry_after_s if isinstance(error, CoordinatorRefused) else None

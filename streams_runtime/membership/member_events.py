@@ -1,11 +1,12 @@
-"""The events and the effects of a member: the inputs and the outputs of `MemberMachine`.
+"""The events and the effects of a member. Events are the inputs of `MemberMachine`, and effects are its outputs.
 
-The machine decides which tasks the member starts and which tasks it gives up. A `TaskHolder` starts and closes these
-tasks. The holder gets orders in Kafka's sequence (first revoke, then assign), and reports the end of each order.
+The machine decides which Streams tasks the member starts and which it gives up. The member's task holder (`TaskHolder`)
+starts and closes these tasks. The task holder gets orders in Kafka's sequence: an order to revoke tasks comes before an
+order to assign tasks. The task holder reports when it has carried out an order.
 Source: `StreamsRebalanceListener`, `TaskManager`.
 
-Every call, order and timer has a number, and the event that answers the call, order or timer has the same number. By
-this number, the machine recognises and ignores an answer for which it no longer waits.
+Every call, order and timer has a number. The event that answers a call, order or timer has the same number. If the
+machine no longer waits for an answer, it recognises the answer by this number and ignores it.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,15 +27,15 @@ from streams_runtime.membership.calls import (
     MemberHeartbeat,
 )
 
-# --- orders to the holder of a member's tasks
+# --- Orders for the task holder of a member.
 
 Partitions = frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionHosts:
-    """The instances that answer queries for input partitions: for each partition, the instance with the active task and
-    the instances with a standby task (KIP-535).
+    """The instances that answer queries (KIP-535). For each input partition, the mapping has the instance with the
+    active task and the instances with a standby.
     """
 
     active: Mapping[HostInfo, Partitions] = field(default_factory=dict)
@@ -45,8 +46,8 @@ class PartitionHosts:
 class HeldTasks:
     """All tasks that one member has in one generation.
 
-    `standby` includes warm-up tasks, because a member does not know which of its standbys are warm-ups. `hosts`: the
-    hosts of all instances of the group.
+    `standby`: the standbys and the warm-up tasks, because a member does not know which of its standbys are warm-ups.
+    `hosts`: the hosts of all instances of the group.
     """
 
     member_id: str
@@ -58,15 +59,15 @@ class HeldTasks:
 
 @dataclass(frozen=True, slots=True)
 class StartRebalance:
-    """The member is about to send a subscription. Before the member sends the subscription, the holder locks the state
-    directories of those tasks whose offsets no other thread of this process reports.
+    """The member will send a subscription after this order. The task holder locks the task directories that no other
+    thread of the process has locked, and reports the offsets in these directories.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class RevokeTasks:
-    """Stop working on the active tasks in `tasks`, and keep all other tasks. After the revocation, the group may assign
-    `tasks` to other members.
+    """Commit and suspend these active tasks, and keep all other tasks. After this order, the group may assign the
+    revoked tasks to other members.
     """
 
     tasks: frozenset[TaskId]
@@ -74,7 +75,7 @@ class RevokeTasks:
 
 @dataclass(frozen=True, slots=True)
 class AssignTasks:
-    """Keep exactly these tasks: start those that are new, and close all other tasks."""
+    """Run exactly these tasks: start the new tasks, and close all tasks that are not assigned any more."""
 
     held: HeldTasks
 
@@ -94,30 +95,30 @@ class CloseTasks:
 Order = StartRebalance | RevokeTasks | AssignTasks | LoseTasks | CloseTasks
 
 Done = Callable[[BaseException | None], None]
-"""A function that the holder calls once for each order. The argument is None if the holder has carried out the order,
-or the error if the order failed. The function must not block.
+"""A function that the task holder calls once for each order. The argument is None if the order was carried out, or the
+error if it failed. The function must not block.
 """
 
 
 class TaskHolder(Protocol):
-    """Carries out the orders of a member: starts, closes and drops tasks.
+    """Carries out the orders of a member: starts, closes and drops Streams tasks. The task holder is usually a stream
+    thread.
 
     If an order fails, the member drops its tasks, leaves the group and ends.
     """
 
     def hand_over(self, order: Order, done: Done) -> None:
-        """Accept the order and return at once. The holder carries out orders in the sequence of the calls of
+        """Accept the order and return at once. The task holder carries out orders in the sequence of the calls of
         `hand_over`.
         """
 
     def offset_sums(self) -> Mapping[TaskId, int]:
-        """Returns the offset sum of each task that the holder's thread reports. The sum is LATEST_OFFSET for a running
-        active task, and the sum of the changelog offsets for any other task. Any thread may call `offset_sums`, which
-        never waits.
+        """Returns the offset sum of each reported task. The offset sum is LATEST_OFFSET for a running active task, and
+        the sum of the changelog offsets for any other task. Any thread may call this method, which never waits.
         """
 
 
-# --- the end of a member
+# --- The end of a member.
 
 
 class MemberEnd(StrEnum):
@@ -131,9 +132,24 @@ class MemberEnd(StrEnum):
     SHUTDOWN_REQUESTED = "shutdown-requested"
 
 
+class GroupMembershipOperation(StrEnum):
+    """The effect of `StreamsInstance.close` on the group.
+
+    LEAVE_GROUP: the members leave, and a rebalance gives their tasks to other members at once. REMAIN_IN_GROUP: the
+    group keeps the members and their tasks until the session timeout. A static member that comes back before that time
+    has its tasks again without a rebalance.
+
+    Source: `CloseOptions.GroupMembershipOperation` (KIP-1092, KIP-1153). Differs from Kafka: there is no DEFAULT,
+    because `close` leaves the group unless the caller chooses REMAIN_IN_GROUP. Kafka's default depends on the protocol.
+    """
+
+    LEAVE_GROUP = "leave-group"
+    REMAIN_IN_GROUP = "remain-in-group"
+
+
 class AssignmentFailed(AssignorFault):
-    """The group's leader sent an assignment with an error code: the group cannot run as declared, for example because
-    source topics are missing.
+    """The group's leader sent an assignment with an error code. For example, the error code reports that source topics
+    are missing.
     """
 
 
@@ -142,7 +158,7 @@ class AssignmentFailed(AssignorFault):
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The member was started. From now on, its holder carries out orders."""
+    """The member was started, and its task holder is ready for orders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +169,7 @@ class JoinReplied:
 
 @dataclass(frozen=True, slots=True)
 class FetchReplied:
-    """The answer to a fetch. `fetched`: None if the coordinator does not have the assignment yet."""
+    """The answer to a fetch. `fetched`: the assignment, or None if it is not ready yet."""
 
     call: int
     fetched: FetchedAssignment | None
@@ -161,7 +177,9 @@ class FetchReplied:
 
 @dataclass(frozen=True, slots=True)
 class LeaveReplied:
-    """The leave call has ended. If the leave call failed, the member stays in the group until its session timeout."""
+    """The leave call has ended, with or without success. If the leave call failed, the group keeps the member until its
+    session timeout.
+    """
 
     call: int
 
@@ -186,11 +204,9 @@ class CallUnanswered:
 
 @dataclass(frozen=True, slots=True)
 class SentHeartbeat:
-    """The data about one member in a sent heartbeat, with the member's id and epoch at that time.
-
+    """The data about one member in a sent heartbeat. `member_id` and `epoch` have the values at the time of sending.
     `epoch`: a counter that rises when the member sends a join, when the coordinator answers a join, and when the
-    member's id or generation becomes invalid. `offset_sums`: the offset sums that the holder reported when the
-    heartbeat was sent.
+    member's id or generation becomes invalid. `offset_sums`: the offset sums at the time of sending.
     """
 
     member_id: str
@@ -210,7 +226,7 @@ class HeartbeatReplied:
 
 @dataclass(frozen=True, slots=True)
 class OrderDone:
-    """The holder has carried out an order. `offset_sums`: the offset sums that the holder reports now."""
+    """The task holder has carried out an order. `offset_sums`: the offset sums after the order."""
 
     order: int
     offset_sums: Mapping[TaskId, int] = field(default_factory=dict)
@@ -231,24 +247,26 @@ class MemberFailed:
 
 @dataclass(frozen=True, slots=True)
 class TasksLost:
-    """The holder reports that other members have its tasks now. Source: `StreamThread.handleTaskMigrated`."""
+    """The task holder reports that its tasks now belong to other members. Source: `StreamThread.handleTaskMigrated`."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class RejoinAsked:
-    """The holder asks for a rebalance. Source: `Consumer.enforceRebalance`."""
+    """The task holder asks for a rebalance. Source: `Consumer.enforceRebalance`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShutdownAsked:
-    """The holder asks the leader to end every member of the group, including its own member. Source: KIP-671."""
+    """The task holder wants the leader to end every member of the group, including this member. Source: KIP-671."""
 
 
 @dataclass(frozen=True, slots=True)
 class CloseAsked:
-    """The owner wants the member to commit and close all tasks, leave the group, and end."""
+    """The owner wants the member to commit and close all tasks, leave the group or remain in it, and end."""
+
+    membership: GroupMembershipOperation = GroupMembershipOperation.LEAVE_GROUP
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,8 +304,8 @@ class SendJoin:
 
 @dataclass(frozen=True, slots=True)
 class SendFetch:
-    """Fetch the assignment of `min_generation` or a later generation. The call does not wait for an assignment: if
-    there is none yet, the coordinator answers at once.
+    """Fetch the assignment of the generation `min_generation` or a later generation. The coordinator answers at once,
+    even if no assignment is ready.
     """
 
     call: int
@@ -309,7 +327,9 @@ class GiveOrder:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Send the event TimerDue to the machine at the time `at_ms`, on the clock of `MemberMachine.handle`."""
+    """Pass the event TimerDue to the machine at the given time. `at_ms`: a time on the clock of
+    `MemberMachine.handle`.
+    """
 
     timer: int
     at_ms: int
@@ -317,7 +337,9 @@ class SetTimer:
 
 @dataclass(frozen=True, slots=True)
 class MissingTopics:
-    """Log that the member waits until its missing source topics exist. `topics`: all source topics."""
+    """Log that the member waits until its missing source topics exist. `topics`: all source topics, including those
+    that exist.
+    """
 
     topics: tuple[str, ...]
 
@@ -331,8 +353,8 @@ class GroupRedeclared:
 
 @dataclass(frozen=True, slots=True)
 class MemberEnded:
-    """The last effect of a member, which reports that the member has ended. `end`: None if the error `failure` ended
-    the member.
+    """The last effect of a member, which reports that the member has ended. `end`: the reason, or None if an error has
+    ended the member. `failure`: the error that has ended the member, or None.
     """
 
     end: MemberEnd | None
@@ -350,4 +372,4 @@ def event_of_failure(call: SendJoin | SendFetch | SendLeave, error: Exception, c
         return CallUnanswered(call.call, error.retry_after_ms, chance)
     if isinstance(error, CoordinatorError):
         return CallRefused(call.call, error)
-    return MemberFailed(error)  # any other error is a bug of this project
+    return MemberFailed(error)  # any other error is a bug in this project

@@ -7,30 +7,29 @@ orders and timers.
 
 The rules are those of Kafka's cooperative protocol (KIP-429), except where noted:
 - The member keeps working during a rebalance. After a new assignment, the member first gives up the tasks that are no
-  longer assigned, and then starts the new tasks. If the member gave up active tasks, it rejoins at once, so that other
-  members can get these tasks.
+  longer assigned, and then starts the new tasks. If the member has given up active tasks, it rejoins at once, so that
+  these tasks can be assigned to other members.
 - After UNKNOWN_MEMBER_ID and ILLEGAL_GENERATION, the member drops all tasks and joins again. After
-  REBALANCE_IN_PROGRESS, the member keeps working and rejoins. After FENCED_INSTANCE_ID and FENCED_MEMBER_EPOCH, a newer
-  incarnation has replaced the member, so the member drops all tasks and ends. A refusal with another error code ends
-  the member.
-- If the tasks of a holder were assigned to another thread, the holder drops these tasks without an order and reports
-  the loss. After such a loss, the member joins again without owned partitions. A holder may also ask for a rebalance,
-  or for the end of the whole application.
-- An error assignment ends the member, as it ends a Kafka Streams instance. There is one exception: if source topics are
-  missing and another rebalance follows, the error assignment does not end the member. Instead, the member gives up its
-  tasks and waits for that rebalance.
-- If the coordinator cannot be reached, the member keeps its tasks and repeats its call with the same bytes, so that the
-  coordinator recognises a repeated join. If a first join is repeated, its `join_id` stays the same.
-- The machine ignores outdated answers. For example, the machine ignores a request to rejoin from an earlier generation
-  than the one that the member waits for or has, because the member has joined since. If the coordinator refuses a
-  heartbeat, the machine acts on the refusal only if the member's epoch has not changed since the heartbeat was sent.
-  After UNKNOWN_MEMBER_ID, the machine acts if the member still has the refused id.
+  REBALANCE_IN_PROGRESS, the member keeps working and rejoins. FENCED_INSTANCE_ID and FENCED_MEMBER_EPOCH mean that a
+  newer incarnation has replaced the member. After these two errors, the member drops all tasks and ends. A refusal with
+  any other error code also ends the member.
+- If the task holder finds that its tasks were assigned to another thread, it drops these tasks without an order and
+  reports the loss. After such a loss, the member joins again without owned partitions. The task holder may also ask for
+  a rebalance, or for the end of the whole application.
+- An assignment with an error code ends the member, as it ends a Kafka Streams instance. There is one exception: if
+  source topics are missing and another rebalance follows, the member gives up its tasks and waits for this rebalance.
+- If the coordinator cannot be reached, the member keeps its tasks and repeats its call. A repeated call has the same
+  bytes, and a repeated first join has the same `join_id`. So the coordinator recognises a repeated join.
+- The machine ignores outdated answers. For example, the member may have joined after a reply that asks for a rejoin was
+  sent. The machine recognises an outdated reply by its earlier generation. If the coordinator refuses a heartbeat, the
+  machine ignores the refusal if the member's epoch has changed since the heartbeat was sent. After UNKNOWN_MEMBER_ID,
+  only the member id matters: the machine acts if the member still has the refused id.
 
-The caller handles time-outs. The machine decides only the pauses between repeated calls. The events contain the ids and
-random numbers that the machine needs. Source:
+The caller handles the time-outs of calls. The machine computes only the pauses between repeated calls. The caller
+passes all needed random numbers to the machine, as parts of events. Source:
 `AbstractCoordinator`, `ConsumerCoordinator.onJoinPrepare`, `onJoinComplete`, `HeartbeatResponseHandler`;
-`StreamsPartitionAssignor.onAssignment`. Differs from Kafka: the coordinator answers a join at once, and the reply to a
-later heartbeat reports that the member can fetch its assignment.
+`StreamsPartitionAssignor.onAssignment`. Differs from Kafka: the coordinator answers a join at once. The coordinator
+reports in the reply to a later heartbeat that the assignment is ready.
 """
 
 from collections.abc import Mapping
@@ -56,6 +55,7 @@ from streams_runtime.membership.member_events import (
     CloseAsked,
     CloseTasks,
     FetchReplied,
+    GroupMembershipOperation,
     GroupRedeclared,
     HeartbeatReplied,
     JoinReplied,
@@ -91,17 +91,15 @@ STABLE = "Stable"
 
 
 class MemberMachine:
-    """The state machine of one member. The caller has to call `handle` with each event, and to carry out the returned
-    effects in order.
-
-    `join_ids`: the prefix of the ids of the member's first joins, unique in the group.
+    """The state machine of one member. The caller passes each event to `handle`, and carries out the returned effects
+    in order. `join_ids`: a prefix for the join ids of the member, which is unique in the group.
     """
 
     def __init__(self, settings: MemberSettings, writer: SubscriptionWriter, join_ids: str) -> None:
         self._settings = settings
         self._writer = writer
         self._join_ids = join_ids
-        self._phase = Phase.NEW
+        self.phase = Phase.NEW
         self._standing = Standing()
         self._news = PendingNews()
         self._outstanding = Outstanding()
@@ -112,15 +110,11 @@ class MemberMachine:
         self._taking: ReceivedAssignment | None = None
         self._rejoins_after_change = False
 
-    # --- state that callers read
+    # --- State that callers read.
 
     @property
     def name(self) -> str:
         return self._settings.client_id
-
-    @property
-    def phase(self) -> Phase:
-        return self._phase
 
     @property
     def member_id(self) -> str | None:
@@ -129,42 +123,43 @@ class MemberMachine:
 
     @property
     def is_about_to_join(self) -> bool:
-        """True if a join is about to be sent or answered. The answer to the join changes the content of the next
+        """True if a join will soon be sent or answered. The answer to the join changes the content of the next
         heartbeat.
         """
-        return self._phase is Phase.PREPARING or (self._phase is Phase.JOINING and self._outstanding.call_is_out)
+        return self.phase is Phase.PREPARING or (self.phase is Phase.JOINING and self._outstanding.call_is_out)
 
     @property
     def sends_heartbeats(self) -> bool:
-        """True if the group knows the member, that is, from the answer to its first join until it leaves."""
-        return self._standing.member_id is not None and self._phase not in (Phase.LEAVING, Phase.ENDED)
+        """True from the answer to the first join until the member leaves."""
+        return self._standing.member_id is not None and self.phase not in (Phase.LEAVING, Phase.ENDED)
 
     def heartbeat(self, offset_sums: Mapping[TaskId, int]) -> SentHeartbeat:
-        """Returns the heartbeat to send now. Call `heartbeat` only if `sends_heartbeats` is True.
-
-        `offset_sums`: the offset sums that the holder reports now.
+        """Returns the data about the member for the next heartbeat. Call this method only if `sends_heartbeats` is
+        True. `offset_sums`: the present offset sums of the task holder.
         """
         return self._standing.heartbeat(offset_sums)
 
     def accepts(self, reply: HeartbeatReplied) -> bool:
-        """Returns True if the member acts on this reply or can ignore it. Returns False if the coordinator has to send
-        the reply again.
+        """Returns True if the member can act on this reply now, or can ignore it. Returns False if the coordinator has
+        to send the reply again.
         """
-        return self._standing.counts(reply, self._phase)
+        return self._standing.counts(reply, self.phase)
 
     # --- events
 
     def handle(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
-        """Returns the effects to carry out now. `now_ms`: the time on any clock that never goes back."""
+        """Handles an event. Returns the effects that the caller has to carry out. `now_ms`: the time on any clock that
+        never goes back.
+        """
         self._outstanding.now_ms = now_ms
-        if self._phase is not Phase.ENDED:
+        if self.phase is not Phase.ENDED:
             self._take_in(event)
         return self._outstanding.taken()
 
     def _take_in(self, event: MemberEvent) -> None:
         match event:
             case Started():
-                if self._phase is Phase.NEW:
+                if self.phase is Phase.NEW:
                     self._prepare()
             case JoinReplied() | FetchReplied() | LeaveReplied() | CallRefused() | CallUnanswered():
                 if self._outstanding.takes_answer(event):
@@ -182,15 +177,15 @@ class MemberMachine:
             case TimerDue(timer):
                 if self._outstanding.takes_timer(timer):
                     self._waited()
-            case CloseAsked():
-                self._asked_to_close()
+            case CloseAsked(membership):
+                self._asked_to_close(membership)
             case TasksLost() | RejoinAsked() | ShutdownAsked():
                 self._asked_by_holder(event)
 
     def _asked_by_holder(self, event: TasksLost | RejoinAsked | ShutdownAsked) -> None:
         match event:
             case TasksLost(reason):
-                if self._phase is not Phase.LOSING:
+                if self.phase is not Phase.LOSING:
                     self._news.lost = reason
             case RejoinAsked():
                 self._news.rejoin_asked = True
@@ -199,22 +194,23 @@ class MemberMachine:
                 self._news.rejoin_asked = True
         self._act_when_free()
 
-    def _asked_to_close(self) -> None:
-        if self._phase is Phase.NEW:
+    def _asked_to_close(self, membership: GroupMembershipOperation) -> None:
+        if self.phase is Phase.NEW:
             self._departure.end = MemberEnd.LEFT
-            self._phase = self._departure.finish()
-        elif self._phase not in (Phase.CLOSING, Phase.LEAVING) and not self._departure.is_decided:
+            self.phase = self._departure.finish()
+        elif self.phase not in (Phase.CLOSING, Phase.LEAVING) and not self._departure.is_decided:
+            self._departure.membership = membership
             self._close(MemberEnd.LEFT)
 
     # --- joining
 
     def _prepare(self) -> None:
-        self._phase = Phase.PREPARING
+        self.phase = Phase.PREPARING
         self._outstanding.give(StartRebalance())
 
     def _join(self, offset_sums: Mapping[TaskId, int]) -> None:
-        """Write the subscription and send the join. If the holder asks for a rebalance after this call, the member has
-        to join again.
+        """Write the subscription and send the join. The join fulfils all earlier requests of the task holder for a
+        rebalance.
         """
         self._news.rejoin_asked = False
         subscription = self._writer.next_subscription(
@@ -226,7 +222,7 @@ class MemberMachine:
         self._request = self._standing.join_request(self._settings, self._join_ids, subscription)
         self._standing.joins(offset_sums)
         self._outstanding.begin_another_call()
-        self._phase = Phase.JOINING
+        self.phase = Phase.JOINING
         self._outstanding.join(self._request)
 
     def _joined(self, reply: JoinReply) -> None:
@@ -234,20 +230,22 @@ class MemberMachine:
         if standing.definition not in (None, reply.definition) and reply.definition is not None:
             self._outstanding.want(GroupRedeclared(reply.definition))
         standing.joined(reply)
-        news.refused = None  # the refusal of a heartbeat is outdated, because the group has accepted the member since
+        # an earlier refusal of a heartbeat is outdated, because the group has now accepted the member
+        news.refused = None
         self._request = None
         if reply.state == STABLE and not self._has_news():
-            self._fetch()  # the assignment may be ready if a static member was restarted, or if the join was repeated
+            # the assignment may already be ready if a static member was restarted or the join was repeated
+            self._fetch()
         else:
             self._await_assignment()
 
-    # --- the assignment
+    # --- Methods for the assignment.
 
     def _fetch(self) -> None:
         standing = self._standing
         assert standing.member_id is not None, "it has joined"
-        self._phase = Phase.FETCHING
-        # if the fetch fails, later replies contain the generation of the assignment again
+        self.phase = Phase.FETCHING
+        # If the fetch fails, replies to later heartbeats contain this generation again.
         self._news.assignment_generation = BEFORE_FIRST_ASSIGNMENT
         self._outstanding.fetch(standing.member_id, standing.awaited)
 
@@ -264,10 +262,10 @@ class MemberMachine:
         """Wait for the assignment. If an assignment is ready, the member fetches it before it rejoins, because other
         members may wait for tasks that this member has to give up.
 
-        To a slow member, each reply may both ask for a rejoin and report a ready assignment. If the slow member
-        rejoined first, it would rejoin again and again, and never give up the tasks for which other members wait.
+        If a member is slow, every reply may ask for a rejoin and also report a ready assignment. If the member rejoined
+        first, it would rejoin again and again, and never give up the tasks for which other members wait.
         """
-        self._phase = Phase.AWAITING
+        self.phase = Phase.AWAITING
         if self._news.are_serious():
             self._act()
         elif self._news.assignment_generation >= self._standing.awaited:
@@ -284,8 +282,8 @@ class MemberMachine:
             return
         code = received.error_code
         if code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA and fetched.followup:
-            # Differs from Kafka, where the application ends: this project's coordinator watches the topics and starts a
-            # rebalance
+            # Differs from Kafka: the coordinator watches the topics and starts a rebalance. In Kafka, the application
+            # ends.
             self._outstanding.want(MissingTopics(self._writer.topics))
             self._change(received, rejoins=False)
         elif code is AssignorErrorCode.SHUTDOWN_REQUESTED:
@@ -307,8 +305,10 @@ class MemberMachine:
         return "" if definition is None else f" (its definition is {definition})"
 
     def _change(self, received: ReceivedAssignment, *, rejoins: bool) -> None:
-        """Order the holder to give up the tasks that are no longer assigned, and then to start the assigned tasks."""
-        self._phase = Phase.CHANGING
+        """Give the task holder its orders: first to give up the tasks that are no longer assigned, and then to start
+        the assigned tasks.
+        """
+        self.phase = Phase.CHANGING
         self._taking = received
         self._rejoins_after_change = rejoins
         if received.error_code is AssignorErrorCode.NONE:
@@ -320,11 +320,11 @@ class MemberMachine:
         assert received is not None, "it takes an assignment"
         self._owned = OwnedTasks.of(received)
         self._standing.works_by(received.held.generation_id)
-        self._phase = Phase.HOLDING
+        self.phase = Phase.HOLDING
         if self._rejoins_after_change or self._has_news():
             self._act()
 
-    # --- heartbeats and other news
+    # --- Methods for heartbeats and other news.
 
     def _on_heartbeat_reply(self, reply: HeartbeatReplied) -> None:
         if reply.sent.member_id != self._standing.member_id:
@@ -332,7 +332,7 @@ class MemberMachine:
         if isinstance(reply.answer, HeartbeatNews):
             self._standing.reported = reply.sent.offset_sums
             self._news.add(reply.answer, reply.generation_id)
-        elif self._standing.counts(reply, self._phase):
+        elif self._standing.counts(reply, self.phase):
             self._news.add_refusal(reply.answer)
         else:
             return
@@ -342,20 +342,22 @@ class MemberMachine:
         return self._news.call_for_action(self._standing.awaited)
 
     def _act_when_free(self) -> None:
-        """Act on news. If an order or a call is still unanswered, do nothing: the machine acts after its answer."""
-        if self._phase is Phase.AWAITING:
+        """Act on news. If an order or a call has no answer yet, does nothing: the machine acts on the news after the
+        answer.
+        """
+        if self.phase is Phase.AWAITING:
             self._await_assignment()
-        elif self._phase is Phase.HOLDING:
+        elif self.phase is Phase.HOLDING:
             if self._has_news():
                 self._act()
         elif self._outstanding.call_is_out:
             return
-        elif self._phase is Phase.FETCHING:
+        elif self.phase is Phase.FETCHING:
             if self._has_news():
                 self._act()
-        elif self._phase is Phase.JOINING:
+        elif self.phase is Phase.JOINING:
             serious = self._news.stop or self._news.lost is not None
-            # the member acts on the news at once instead of repeating the join
+            # the join is not repeated, because the member has to act on the news first
             if serious and self._standing.member_id is not None:
                 self._act()
 
@@ -385,7 +387,7 @@ class MemberMachine:
             case RebalanceInProgress():
                 self._prepare()  # the member keeps its tasks
             case FencedInstanceId() | FencedMemberEpoch():
-                self._forget_member()  # the newer incarnation has replaced this member
+                self._forget_member()  # a newer incarnation has replaced this member
                 self._departure.end = MemberEnd.FENCED
                 self._lose(error.code)
             case _:
@@ -395,11 +397,11 @@ class MemberMachine:
         self._standing.forget_member()
         self._news.forget_member()
 
-    # --- answers to calls and orders, and pauses between calls
+    # --- Methods for answers and for pauses between calls.
 
     def _answered(self, answer: CallAnswer) -> None:
-        if self._phase in (Phase.CLOSING, Phase.LEAVING):
-            self._phase = self._departure.answered(answer, self._phase)
+        if self.phase in (Phase.CLOSING, Phase.LEAVING):
+            self.phase = self._departure.answered(answer, self.phase)
             return
         match answer:
             case JoinReplied(_, reply):
@@ -413,13 +415,13 @@ class MemberMachine:
                 self._act_when_free()
 
     def _waited(self) -> None:
-        if self._phase is Phase.JOINING:
+        if self.phase is Phase.JOINING:
             assert self._request is not None, "a subscription has been written"
             self._outstanding.join(self._request)
-        elif self._phase is Phase.FETCHING:
+        elif self.phase is Phase.FETCHING:
             self._fetch_again()
-        elif self._phase is Phase.LEAVING:
-            self._phase = self._departure.finish()
+        elif self.phase is Phase.LEAVING:
+            self.phase = self._departure.finish()
 
     def _fetch_again(self) -> None:
         if self._has_news():
@@ -428,10 +430,10 @@ class MemberMachine:
             self._fetch()
 
     def _carried_out(self, offset_sums: Mapping[TaskId, int]) -> None:
-        """Continue after the holder has carried out the last order of a group. The holder carries out orders in
-        sequence, so all earlier orders are done.
+        """Called after the task holder has carried out the last of several orders. Orders are carried out in sequence,
+        so all earlier orders are done, too.
         """
-        match self._phase:
+        match self.phase:
             case Phase.PREPARING:
                 if self._news.are_serious():
                     self._act()
@@ -441,27 +443,27 @@ class MemberMachine:
                 self._changed()
             case Phase.LOSING:
                 if self._departure.is_decided:
-                    self._phase = self._departure.leave()
+                    self.phase = self._departure.leave()
                 else:
                     self._prepare()
             case Phase.CLOSING:
-                self._phase = self._departure.leave()
+                self.phase = self._departure.leave()
 
-    # --- giving up all tasks
+    # --- Methods that give up all tasks.
 
     def _lose(self, reason: str) -> None:
         self._news.lost = None
         self._owned = OwnedTasks()
         self._outstanding.give_up_call()
-        self._phase = Phase.LOSING
+        self.phase = Phase.LOSING
         self._outstanding.give(LoseTasks(reason))
 
     def _fail(self, error: BaseException) -> None:
-        if self._phase is Phase.LEAVING:
+        if self.phase is Phase.LEAVING:
             return
         self._departure.failed(error)
-        if self._phase in (Phase.LOSING, Phase.CLOSING):
-            self._phase = self._departure.leave()
+        if self.phase in (Phase.LOSING, Phase.CLOSING):
+            self.phase = self._departure.leave()
         else:
             self._lose(f"the member failed: {error!r}")
 
@@ -469,5 +471,5 @@ class MemberMachine:
         self._departure.end = end
         if self._standing.member_id is not None:
             self._outstanding.give_up_call()
-        self._phase = Phase.CLOSING
+        self.phase = Phase.CLOSING
         self._outstanding.give(CloseTasks())

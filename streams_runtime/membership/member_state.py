@@ -1,12 +1,12 @@
-"""The state of a member: the member's phase and ids, the answers on which it has not acted yet, and its unanswered
-calls, orders and timers. The module does no I/O.
+"""The state of a member: its phase, its ids, the news on which it has not acted yet, and its calls, orders and timers
+without an answer. The module does no I/O.
 
-Heartbeats and joins may overtake each other. So the member's id and epoch are stored with each heartbeat when it is
-sent. The member acts on the refusal of a heartbeat only if the member's id and epoch have not changed since the
-heartbeat was sent.
+A heartbeat and a join may overtake each other. So when a heartbeat is sent, the member's id and epoch are stored with
+it. If the heartbeat is refused, the member compares the stored values with its present id and epoch. If the stored and
+the present values differ, the refusal is outdated.
 Source: `HeartbeatResponseHandler`, which compares generations because heartbeats and joins may overtake each other.
-Each call, order and timer has a number, and the event that answers the call, order or timer has the same number. By
-this number, the member recognises and ignores an answer for which it no longer waits.
+Each call, order and timer has a number. The event that answers a call, order or timer has the same number. If the
+member no longer waits for an answer, it recognises the answer by this number and ignores it.
 """
 
 from collections.abc import Mapping
@@ -32,6 +32,7 @@ from streams_runtime.membership.member_events import (
     CallUnanswered,
     FetchReplied,
     GiveOrder,
+    GroupMembershipOperation,
     HeartbeatReplied,
     JoinReplied,
     LeaveReplied,
@@ -50,11 +51,11 @@ from streams_runtime.membership.member_events import (
 class Phase(StrEnum):
     """The phase of a member. In each phase, the member waits for one event:
 
-    PREPARING: waits until the holder has prepared for a rebalance. JOINING: waits for the answer to the join. AWAITING:
-    waits until the reply to a heartbeat reports that the assignment is ready. FETCHING: waits for the answer to the
-    fetch. CHANGING: waits until the holder has changed its tasks. HOLDING: waits for news of the group. LOSING: waits
-    until the holder has dropped all tasks. CLOSING: waits until the holder has closed all tasks. LEAVING: waits for the
-    answer to the leave call.
+    PREPARING: waits until the task holder has prepared for a rebalance. JOINING: waits for the answer to the join.
+    AWAITING: waits until the reply to a heartbeat reports that the assignment is ready. FETCHING: waits for the answer
+    to the fetch. CHANGING: waits until the task holder has revoked and started tasks. HOLDING: waits for news of the
+    group. LOSING: waits until the task holder has dropped all tasks. CLOSING: waits until the task holder has closed
+    all tasks. LEAVING: waits for the answer to the leave call.
     """
 
     NEW = "new"
@@ -74,8 +75,8 @@ BEFORE_FIRST_ASSIGNMENT = 0
 _NEVER = -1
 
 LAST_JOIN_WAIT_MS = 2_000
-"""The longest time that a closing member waits for the answer to its first join. A member cannot leave without its
-member id, which is in the answer to the first join.
+"""The longest time that a closing member waits for the answer to its first join. The answer to the first join contains
+the member id, and without the member id the member cannot leave.
 """
 
 CallAnswer = JoinReplied | FetchReplied | LeaveReplied | CallRefused | CallUnanswered
@@ -83,12 +84,13 @@ CallAnswer = JoinReplied | FetchReplied | LeaveReplied | CallRefused | CallUnans
 
 @dataclass(slots=True)
 class Standing:
-    """A member as the group knows it: its ids, generation and reported offsets.
+    """The data about a member that the group has: its ids, its generation and its reported offsets.
 
     `member_id`: None while the group does not know the member. `generation_id`: the generation of the present
-    assignment. `awaited`: the generation whose assignment the member waits for or has. `epoch`: see `SentHeartbeat`.
-    `first_joins`: the number of first joins that the member has begun. `reported`: the offset sums that the member last
-    reported to the group. `definition`: the group's definition, from the reply to the last join.
+    assignment. `awaited`: the generation of the assignment that the member waits for; if it does not wait, the
+    generation of its present assignment. `epoch`: see `SentHeartbeat`. `first_joins`: the number of first joins that
+    the member has begun. `reported`: the offset sums that the member has last reported to the group. `definition`: the
+    group's definition, from the reply to the last join.
     """
 
     member_id: str | None = None
@@ -102,21 +104,23 @@ class Standing:
     # --- requests
 
     def join_request(self, settings: MemberSettings, join_ids: str, subscription: bytes) -> JoinRequest:
-        """Returns a join. Each first join has a new join id. A repeated first join has the join id of the first join
-        that it repeats. A rejoin has no join id.
+        """Returns a join request. A rejoin has no join id. Each first join has a new join id. A repeated first join has
+        the same join id as before.
 
-        `join_ids`: the prefix of the join ids.
+        `join_ids`: a prefix for the join ids.
         """
         join_id = f"{join_ids}-{self.first_joins}" if self.member_id is None else None
         return JoinRequest(subscription, settings, self.member_id, join_id)
 
     def heartbeat(self, offset_sums: Mapping[TaskId, int]) -> SentHeartbeat:
-        """Returns the heartbeat to send now. `offset_sums`: the offset sums that the holder reports now."""
+        """Returns the data about the member for the next heartbeat. `offset_sums`: the present offset sums of the task
+        holder.
+        """
         assert self.member_id is not None, "the group knows it"
         body = MemberHeartbeat(self.generation_id, None if offset_sums == self.reported else offset_sums)
         return SentHeartbeat(self.member_id, self.epoch, body, offset_sums)
 
-    # --- changes of state
+    # --- Methods that change the state.
 
     def joins(self, offset_sums: Mapping[TaskId, int]) -> None:
         self.epoch += 1
@@ -132,40 +136,40 @@ class Standing:
         self.generation_id = self.awaited = generation_id
 
     def forget_generation(self) -> None:
-        """Drop the generation, because the group no longer knows this generation, or because the member lost its
+        """Forget the generation. The reason is that the generation is no longer valid, or that the member has lost its
         tasks.
         """
         self.epoch += 1
         self.generation_id = BEFORE_FIRST_ASSIGNMENT
 
     def forget_member(self) -> None:
-        """Drop the member id, because the group no longer knows this id. The next join is a first join."""
+        """Forget the member id, because the id is no longer valid. The next join is a first join."""
         self.forget_generation()
         self.member_id = self.reported = None
         self.awaited = BEFORE_FIRST_ASSIGNMENT
         self.first_joins += 1
 
-    # --- which replies to heartbeats the member accepts
+    # --- Replies to heartbeats.
 
     def counts(self, reply: HeartbeatReplied, phase: Phase) -> bool:
-        """Returns True if the member can act on this reply now, or can ignore it for ever. Returns False if the
-        coordinator has to send the reply again later.
+        """Returns True if the member can act on this reply now, or can ignore it. Returns False if the coordinator has
+        to send the reply again later.
         """
         answer = reply.answer
         if isinstance(answer, HeartbeatNews):
             return True
         if reply.sent.member_id != self.member_id:
-            return True  # the member ignores the reply, because the reply is for an earlier member id
+            return True  # the reply is for an earlier member id, so the member ignores it
         if phase is Phase.JOINING:
-            # the answer to the join may give the member a new id or generation, and the refusal concerns only the old
-            # ones
+            # The refusal is about the present id and generation. The answer to the join may contain a new id or
+            # generation.
             return False
         if isinstance(answer, UnknownMemberId):
             return True
         if reply.sent.epoch != self.epoch:
             return False
-        # If the group has a later generation than the member, the coordinator refuses the member's old generation until
-        # the member has fetched its new assignment.
+        # The group may have a later generation than the member. The coordinator then refuses the member's old
+        # generation until the member has fetched its new assignment.
         is_behind = (
             phase in (Phase.AWAITING, Phase.FETCHING, Phase.CHANGING)
             or reply.sent.body.generation_id != self.generation_id
@@ -175,12 +179,13 @@ class Standing:
 
 @dataclass(slots=True)
 class PendingNews:
-    """News on which the member has not acted yet: from the replies to heartbeats, and from the holder of its tasks.
+    """News on which the member has not acted yet. The news comes from the replies to heartbeats and from the task
+    holder.
 
-    `refused`: the refusal of a heartbeat. `stop`: True if the coordinator wants the member to end. `lost`: the reason
-    why the holder has dropped its tasks without an order. `rejoin_asked`: True if the holder of the tasks or a refusal
-    asked for a rejoin. `rejoin_generation`: the generation of the group in the latest reply that asked for a rejoin.
-    `assignment_generation`: the latest generation whose assignment the member can fetch.
+    `refused`: the error with which the coordinator has refused a heartbeat. `stop`: True if the coordinator wants the
+    member to end. `lost`: the reason why the task holder has dropped its tasks without an order. `rejoin_asked`: True
+    if the task holder or a refusal has asked for a rejoin. `rejoin_generation`: the highest generation in a reply that
+    asked for a rejoin. `assignment_generation`: the highest generation with an assignment that is ready to be fetched.
     """
 
     refused: CoordinatorError | None = None
@@ -191,14 +196,16 @@ class PendingNews:
     assignment_generation: int = BEFORE_FIRST_ASSIGNMENT
 
     def add(self, news: HeartbeatNews, generation_id: int) -> None:
-        """Add the news of a heartbeat's reply. `generation_id`: the generation of the group in this reply."""
+        """Add the news in a reply to a heartbeat. `generation_id`: the generation of the group in this reply."""
         self.stop = self.stop or news.stop
         self.assignment_generation = max(self.assignment_generation, news.assignment_generation)
         if news.rejoin:
             self.rejoin_generation = max(self.rejoin_generation, generation_id)
 
     def add_refusal(self, error: CoordinatorError) -> None:
-        """Add the refusal of a heartbeat. `error`: a refusal for which `Standing.counts` is True."""
+        """Add the refusal of a heartbeat. Call this method only if `Standing.counts` has returned True for the
+        refusal.
+        """
         if isinstance(error, RebalanceInProgress):
             self.rejoin_asked = True
         else:
@@ -210,26 +217,26 @@ class PendingNews:
 
     def call_for_action(self, awaited: int) -> bool:
         """Returns True if the member has to act on this news. A request to rejoin is ignored if its generation is
-        earlier than `awaited`, because the member has joined since.
+        earlier than `awaited`: the member has joined after this request.
         """
         return self.are_serious() or self.rejoin_asked or self.rejoin_generation >= awaited
 
     def forget_member(self) -> None:
-        """Forget the reported generations, because the coordinator reported them for an earlier member id."""
+        """Forget the generations of earlier replies, because these replies were for an earlier member id."""
         self.rejoin_generation = _NEVER
         self.assignment_generation = BEFORE_FIRST_ASSIGNMENT
 
 
 class Outstanding:
-    """The new effects of a member, and the numbers of the member's unanswered effects. At one time, at most one call,
-    one group of orders and one timer are unanswered. `now_ms`: the time of the event that is being handled.
+    """The new effects of a member, and the numbers of its effects without an answer. The member waits for at most one
+    call, one series of orders and one timer at the same time. `now_ms`: the time of the present event.
     """
 
     def __init__(self) -> None:
         self.now_ms = 0
         self._effects: list[MemberEffect] = []
         self._call = 0
-        self._call_is_out = False
+        self.call_is_out = False
         self._failures = 0
         self._timer = 0
         self._order = 0
@@ -238,7 +245,7 @@ class Outstanding:
     # --- effects
 
     def want(self, effect: MemberEffect) -> None:
-        """Add an effect for which no answer is expected."""
+        """Add an effect that has no answer."""
         self._effects.append(effect)
 
     def taken(self) -> list[MemberEffect]:
@@ -256,8 +263,8 @@ class Outstanding:
         self._effects.append(SendLeave(self._next_call(), member_id))
 
     def give(self, *orders: Order) -> None:
-        """Give several orders as a group. The group is done when its last order is done, and fails when any of its
-        orders fails.
+        """Give one or more orders, which form a series. The series is done when its last order is done. If one of the
+        orders fails, the series fails.
         """
         self._first_order = self._order + 1
         for order in orders:
@@ -269,37 +276,37 @@ class Outstanding:
         self._effects.append(SetTimer(self._timer, self.now_ms + after_ms))
 
     def pause(self, unanswered: CallUnanswered) -> None:
-        """Set a timer. When the timer ends, the member repeats the call."""
+        """Set a timer for the repetition of a call that got no usable answer."""
         self._failures += 1
         self.wait(pause_before_repetition_ms(self._failures, unanswered.retry_after_ms, unanswered.chance))
 
-    # --- the open call
-
-    @property
-    def call_is_out(self) -> bool:
-        return self._call_is_out
+    # --- Methods for the call without an answer.
 
     def begin_another_call(self) -> None:
-        """Set the number of failures to 0, because the next call is not a repetition."""
+        """Set the number of failures to 0. Called before a call that is not a repetition."""
         self._failures = 0
 
     def give_up_call(self) -> None:
-        """From now on, ignore the answer to the open call, and the timer after which the call would be repeated."""
+        """Stop waiting for the answer to the present call. The answer to this call and the timer for its repetition are
+        ignored.
+        """
         self._call += 1
         self._timer += 1
-        self._call_is_out = False
+        self.call_is_out = False
 
-    # --- answers to calls, timers and orders
+    # --- Methods for answers.
 
     def takes_answer(self, answer: CallAnswer) -> bool:
-        """Closes the open call and returns True if this is the answer to the open call."""
-        if answer.call != self._call or not self._call_is_out:
+        """Returns True if this is the answer to the present call. After this answer, the member no longer waits for the
+        call.
+        """
+        if answer.call != self._call or not self.call_is_out:
             return False
-        self._call_is_out = False
+        self.call_is_out = False
         return True
 
     def takes_timer(self, timer: int) -> bool:
-        """Removes the timer and returns True if this is the timer that was set last."""
+        """Returns True if this is the timer that was set last. Removes the timer in this case."""
         if timer != self._timer:
             return False
         self._timer += 1
@@ -309,30 +316,32 @@ class Outstanding:
         return number == self._order
 
     def is_present_order(self, number: int) -> bool:
-        """Returns True if the order with this number belongs to the latest group of orders."""
+        """Returns True if the order with this number belongs to the latest series of orders."""
         return number >= self._first_order
 
     def _next_call(self) -> int:
         self._call += 1
         self._timer += 1
-        self._call_is_out = True
+        self.call_is_out = True
         return self._call
 
 
 class Departure:
-    """The end of a member: its reason, and the member's last calls to the coordinator. `MemberMachine` gives up the
-    member's tasks before these calls.
+    """Has the reason why a member ends, and makes its last calls to the coordinator. Before the last calls of a member,
+    `MemberMachine` gives up the member's tasks.
 
     If the group knows the member, the member sends a leave call. If the first join is not answered yet, the member
     waits up to `LAST_JOIN_WAIT_MS` for the answer, because the leave call needs the member id. Source:
     `AbstractCoordinator.maybeLeaveGroup`.
 
-    A method that returns a `Phase` returns the next phase of the member. `end`: the reason of the end, if the member
-    ends without an error.
+    If a method of this class returns a `Phase`, the result is the next phase of the member. `end`: the reason why the
+    member ends without an error; None before the end and after an error. `membership`: a member with REMAIN_IN_GROUP
+    sends no leave call.
     """
 
     def __init__(self, standing: Standing, outstanding: Outstanding) -> None:
         self.end: MemberEnd | None = None
+        self.membership = GroupMembershipOperation.LEAVE_GROUP
         self._failure: BaseException | None = None
         self._standing = standing
         self._outstanding = outstanding
@@ -342,11 +351,13 @@ class Departure:
         return self.end is not None or self._failure is not None
 
     def failed(self, error: BaseException) -> None:
-        """Record the error that ends the member. Does nothing if an earlier error is recorded."""
+        """Store the error that ends the member. Does nothing if an earlier error is stored."""
         self._failure = self._failure or error
 
     def leave(self) -> Phase:
         outstanding = self._outstanding
+        if self.membership is GroupMembershipOperation.REMAIN_IN_GROUP:
+            return self.finish()
         if self._standing.member_id is not None:
             outstanding.give_up_call()
             outstanding.leave(self._standing.member_id)
@@ -357,8 +368,8 @@ class Departure:
         return Phase.LEAVING
 
     def answered(self, answer: CallAnswer, phase: Phase) -> Phase:
-        """Handle the answer to a call. `phase`: CLOSING or LEAVING."""
-        if isinstance(answer, JoinReplied):  # the answer to a first join: the member can leave only with this member id
+        """Handle the answer to a call. `phase`: the present phase, which is CLOSING or LEAVING."""
+        if isinstance(answer, JoinReplied):  # the answer to a first join has the member id, which is needed to leave
             self._standing.member_id = answer.reply.member_id
         if phase is not Phase.LEAVING:
             return phase

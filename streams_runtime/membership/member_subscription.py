@@ -1,8 +1,9 @@
-"""Writes a member's subscriptions and reads its assignments: ConsumerProtocol v3 around SubscriptionInfo and
-AssignmentInfo.
+"""Writes a member's subscriptions and reads its assignments. Subscriptions and assignments have the format
+ConsumerProtocol v3, which contains SubscriptionInfo or AssignmentInfo.
 
-Rules: the unique field of every subscription differs from that of the previous subscription, so that each rejoin has
-new metadata. An assignment lists partitions in Kafka's order, and its n-th partition belongs to its n-th active task.
+Rules: each subscription has a different value in its unique field than the previous subscription, so that each rejoin
+has new metadata. The partitions in an assignment are in Kafka's order: the n-th partition belongs to the n-th active
+task in the list.
 Source: `StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`; KIP-429 (owned partitions), KIP-792
 (generation), KIP-708 (client tags).
 """
@@ -42,8 +43,8 @@ class ReceivedAssignment:
 class SubscriptionWriter:
     """Writes the subscriptions and reads the assignments of one member.
 
-    `topics`: all source topics of the topology. `sources`: the source topics of each subtopology, with which each
-    assignment is compared; None to accept every assignment.
+    `topics`: all source topics of the topology. `sources`: the source topics of each subtopology. Assignments with
+    other topics are rejected. If `sources` is None, every assignment is accepted.
     """
 
     process_id: ProcessId
@@ -64,8 +65,8 @@ class SubscriptionWriter:
     ) -> bytes:
         """Returns the ConsumerProtocolSubscription to send next.
 
-        `owned`: the partitions of the member's active tasks. `generation_id`: the generation of the assignment that
-        contained `owned`. `error_code`: SHUTDOWN_REQUESTED asks the leader to end the whole application (KIP-671).
+        `owned`: the partitions of the member's active tasks. `generation_id`: the generation of the assignment with
+        these partitions. `error_code`: SHUTDOWN_REQUESTED asks the leader to end the whole application (KIP-671).
         """
         # the unique field is a signed byte, so 127 is followed by -128, as in Java
         self._unique_field = (self._unique_field + 1 + 128) % 256 - 128
@@ -93,7 +94,8 @@ class SubscriptionWriter:
         """Decode an assignment. `assignment`: a ConsumerProtocolAssignment.
 
 
-        Raises DecodeError if the bytes cannot be decoded, and TaskAssignmentError if the assignment contradicts itself.
+        Raises DecodeError if the bytes cannot be decoded. Raises TaskAssignmentError if the assignment contradicts
+        itself.
         """
         received = decode_assignment(assignment)
         if received.user_data is None:
@@ -117,8 +119,8 @@ class SubscriptionWriter:
         )
 
     def foreign_task(self, held: HeldTasks) -> str | None:
-        """Returns a text about the first assigned task or topic that this member's topology does not have. Returns None
-        if the topology has all assigned tasks and topics.
+        """Finds an assigned task or topic that this member's topology does not have, and describes it. Returns None if
+        the topology has all assigned tasks and topics.
         """
         if self.sources is None:
             return None
@@ -151,8 +153,8 @@ def _active_tasks(partitions: list[TopicPartition], info: AssignmentInfo) -> dic
 
 @dataclass(frozen=True, slots=True)
 class OwnedTasks:
-    """The active tasks of a member. `generation_id`: the generation of the assignment that contains these tasks; None
-    if the member has no assignment.
+    """The active tasks of a member. `generation_id`: the generation of the assignment with these tasks; None if the
+    member has no assignment.
     """
 
     generation_id: int | None = None
@@ -161,7 +163,7 @@ class OwnedTasks:
 
     @classmethod
     def of(cls, received: ReceivedAssignment) -> OwnedTasks:
-        """Returns the tasks that the member owns once its holder has carried out the assignment."""
+        """Returns the tasks that the member owns after its task holder has carried out the assignment."""
         return cls(received.held.generation_id, received.partitions, received.held.active)
 
     def revoked_by(self, received: ReceivedAssignment) -> Partitions:
@@ -169,8 +171,8 @@ class OwnedTasks:
         return self.partitions - received.partitions
 
     def orders_to_hold(self, received: ReceivedAssignment) -> tuple[Order, ...]:
-        """Returns the orders for the holder: first to revoke the tasks that are no longer assigned, then to start the
-        assigned tasks.
+        """Returns the orders for the task holder: first to revoke the tasks that are no longer assigned, and then to
+        start the assigned tasks.
         """
         assign = AssignTasks(received.held)
         revoked = self.revoked_by(received)

@@ -4,20 +4,20 @@
     heartbeat thread --news of the group--> member machines --orders--> stream threads
 
 Rules:
-- The thread that adds an event runs the machine. If another thread runs machines at this moment, that other thread
-  handles the event. The process handles one event at a time, and no effect blocks. So the heartbeat thread, which
-  receives the group's news, passes the resulting order directly to the stream thread.
-- One heartbeat is sent for all members, on a separate connection. `process_heartbeat` decides when this process sends
-  the heartbeat, and what the heartbeat contains.
-- A held heartbeat is never cancelled, because the coordinator would treat the closed connection as the end of the
-  process. If something changes while the coordinator holds a heartbeat (a new member, a new generation, new offsets),
-  the next heartbeat reports the change. A new member can wait for the next heartbeat: its join leads to a new
-  generation, and then the coordinator answers the held heartbeat.
-- If the group moves to another coordinator, the heartbeat is the first call that finds the new address, and all later
-  calls use this address.
+- The thread that adds an event also runs the machine with this event. If another thread is running a machine at this
+  moment, that thread handles the event instead. The process handles one event at a time, and no effect blocks. So when
+  the heartbeat thread receives news of the group, it passes the resulting order directly to the stream thread.
+- One heartbeat is sent for all members, over a separate connection. The module `process_heartbeat` decides when the
+  heartbeat is sent and what it contains.
+- A heartbeat that the coordinator holds is never cancelled: the connection would be closed, and the coordinator would
+  assume that the process has ended. If members, generations or offsets change while a heartbeat is held, the next
+  heartbeat reports the changes. A new member does not wait long for the next heartbeat: its join leads to a new
+  generation, and this news ends the held heartbeat.
+- If the group moves to another coordinator, the next heartbeat finds the address of this coordinator. All later calls
+  use the new address.
 
-Source: `AbstractCoordinator.HeartbeatThread`. Differs from Kafka: there, each stream thread has its own connection and
-heartbeats, and learns of a rebalance from the answer to its next heartbeat.
+Source: `AbstractCoordinator.HeartbeatThread`. Differs from Kafka: in Kafka, each stream thread has its own connection
+and its own heartbeats. In Kafka, a stream thread learns of a rebalance from the answer to its next heartbeat.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 
 from assignor.types import TaskId
 from streams_runtime.common.notices import NoticeBoard
@@ -47,6 +48,7 @@ from streams_runtime.membership.member_events import (
     CloseAsked,
     FetchReplied,
     GiveOrder,
+    GroupMembershipOperation,
     GroupRedeclared,
     JoinReplied,
     LeaveReplied,
@@ -93,8 +95,8 @@ _logger = logging.getLogger(__name__)
 class CallQueue:
     """Runs blocking calls when they are due, on a few daemon threads. A thread is started when a call needs it.
 
-    A call that is not due yet waits in the queue, not on a thread, so that it does not delay other calls. Any thread
-    may use the queue. `threads`: the largest number of threads, and so of calls that run at the same time.
+    A call that is not due yet waits in the queue and takes no thread, so it does not delay other calls. Any thread may
+    use the queue. `threads`: the largest number of threads. No more calls than `threads` run at the same time.
     """
 
     def __init__(self, name: str, threads: int) -> None:
@@ -108,7 +110,7 @@ class CallQueue:
         self._closed = False
 
     def add(self, call: Callable[[], None], after_s: float = 0.0) -> None:
-        """Run the call, after `after_s` seconds at the earliest. Does nothing if the queue is closed."""
+        """Run the call after `after_s` seconds. Does nothing if the queue is closed."""
         with self._changed:
             if self._closed:
                 return
@@ -145,128 +147,118 @@ class CallQueue:
             return None
 
 
+@dataclass(eq=False, repr=False)
 class GroupMember:
-    """One member of the group, from `start` until it has ended. Any thread may call the methods of `GroupMember`.
+    """One member of the group. Call `start` once. Any thread may call the methods of `GroupMember`.
 
-    `end`: the reason of the end, if the member ended without an error. `failure`: the error that ended the member:
-    AssignmentFailed, CoordinatorError, or an error of its holder. `handle`: a function that passes an event to the
-    machine. Any thread may call `handle`.
+    `end`: the reason why the member has ended without an error. `failure`: the error that has ended the member, which
+    is AssignmentFailed, CoordinatorError, or an error of its task holder. `handle`: a function that passes an event to
+    the machine. Any thread may call `handle`.
     """
 
-    def __init__(
-        self,
-        handle: Callable[[GroupMember, MemberEvent], None],
-        machine: MemberMachine,
-        holder: TaskHolder,
-        on_end: Callable[[], None],
-    ) -> None:
-        self.end: MemberEnd | None = None
-        self.failure: BaseException | None = None
-        self.machine = machine
-        self.holder = holder
-        self._handle = handle
-        self._on_end = on_end
-        self._ended = threading.Event()
+    _handle: Callable[[GroupMember, MemberEvent], None]
+    machine: MemberMachine
+    holder: TaskHolder
+    _on_end: Callable[[], None]
+    end: MemberEnd | None = field(default=None, init=False)
+    failure: BaseException | None = field(default=None, init=False)
+    _ended: threading.Event = field(default_factory=threading.Event, init=False)
 
     @property
     def has_ended(self) -> bool:
         return self._ended.is_set()
 
     def start(self) -> None:
-        """Join the group. From now on, the holder has to carry out orders."""
+        """Join the group. Before this call, the task holder has to be ready for orders."""
         self._handle(self, Started())
 
-    def ask_to_close(self) -> None:
-        """Ask the member to commit and close its tasks, leave the group, and end. Returns at once. Idempotent."""
-        self._handle(self, CloseAsked())
+    def ask_to_close(self, membership: GroupMembershipOperation = GroupMembershipOperation.LEAVE_GROUP) -> None:
+        """Make the member commit and close its tasks, leave the group or remain in it, and end. This method does not
+        wait. Only the first call has an effect.
+        """
+        self._handle(self, CloseAsked(membership))
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the member has ended. Returns False after `timeout_s`. The thread that carries out the member's
-        orders may call `wait` only after it has carried out all of these orders.
+        """Wait until the member has ended. Returns False if the member has not ended after `timeout_s`. The thread that
+        carries out the member's orders may call this method only after it has carried out all orders.
         """
         return self._ended.wait(timeout_s)
 
     def tasks_were_lost(self, reason: str) -> None:
-        """Report that other members have the holder's tasks. The holder gets the order `LoseTasks`, and then the member
-        joins again without owned partitions.
+        """The task holder calls this method when its tasks belong to other members. The task holder then gets the order
+        `LoseTasks`, and the member joins again without owned partitions.
 
         Source: `StreamThread.handleTaskMigrated`. Differs from Kafka: the member keeps its member id.
         """
         self._handle(self, TasksLost(reason))
 
     def request_rejoin(self) -> None:
-        """Ask for a rebalance. The member keeps its tasks until its next assignment. Source:
+        """Ask the coordinator for a rebalance. The member keeps its tasks until its next assignment. Source:
         `Consumer.enforceRebalance`.
         """
         self._handle(self, RejoinAsked())
 
     def offset_sums(self) -> Mapping[TaskId, int]:
-        """Returns the offset sums that the holder reports now."""
+        """Returns the present offset sums of the task holder."""
         return self.holder.offset_sums()
 
     def request_shutdown(self) -> None:
-        """Ask the leader to end every member of the group, this one included. Source: KIP-671."""
+        """Ask the leader to end every member of the group, including this member. Source: KIP-671."""
         self._handle(self, ShutdownAsked())
 
     def has_come_to_its_end(self, ended: MemberEnded) -> None:
-        """Record the reason why the member has ended. Only `ProcessMembership` may call this method."""
+        """Store the reason why the member has ended. Only `ProcessMembership` may call this method."""
         self.end, self.failure = ended.end, ended.failure
         self._ended.set()
         self._on_end()
 
 
+@dataclass(eq=False, repr=False)
 class ProcessMembership:
     """All members of a process in one group, at most a thousand.
 
-    `client`: a client of the coordinator. The caller has to close the client after it has closed the membership.
-    `heartbeat_interval_ms`: heartbeat.interval.ms; None for its default.
+    `client`: a client of the coordinator. The caller closes the membership first and the client afterwards.
+    `heartbeat_interval_ms`: heartbeat.interval.ms; None for its default. `notices`: the notices for the heartbeats;
+    None if there are none. `pause_changed`: a function that is called after the group was paused or resumed. The
+    argument is True if the group is paused. Any thread may call the function, and it must not block.
     """
 
-    def __init__(
-        self,
-        client: CoordinatorClient,
-        group_id: str,
-        *,
-        session_timeout_ms: int,
-        heartbeat_interval_ms: int | None = None,
-        notices: NoticeBoard | None = None,
-        pause_changed: Callable[[bool], None] = lambda _paused: None,
-    ) -> None:
-        """`notices`: the notices that heartbeats report after they have changed; None if there are none.
-        `pause_changed`: a function that is called after each change of the group's pause, with True if the group is
-        paused. `pause_changed` runs on any thread, and must not block.
-        """
-        self._client = client
-        self._notices = notices
-        self._pause_changed = pause_changed
+    _client: CoordinatorClient
+    _group_id: str
+    _: KW_ONLY
+    session_timeout_ms: InitVar[int]
+    heartbeat_interval_ms: InitVar[int | None] = None
+    notices: NoticeBoard | None = None
+    pause_changed: Callable[[bool], None] = lambda _paused: None
+
+    def __post_init__(self, session_timeout_ms: int, heartbeat_interval_ms: int | None) -> None:
         self._pause = GroupPause()
         self._pause_lock = threading.Lock()
-        self._group_id = group_id
         # only the heartbeat thread uses this object
         self._heartbeat = HeartbeatRhythm(heartbeat_interval_ms or default_heartbeat_interval_ms(session_timeout_ms))
-        self._answer_timeout_s = answer_timeout_ms(session_timeout_ms, len(client.addresses.urls)) / 1000
-        self._calls = CallQueue(f"{group_id}-member-calls", CALLS_AT_A_TIME)
+        self._answer_timeout_s = answer_timeout_ms(session_timeout_ms, len(self._client.addresses.urls)) / 1000
+        self._calls = CallQueue(f"{self._group_id}-member-calls", CALLS_AT_A_TIME)
         self._members: list[GroupMember] = []
         self._events: deque[tuple[GroupMember, MemberEvent]] = deque()
         self._machines = threading.Lock()  # only the thread that holds this lock may run the machines
-        self._heartbeats = client.process_heartbeats(group_id)
+        self._heartbeats = self._client.process_heartbeats(self._group_id)
         self._turn = threading.Condition(threading.Lock())
         self._heartbeat_thread: threading.Thread | None = None
-        self._version = 0  # a counter that rises each time after the machines have handled events
+        self._version = 0  # a counter that rises whenever the machines have handled events
         self._closed = False
 
     def member(
         self, settings: MemberSettings, writer: SubscriptionWriter, holder: TaskHolder, on_end: Callable[[], None]
     ) -> GroupMember:
-        """Make a member, which joins when its `start` is called. `on_end`: a function that is called once at the
-        member's end, on any thread, and must not block.
+        """Make a member, which joins when its method `start` is called. `on_end`: a function that is called once, when
+        the member has ended. Any thread may call the function, and it must not block.
         """
         assert settings.group_id == self._group_id, "a process has one membership for each group"
         machine = MemberMachine(settings, writer, join_ids=uuid.uuid4().hex)
         return GroupMember(self.handle, machine, holder, on_end)
 
     def close(self) -> None:
-        """End the heartbeats. Members that have not ended leave the group at their session timeout."""
+        """Stop sending heartbeats. If a member has not ended, the coordinator removes it after its session timeout."""
         with self._turn:
             self._closed = True
             self._turn.notify_all()
@@ -278,11 +270,11 @@ class ProcessMembership:
         elif thread is not threading.current_thread():
             thread.join(CLOSE_TIMEOUT_S)
 
-    # --- events and effects
+    # --- Methods for events and effects.
 
     def handle(self, member: GroupMember, event: MemberEvent) -> None:
-        """Run the member's machine with this event. The machine runs on the calling thread, or on a thread that runs
-        machines at this moment.
+        """Run the member's machine with this event. If another thread is running a machine at this moment, that thread
+        handles the event instead.
         """
         self._events.append((member, event))
         self._run_machines()
@@ -290,7 +282,7 @@ class ProcessMembership:
     def _run_machines(self) -> None:
         while self._events:
             if not self._machines.acquire(blocking=False):
-                return  # the thread that has the lock takes these events after it has released the lock
+                return  # the thread with the lock handles these events after it has released the lock
             try:
                 while self._events:
                     self._run_machine(*self._events.popleft())
@@ -351,7 +343,7 @@ class ProcessMembership:
                 member.has_come_to_its_end(effect)
 
     def _call(self, effect: SendJoin | SendFetch | SendLeave) -> MemberEvent:
-        """Make the call. Returns an event with its answer or its failure."""
+        """Make the call. Returns an event with the answer or the failure of the call."""
         try:
             match effect:
                 case SendJoin(call, request):
@@ -379,20 +371,20 @@ class ProcessMembership:
                 error = failure
         self.handle(member, OrderFailed(number, error))
 
-    # --- the heartbeat
+    # --- Methods for the heartbeat.
 
     def _send_heartbeats(self) -> None:
         heartbeat = self._heartbeat
         try:
             while (sent := self._next_heartbeat()) is not None:
-                sends_notices = heartbeat.begins(_now_ms(), 0 if self._notices is None else self._notices.version)
+                sends_notices = heartbeat.begins(_now_ms(), 0 if self.notices is None else self.notices.version)
                 try:
                     reply = self._heartbeats.send(
                         {one.member_id: one.body for one in sent.values()},
                         known=heartbeat.known,
                         wait_ms=heartbeat.wait_ms,
                         timeout_s=self._answer_timeout_s,
-                        notices=self._notices.newest() if self._notices is not None and sends_notices else (),
+                        notices=self.notices.newest() if self.notices is not None and sends_notices else (),
                     )
                     heartbeat.notices_arrived()
                 except CoordinatorUnavailable as error:
@@ -402,8 +394,8 @@ class ProcessMembership:
                     continue
                 except CoordinatorError as error:
                     reply = refused_to_all(sent.values(), error)
-                # Any other error is a bug. End the members, because without heartbeats the coordinator would evict
-                # them.
+                # Any other error is a bug. The members are ended, because without heartbeats the coordinator would
+                # evict them.
                 except Exception as error:
                     _logger.exception("group %s: the heartbeat failed", self._group_id)
                     for member in sent:
@@ -421,14 +413,14 @@ class ProcessMembership:
                 return
             paused = bool(self._pause.paused)
         _logger.info("group %s is %s by its operator", self._group_id, "paused" if paused else "resumed")
-        self._pause_changed(paused)
+        self.pause_changed(paused)
 
     def _log_unreachable(self, failures: int, error: CoordinatorUnavailable) -> None:
         level = logging.WARNING if failures == FAILURES_BEFORE_WARNING else logging.DEBUG
         _logger.log(level, "group %s: members keep their tasks and try again: %s", self._group_id, error)
 
     def _next_heartbeat(self) -> Mapping[GroupMember, SentHeartbeat] | None:
-        """Wait until a heartbeat is due. Returns None if the membership is closed."""
+        """Wait until a heartbeat is due, and return its content. Returns None if the membership is closed."""
         heartbeat = self._heartbeat
         with self._turn:
             self._turn.wait_for(lambda: self._closed, heartbeat.rests_until_ms / 1000 - time.monotonic())
@@ -453,7 +445,7 @@ class ProcessMembership:
             return collected
 
     def _queue_replies(self, sent: Mapping[GroupMember, SentHeartbeat], reply: ProcessHeartbeatReply) -> bool:
-        """Queue the reply to each member as an event. Returns True if every member accepts its reply."""
+        """Add an event with the reply for each member. Returns True if every member accepts its reply."""
         with self._own_machines():
             replies, all_count = replies_to_members(sent, reply)
             self._events.extend(replies)
@@ -461,8 +453,8 @@ class ProcessMembership:
 
     @contextlib.contextmanager
     def _own_machines(self) -> Iterator[None]:
-        """A context manager that holds the lock of the machines, so that no machine runs. After it has released the
-        lock, the context manager handles the events that arrived in the meantime.
+        """No machine runs during the `with` block, because this context manager holds the lock of the machines. After
+        the `with` block, the context manager handles the events that have arrived in the meantime.
         """
         with self._machines:
             yield

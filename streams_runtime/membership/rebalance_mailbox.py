@@ -1,11 +1,11 @@
-"""Passes orders from a member to its stream thread, and offset sums from the stream thread to the member.
+"""Passes the orders of a member to its stream thread, and the offset sums of the stream thread to the member.
 
 Rules:
-- No method of the mailbox waits. The stream thread carries out an order between two passes of its loop, then calls the
-  order's `done`.
-- After the stream thread has ended, orders that assign or revoke tasks fail with StreamThreadEnded, including the
-  orders that were still in the mailbox. `LoseTasks` and `CloseTasks` succeed at once, because an ended thread has no
-  tasks. So every order gets an answer, even if the stream thread ends before the member.
+- No method of the mailbox waits. The stream thread carries out an order between two passes of its loop, and then calls
+  the function `done` of the order.
+- If the stream thread has ended, an order that assigns or revokes tasks fails with StreamThreadEnded. Orders to assign
+  or revoke tasks that were still in the mailbox also fail. `LoseTasks` and `CloseTasks` succeed at once, because an
+  ended thread has no tasks. So every order gets an answer, even if the stream thread ends before the member.
 - `offset_sums` returns the last snapshot that the stream thread published.
 
 Source: `StreamsRebalanceListener`, which Kafka's `Consumer.poll` runs on the stream thread itself.
@@ -58,7 +58,7 @@ class RebalanceMailbox:
         self._refuses = True
         self._offset_sums: Mapping[TaskId, int] = {}
 
-    # --- for the member
+    # --- Methods for the member.
 
     def hand_over(self, order: Order, done: Done) -> None:
         with self._lock:
@@ -74,12 +74,12 @@ class RebalanceMailbox:
         return self._offset_sums
 
     def wake(self) -> None:
-        """Make the stream thread check the mailbox now, if the thread has not ended."""
+        """Make the stream thread check the mailbox now, unless the thread has ended."""
         with self._lock:
             if not self._ended:
                 self._wakeup()
 
-    # --- for the stream thread
+    # --- Methods for the stream thread.
 
     def next_order(self) -> WaitingOrder | None:
         """Remove and return the oldest order. Returns None if the mailbox is empty."""
@@ -91,17 +91,17 @@ class RebalanceMailbox:
         return bool(self._waiting)
 
     def publish(self, offset_sums: Mapping[TaskId, int]) -> None:
-        """Publish the offset sums. The caller must not change the mapping `offset_sums` afterwards, because other
-        threads read the mapping.
+        """Publish the offset sums for the member. Other threads read the mapping, so the caller must not change it
+        afterwards.
         """
         self._offset_sums = offset_sums
 
     def end(self, *, refuses: bool = True) -> None:
-        """Record that the stream thread has ended and carries out no more orders. Orders that assign or revoke tasks
-        fail from now on.
+        """The stream thread calls this method when it carries out no more orders. After a call of `end`, orders that
+        assign or revoke tasks fail.
 
-        `refuses`: False to let these orders succeed without effect, so that the member stays in the group without
-        tasks.
+        `refuses`: False if orders that assign or revoke tasks have to succeed without effect, so that the member stays
+        in the group without tasks.
         """
         with self._lock:
             self._ended, self._refuses = True, refuses
@@ -112,7 +112,7 @@ class RebalanceMailbox:
             one.done(self._refusal(one.order))
 
     def _refusal(self, order: Order) -> StreamThreadEnded | None:
-        """Returns the error with which this order fails after the thread has ended, or None if the order succeeds."""
+        """Returns the result of an order after the thread has ended: the error, or None if the order succeeds."""
         match order:
             case LoseTasks() | CloseTasks():
                 return None  # an ended thread has no tasks

@@ -1,4 +1,4 @@
-"""The processor API: the base class of processors, their context, and the types of functions that users may supply.
+"""The processor API: the base class of processors, their context, and the types of functions that users write.
 
 Source: `Processor`, `ProcessorContext`, `PunctuationType`, `Cancellable`, `Punctuator` of the processor API (KIP-478).
 """
@@ -16,8 +16,8 @@ VIn = TypeVar("VIn")
 
 
 class PunctuationType(StrEnum):
-    """The clock by which a punctuation fires. Stream time advances only when records are processed. Wall-clock time
-    advances with the machine's clock.
+    """The clock that determines when a punctuation fires. Stream time advances only when records are processed.
+    Wall-clock time advances with the machine's clock.
     """
 
     STREAM_TIME = "stream_time"
@@ -25,20 +25,21 @@ class PunctuationType(StrEnum):
 
 
 Punctuator = Callable[[int], None]
-"""A function that is called each time a punctuation fires. The argument of the function is the time on the
-punctuation's clock, in milliseconds.
+"""The type of a function that is called each time a punctuation fires. The argument is the time of the punctuation's
+clock in milliseconds.
 """
 
 
 class Cancellable(Protocol):
     def cancel(self) -> None:
-        """Stop the punctuation. `cancel` may be called inside the callback, and more than once."""
+        """Stops the punctuation. `cancel` may be called inside the callback, and more than once."""
 
 
 class ProcessorContext(Protocol):
     """The context of one processor of a task.
 
-    A context can be used inside `init`, `process`, `process_batch`, punctuators and `close`, on the task's thread.
+    The processor may use its context in `init`, `process`, `process_batch`, punctuators and `close`, on the task's
+    thread.
     """
 
     @property
@@ -51,8 +52,7 @@ class ProcessorContext(Protocol):
     def record_metadata(self) -> RecordMetadata | None:
         """The topic, partition and offset of the input record; None in `init` and in punctuators.
 
-        Differs from Kafka: in a punctuator of Kafka, the metadata can be without a topic, with -1 as partition and as
-        offset.
+        Differs from Kafka: in Kafka, a punctuator can get metadata without a topic, with partition -1 and offset -1.
         """
 
     @property
@@ -66,55 +66,57 @@ class ProcessorContext(Protocol):
     def current_system_time_ms(self) -> int: ...
 
     def state_store(self, name: str) -> Any:
-        """Returns the store of this name. Raises StreamsRuntimeError if the processor is not connected to the store."""
+        """Returns the store with this name. Raises StreamsRuntimeError if the processor is not connected to the
+        store.
+        """
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """Pass a record to all children, or to the child of this name.
-
-        If a node below raises an error, the handler of processing errors decides about it. If the task continues,
-        `forward` returns normally. Otherwise `forward` raises the error.
+        """Passes a record to the children. `child`: the name of the only child that gets the record; None for all
+        children. If a node below raises an error, the handler of processing errors is called. If the task can continue
+        after this call, `forward` returns normally. If the task cannot continue, `forward` raises the error.
         """
 
     def forward_batch(self, columns: RecordColumns[Any, Any], child: str | None = None) -> None:
-        """Forward each row as a record, in the order of the rows."""
+        """Forwards each row as a record. The records have the order of the rows."""
 
     def schedule(
         self, interval_ms: int, type: PunctuationType, callback: Punctuator, *, start_time_ms: int | None = None
     ) -> Cancellable:
-        """Call `callback` every `interval_ms`. `start_time_ms`: the time at which the first interval begins (KIP-1146).
+        """Schedules a punctuation: calls `callback` every `interval_ms`. `start_time_ms`: the start of the first
+        interval (KIP-1146).
 
-        Raises StreamsRuntimeError if the interval is under 1 ms, and if the task is a standby.
+        Raises StreamsRuntimeError if the interval is under 1 ms, or if the task is a standby.
         """
 
     def commit(self) -> None:
-        """Ask the task to commit at the end of the thread's present pass."""
+        """Makes the task commit at the end of the thread's present pass."""
 
 
 class Processor(Generic[KIn, VIn]):
-    """Base class of a user's processor. A processor needs a method `process`, or a method `process_batch`, or both.
+    """Base class of a user's processor. A processor needs at least one of the methods `process` and `process_batch`.
 
-    `process_batch(batch)` gets `RecordColumns`: consecutive records of one partition. While the task collects a batch,
-    it fires no punctuation of stream time, does not commit, and processes no record of another partition. Some records
-    come alone, that is, not in a batch with others. If a processor has both methods, `process` gets each record that
-    comes alone. If a processor has only `process_batch`, it gets a record that comes alone as a batch of one record. A
-    record comes alone if it has headers, or if a `process_batch` above forwards it with `forward`. All records come
-    alone if a node above has a store, if a processor above has no `process_batch`, or if a node in another branch uses
-    a store or a topic of this branch.
+    The argument of `process_batch(batch)` is a `RecordColumns`: consecutive records of one partition. While the task
+    collects a batch, it fires no stream-time punctuation, does not commit, and processes no record of another
+    partition. Some records are not part of a batch; they are single records. `process` gets each single record. If a
+    processor has no `process`, `process_batch` gets a single record as a batch of one record. A record is single if it
+    has headers, or if a `process_batch` above calls `forward` for it. All records of a processor are single if a node
+    above has a store or is a processor without `process_batch`. All records are also single if a node in another branch
+    uses a store or topic of this branch.
 
-    During `process_batch`, the last record of the batch is the current record. The record metadata, and the timestamp
-    of the changes that stores log, are those of the current record. If `process_batch` raises an error, the handler of
-    processing errors decides about each record of the batch.
+    During `process_batch`, the last record of the batch is the current record. The record metadata belong to the
+    current record. During `process_batch`, changes of stores are logged with the timestamp of the current record. If
+    `process_batch` raises an error, the handler of processing errors is called for each record of the batch.
     """
 
     retries_one_by_one = False
-    """True to repeat a failed batch: if `process_batch` raises an error, it is called again with one record at a time.
-    With `retries_one_by_one`, the handler of processing errors decides only about the records for which the second call
-    fails. Use `retries_one_by_one` only if `process_batch` raises all of its errors before it forwards records or
-    changes a store.
+    """True to retry a failed batch: if `process_batch` raises an error, it is called again, once for each record of the
+    batch. The handler of processing errors is then called only for records that fail again. Set `retries_one_by_one` to
+    True only if `process_batch` raises errors before it forwards records or changes a store. Otherwise, the second
+    calls would repeat its effects.
     """
 
     def init(self, context: ProcessorContext) -> None:
-        """Prepare the processor. The task calls `init` each time it begins to run, after its state is restored."""
+        """Prepares the processor. The task calls `init` each time it begins to run, when its state is restored."""
 
     def process(self, record: Record[KIn, VIn]) -> None:
         raise TypeError(
@@ -122,37 +124,37 @@ class Processor(Generic[KIn, VIn]):
         )
 
     def close(self) -> None:
-        """Release the processor's resources. The task calls `close` each time it stops running, while its stores are
-        still open.
+        """Releases the processor's resources. The task calls `close` each time it stops running, before its stores are
+        closed.
         """
 
 
 TimestampExtractor = Callable[[Record[Any, Any], int], int]
-"""A function that takes an input record and the partition time, and returns the new timestamp of the record. The record
-that the function gets has the timestamp from the topic. If the returned timestamp is negative, the record is dropped.
+"""The type of a function that returns the timestamp of an input record. The arguments are the record with its timestamp
+in the topic, and the partition time. If the returned timestamp is negative, the record is dropped.
 """
 
 StreamPartitioner = Callable[[Any, Any, int], int]
-"""A function that takes the key, the value and the number of partitions of a topic. The function returns the partition.
-A partitioner that uses a serde has to be a `NestedSerde` as well.
+"""The type of a function (key, value, number of partitions) that returns the partition of a record. A partitioner that
+contains a serde has to be a `NestedSerde` too.
 """
 
 
 @runtime_checkable
 class KeyPrefixPartitioner(Protocol):
-    """A `StreamPartitioner` that chooses the partition by Kafka's hash of the key's bytes, without the last
+    """A `StreamPartitioner` that uses Kafka's hash of the key's bytes. The hash leaves out the last
     `unhashed_suffix_bytes` bytes.
     """
 
     unhashed_suffix_bytes: int
-    """The number of bytes at the end of each key that the hash leaves out."""
+    """The hash leaves out this number of bytes at the end of each key."""
 
     def __call__(self, key: Any, value: Any, partitions: int, /) -> int: ...
 
 
 class HandlerResponse(StrEnum):
-    """The decision of an exception handler about a failed record: end the thread, drop the record and continue, or send
-    the record to the dead-letter topic and continue.
+    """The result of an exception handler for a failed record. FAIL ends the thread. CONTINUE drops the record.
+    DEAD_LETTER sends the record to the dead-letter topic and continues.
     """
 
     FAIL = "fail"
@@ -161,10 +163,10 @@ class HandlerResponse(StrEnum):
 
 
 class FailedRecord(NamedTuple):
-    """An input record whose processing failed, with the error and the name of the node that failed.
+    """An input record that failed, the error, and the name of the node that failed.
 
-    For a failed punctuation, the metadata have an empty topic, key and value are None, and the timestamp is the time at
-    which the punctuation fired.
+    If a punctuation failed, the topic in the metadata is empty, the key and value are None, and the timestamp is the
+    time when the punctuation fired.
     """
 
     task_id: TaskId

@@ -1,39 +1,40 @@
-"""Nodes whose processor takes batches. This module decides if a node that takes batches collects records, and passes
-each batch to the node's processor.
+"""The nodes of processors that take batches. This module decides whether a node that takes batches collects records,
+and passes each batch to the processor.
 
-A processor takes batches if it has `process_batch`. If a processor has both `process_batch` and `process`, the node
-calls `process` for each record that comes alone (not in a batch). A collecting node keeps the records of a run
-(consecutive records of one partition), and passes them to its processor as one batch at the end of the run.
+A processor takes batches if it has `process_batch`. Consecutive records of one partition are a run. A collecting node
+stores the records of a run, and passes them to its processor as one batch at the end of the run. A record that is not
+part of a batch is a single record. If the processor also has `process`, the node calls `process` for each single
+record.
 
-At the end of the run, the nodes in other branches have processed every record of the run, but the nodes below the
-collecting node have processed none of these records. So a node collects records only if this different order does not
-change results. The conditions for collecting records are:
-- Each record reaches the collecting node on only one path. If there were two paths, a node on one path could collect a
-  record while a later record overtakes it on the other path.
+Collecting changes the order of processing: nodes in other branches process the whole run before the nodes below the
+collecting node process its first record. So a node collects records only if the different order does not change
+results. The conditions are:
+- Each record reaches the collecting node on only one path. On two paths, a node of one path could collect a record
+  while the next record overtakes it on the other path.
 - The collecting node and the nodes below it do not share a state store or a topic with other nodes. Records reach the
   nodes below the collecting node only through the collecting node.
-- The nodes above the collecting node have no state stores, and are not user's processors that take one record at a
-  time. If an error of the log interrupts a run, the records of the run are processed again. If there were a store above
-  the collecting node, the store would already contain the changes of these records.
+- No node above the collecting node has a state store, or is a user's processor without `process_batch`. The reason is
+  that a run is processed again if an error of the log interrupts it. A store above the collecting node would then
+  already contain the changes of the first try.
 If a node that takes batches does not meet these conditions, it gets batches of one record.
 
 Rules of a batch:
-- A record comes alone if it has headers, or if it comes from a punctuation or a flush instead of a run. A record also
-  comes alone if a node above, while it processes a batch, calls `forward` instead of `forward_batch`. The reason is
-  that `forward` does not state from which input record the forwarded record was made.
-- During `process_batch` the current record of the task is the last record of the batch. While the nodes below process a
-  row that the node forwards, the current record is the input record from which the row was made.
-- If a node below fails for a row, the handler of processing errors gets the input record of this row, as it would
-  without batches. After the handler has decided to continue, the next row is processed.
-- If `process_batch` itself raises an error, the handler decides about each record of the batch. If the processor sets
-  `retries_one_by_one`, `process_batch` is first called again with one record at a time. After the second calls, the
-  handler decides only about the records for which the second call failed.
-- Some errors do not concern a single record: for example, the log does not answer, or the handler ends the thread.
-  After an error that does not concern a single record, no record of the run counts as processed. Under at-least-once,
-  the whole run is then processed again. Under exactly-once, no part of the run is committed.
+- A record is single if it has headers, or if a punctuation or a flush forwards it. A record is also single if a node
+  above processes a batch and calls `forward` instead of `forward_batch`. The reason is that `forward` does not state
+  the input record.
+- During `process_batch`, the current record of the task is the last record of the batch. While the nodes below process
+  a forwarded row, the current record is the input record from which the row was made.
+- If a node below fails for a row, the handler of processing errors gets the input record of this row, as it does
+  without batches. If the handler decides to continue, the next row is processed.
+- If `process_batch` itself raises an error and `retries_one_by_one` is False, the handler is called for each record of
+  the batch. If `retries_one_by_one` is True, `process_batch` is called again, once for each record of the batch, and
+  the handler is called only for records that fail again.
+- Some errors do not belong to one record: for example, the log does not answer, or the handler ends the thread. After
+  an error that does not belong to one record, no record of the run counts as processed. With at-least-once, the whole
+  run is then processed again. With exactly-once, no part of the run is committed.
 
-Kafka has no batches of records for processors. As in KIP-1033, the handler of processing errors decides about one
-record at a time.
+Kafka has no batches of records for processors. As in KIP-1033, each call of the handler of processing errors concerns
+one record.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ from streams_runtime.processors.nodes import NodeRunner, ProcessorRunner, SinkRu
 from streams_runtime.processors.runtime import TASK_ERRORS, RunPosition, TaskRuntime
 
 _NOT_RETRIED = (*TASK_ERRORS, SchemaRegistryUnavailable, WrongBatchResult)
-"""If `process_batch` raises one of these errors, it is not called again with one record at a time. A second call, with
-one record at a time, would hide a mistake in the user's function, or fail again.
+"""If `process_batch` raises one of these errors, it is not called again for the records of the batch: further calls
+would hide a mistake in the user's function, or fail again.
 """
 
 AnyColumns = RecordColumns[Any, Any]
@@ -66,10 +67,9 @@ class RunsHow(StrEnum):
 
 
 class NodeRun(NamedTuple):
-    """A result of `TopologyTestDriver.node_runs`. `how`: whether the node is called once for each record or once for
-    each batch.
+    """A result of `TopologyTestDriver.node_runs`. `how`: how often the node is called.
 
-    `why`: the reason why a node that takes batches gets one record at a time; empty for other nodes.
+    `why`: the reason why a node that takes batches gets batches of one record; empty for other nodes.
     """
 
     how: RunsHow
@@ -80,15 +80,13 @@ class NodeRun(NamedTuple):
 
 
 class _CollectedRecords(NamedTuple):
-    """The collected records of a node, as columns. `positions`: for each row, the position of the input record from
-    which the row was made.
-    """
+    """The collected records of a node, as columns. `positions`: for each row, the position of its input record."""
 
     columns: AnyColumns
     positions: Sequence[RunPosition]
 
     def row(self, index: int) -> _CollectedRecords:
-        """Returns a batch that has only the row with this index."""
+        """Returns a batch with only the row of this index."""
         columns = self.columns
         row: AnyColumns = RecordColumns.trusted(
             [columns.keys[index]], [columns.values[index]], [columns.timestamps_ms[index]]
@@ -97,8 +95,8 @@ class _CollectedRecords(NamedTuple):
 
 
 class BatchContext(NodeContext):
-    """The context of a node that takes batches. The context stores, for each row, the position of the input record from
-    which the row was made.
+    """The context of a node that takes batches. During a call of `process_batch`, the context stores the batch with the
+    position of each row's input record.
     """
 
     __slots__ = ("_batch",)
@@ -122,7 +120,7 @@ class BatchContext(NodeContext):
             task.move_to(last, in_batch=len(batch.positions) > 1)
 
     def hand_over(self, batch: _CollectedRecords, process_batch: Callable[[AnyColumns], None]) -> None:
-        """Call `process_batch` of the processor with this batch. Raises any error that the processor raises."""
+        """Calls `process_batch` of the processor with this batch. Raises the errors of the processor."""
         task, current = self._task("process_batch"), self.current
         self._batch = batch
         task.move_to(batch.positions[-1], in_batch=len(batch.positions) > 1)
@@ -135,8 +133,8 @@ class BatchContext(NodeContext):
             current.name = None
 
     def row_failed(self, position: RunPosition, error: Exception) -> None:
-        """Let the handler of processing errors decide about the input record at this position. Raises the error if the
-        task cannot continue.
+        """Calls the handler of processing errors for the input record at this position. Raises the error if the task
+        cannot continue.
         """
         self._task("process_batch").move_to(position, in_batch=False)
         if not self.failed(error):
@@ -144,7 +142,7 @@ class BatchContext(NodeContext):
 
 
 class BatchRunner(ProcessorRunner):
-    """The node of a user's processor that has `process_batch`.
+    """The node of a user's processor with `process_batch`.
 
     `reason_against_batches`: the reason why the node gets batches of one record; empty if the node collects records.
     See `decide_on_batches`.
@@ -157,7 +155,7 @@ class BatchRunner(ProcessorRunner):
         self.clear()
 
     def clear(self) -> None:
-        """Drop the collected records."""
+        """Drops the collected records."""
         self._keys: list[Any] = []
         self._values: list[Any] = []
         self._timestamps_ms: list[int] = []
@@ -192,8 +190,8 @@ class BatchRunner(ProcessorRunner):
         return receive
 
     def run_collected(self) -> None:
-        """Pass the collected records to the processor. Raises an error of the processor if the error ends the run. The
-        handler of processing errors decides about all other errors.
+        """Passes the collected records to the processor. If an error of the processor ends the run, it is raised. For
+        all other errors, the handler of processing errors is called.
         """
         if not self._positions:
             return
@@ -214,8 +212,8 @@ class BatchRunner(ProcessorRunner):
             if retries and len(batch.positions) > 1:
                 self._run_one_by_one(batch)
                 return
-            # the positions without duplicates: several rows may come from one input record, about which the handler
-            # decides once
+            # remove duplicates: several rows may come from one input record, and the handler is called once for each
+            # input record
             for position in dict.fromkeys(batch.positions):
                 self._batch_context.row_failed(position, error)
 
@@ -250,7 +248,7 @@ def takes_batches(processor: object) -> bool:
 
 
 def node_run(node: NodeRunner) -> NodeRun:
-    """Returns whether the node is called once a record or once a batch."""
+    """Returns how often the node is called: once for each record or once for each batch."""
     if not isinstance(node, BatchRunner):
         return NodeRun(RunsHow.ONCE_A_RECORD)
     why = node.reason_against_batches
@@ -258,9 +256,8 @@ def node_run(node: NodeRunner) -> NodeRun:
 
 
 def decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
-    """Set `reason_against_batches` of the nodes that take batches.
-
-    If there is a source whose records a node may not collect, the node collects no records at all.
+    """Sets `reason_against_batches` of the nodes that take batches. If a node may not collect the records of one
+    source, it collects no records at all.
     """
     for source in nodes:
         if isinstance(source, SourceRunner):
@@ -271,8 +268,8 @@ def decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
 
 
 def reasons_against_batches(below_source: Sequence[NodeRunner]) -> Mapping[str, str]:
-    """Returns, for each node that takes batches, the reason why it does not collect records of this source. The reason
-    is empty if the node may collect these records.
+    """Maps each node that takes batches to the reason why it must not collect records of this source. The reason is
+    empty if the node may collect the records.
     """
     nodes = _reached(below_source)
     parents: dict[str, list[NodeRunner]] = {name: [] for name in nodes}
@@ -315,14 +312,14 @@ def _reason_in_other_branches(node: NodeRunner, below_source: Sequence[NodeRunne
 
 
 def _shared(node: NodeRunner) -> frozenset[str]:
-    """Returns a text for each store and topic that the node uses, as a part of a reason against batches."""
+    """Returns a text for each store and topic that the node uses. The texts are parts of a reason against batches."""
     topics = (f"topic {node.topic}",) if isinstance(node, SinkRunner) else ()
     return frozenset((*topics, *(f"store {store}" for store in node.stores)))
 
 
 def _reached(roots: Iterable[NodeRunner], without: str | None = None) -> dict[str, NodeRunner]:
-    """Returns `roots` and all nodes below them, by name. Leaves out `without` and the nodes that are reached only
-    through `without`.
+    """Maps the names of `roots` and of all nodes below them to these nodes. `without`: the name of a node to leave out,
+    with all nodes that are only below it.
     """
     reached: dict[str, NodeRunner] = {}
     waiting = list(roots)

@@ -1,17 +1,16 @@
-"""The functions that pass records from one node of a task to the next, and the context of each node.
+"""The functions that pass records between the nodes of a task, and the context of each node.
 
-Each node of a task has one function, its receiver. A receiver takes key, value, timestamp and headers of a record, and
-calls the receivers of the nodes below the node. A task makes its receivers once: first the receivers of the sinks, then
-the receivers of the nodes above. A user's processor uses its `NodeContext` as `ProcessorContext`. An operator of the
-DSL calls its task through the `NodeContext`.
+Each node of a task has one function, its receiver. The arguments of a receiver are the key, value, timestamp and
+headers of a record. The receiver calls the receivers of the nodes below. A task makes all receivers before it processes
+records, in the order from the sinks to the sources. A user's processor uses its `NodeContext` as `ProcessorContext`. An
+operator of the DSL calls its task through the `NodeContext`.
 
-If a node raises an error, the nearest guarded receiver above it catches the error and calls the handler of processing
-errors. If the handler decides to continue, the node that called the guarded receiver continues normally. A node calls
-the receivers below it with a guard if it has more work after such a call: with another record, or with its store. All
-other nodes call the receivers below them without a guard.
+A guarded receiver catches the errors of the nodes below, and calls the handler of processing errors. If the handler
+decides to continue, the guarded receiver returns normally. A node uses a guarded receiver if it has more work after the
+call: it forwards another record, or changes its store. Other nodes use receivers without a guard.
 Source: `ProcessorNode.process` (KIP-1033), `ProcessorContextImpl`. Differs from Kafka: each node has its own context,
-so `forward` does not look up the current node. `init` cannot forward records, because the nodes below are not
-initialised yet.
+so `forward` does not look up the current node. A processor cannot forward records in `init`, because the nodes below
+are not initialised yet.
 """
 
 import logging
@@ -33,31 +32,31 @@ from streams_runtime.state_stores.value_and_timestamp import EntryAccess
 _logger = logging.getLogger(__name__)
 
 Receiver = Callable[[Any, Any, int, Headers], None]
-"""A function that takes the key, value, timestamp in milliseconds and headers of a record. If the node that forwards
-the record is a table, the value is a `Change`.
+"""The type of a function that gets the key, value, timestamp in milliseconds and headers of a record. If a table
+forwards the record, the value is a `Change`.
 """
 
 Children = Sequence[tuple[str, Receiver]]
-"""The names and receivers of the nodes below a node, in the order in which they were added. A child that was added with
-the same parent twice appears twice.
+"""The names and receivers of a node's children, in the order in which they were added. If a child was added twice to
+the same parent, it is in the list twice.
 """
 
 
 def ignore(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-    """Ignores the record. Nodes without children call this function in place of a child."""
+    """Ignores the record. Nodes that have no children use this function in place of a child."""
 
 
 class CurrentNode:
-    """The node that a task runs at this moment, and the record that this node works on. A `CurrentNode` also finds the
-    failed node in the traceback of an error. Each task has one `CurrentNode`.
+    """The node that a task runs at this moment, and the record that this node processes. Each task has one
+    `CurrentNode`, which also finds the failed node in the traceback of an error.
 
     `name`: the name of the user's processor that runs; None if no user's processor runs.
-    `timestamp_ms`, `headers`: the timestamp and the headers of the record that the node works on; -1 and () if there is
-    no record. Stores log their changes with this timestamp and these headers. Records are processed depth first: a node
-    hands the record to a child and the child's descendants, and then to the next child. So a node sets `timestamp_ms`
-    and `headers` before it uses a store, and `forward` sets them again when the children return. Nodes assign these
-    attributes directly, because a method call would take 3 % of the time that a `count` needs for a record.
-    `checked_headers`: the last headers that a node has checked, so that later nodes do not check these headers again.
+    `timestamp_ms`, `headers`: the timestamp and the headers of the record that the node processes; -1 and () if there
+    is no record. Stores log their changes with this timestamp and these headers. The children of a node change
+    `timestamp_ms` and `headers` for their own records. So a node sets both before it uses a store, and `forward`
+    restores both when the children return. Nodes assign these attributes directly, because a method call would take 3 %
+    of the time that a `count` needs for a record. `checked_headers`: the last headers that a node has checked; the next
+    nodes do not check the same headers again.
     Source: `AbstractProcessorContext.currentNode`, `ProcessorContextImpl.forward`.
     """
 
@@ -71,48 +70,45 @@ class CurrentNode:
         self._node_of_code: dict[CodeType, str] = {}
 
     def clear(self) -> None:
-        """Record that no node works on a record."""
+        """Resets this object when no node processes a record any more."""
         self.name = None
         self.timestamp_ms = -1
         self.headers = ()
 
     def with_node_name(self, receiver: Receiver, node: str) -> Receiver:
-        """Returns a copy of the receiver. The name of the returned function is the name of the node.
+        """Returns a copy of the receiver with the node's name as function name.
 
-        So the traceback of an error names the nodes through which the record went, and nothing has to be stored for
-        each record. If an operator forwards all records unchanged, its receiver is the receiver of its child, with the
-        child's name.
+        So the traceback of an error names the nodes on the record's path, and nothing has to be stored for each record.
+        If an operator forwards all records unchanged, its receiver is its child's receiver, which keeps the child's
+        name.
         """
         if not isinstance(receiver, FunctionType) or receiver.__code__ in self._node_of_code or receiver is ignore:
             return receiver
         code = receiver.__code__
-        # `CurrentNode` uses code objects as keys of a dict, so the code of the copy must not equal the code of the
-        # original. The extra constant makes the copy and the original differ even if the node has the same name as the
-        # function.
+        # The code objects are keys of a dict, so the code of the copy must not equal the code of the original. The
+        # extra constant makes them differ, even if the function already has the node's name.
         code = code.replace(co_name=node, co_consts=(*code.co_consts, ("node", node)))
         self._node_of_code[code] = node
         return FunctionType(code, receiver.__globals__, node, receiver.__defaults__, receiver.__closure__)
 
     def failed_node(self, error: BaseException) -> str:
-        """Returns the name of the innermost node in the traceback of the error; empty if the traceback contains no
-        node.
+        """Returns the name of the last node in the traceback of the error, which is the node that failed. The name is
+        empty if the traceback contains no node.
         """
         node, trace, caller = "", error.__traceback__, None
         while trace is not None:
             frame = trace.tb_frame
             if caller is not None and frame.f_back not in (None, caller):
-                # the frames from here on belong to an earlier raise of the same error object, for example by a cached
-                # future
+                # the other frames come from an earlier raise of the same error object, for example by a cached future
                 break
             node, caller, trace = self._node_of_code.get(frame.f_code, node), frame, trace.tb_next
         return node
 
 
 class NodeContext:
-    """The context of one node. A context can be used from the start of the processor's `init` to the end of its
-    `close`. A `NodeContext` has the methods of `ProcessorContext`, and further methods for the node's runner and
-    operators. `stream_time_ms`: the highest timestamp that an operator with windows has received. `stream_time_ms`
-    stays the same while the task is suspended.
+    """The context of one node, which can be used from the processor's `init` to its `close`. A `NodeContext` has the
+    methods of `ProcessorContext`, and more methods for operators and for the node's runner. `stream_time_ms`: the
+    highest timestamp that an operator with windows has received; the suspension of the task does not reset it.
     """
 
     __slots__ = ("_children", "_forward", "_runtime", "connected_stores", "current", "name", "stream_time_ms")
@@ -130,7 +126,7 @@ class NodeContext:
         self._runtime = runtime
 
     def connect(self, children: Children) -> None:
-        """Set the receivers of the node's children. The node passes each record to the children in this order."""
+        """Sets the receivers of the node's children. The node passes each record to the children in this order."""
         self._children = children
         self._forward = {name: self.guarded(child) for name, child in children}
         self._forward[None] = self.guarded(self.all_children())
@@ -143,8 +139,8 @@ class NodeContext:
     # --- for operators
 
     def all_children(self) -> Receiver:
-        """Returns the receiver that passes a record to every child, in order. If there are several children and one of
-        them raises an error, the others still get the record.
+        """Returns a receiver that passes a record to all children, in order. If one of several children raises an
+        error, the other children still get the record.
         """
         receivers = [receiver for _, receiver in self._children]
         if not receivers:
@@ -160,14 +156,14 @@ class NodeContext:
         return each
 
     def child(self, name: str) -> Receiver:
-        """Returns the receiver of the child of this name."""
+        """Returns the receiver of the child with this name."""
         return dict(self._children)[name]
 
     def guarded(self, receiver: Receiver) -> Receiver:
         """Returns a receiver that calls `receiver` and handles its errors. A node needs a guarded receiver if it has
-        more work after the call: with another record, or with its store. If `receiver` raises an error, the handler of
-        processing errors decides about it. If the handler decides to continue, the guarded receiver returns normally.
-        Otherwise the guarded receiver raises the error.
+        more work after the call: it forwards another record, or changes its store. If `receiver` raises an error, the
+        handler of processing errors is called. If the handler decides to continue, the guarded receiver returns
+        normally. If the task cannot continue, the guarded receiver raises the error.
         """
         failed = self.failed
 
@@ -181,8 +177,8 @@ class NodeContext:
         return guard
 
     def forwards_when_flushed(self, entries: EntryAccess, child: Receiver, *, sends_old_values: bool) -> bool:
-        """Make the store forward its changes to `child` when the store's record cache is flushed. Returns False if the
-        store has no cache. If the method returns True, the node must not forward the changes itself. Source:
+        """Makes the store forward its changes to `child` when its record cache is flushed. Returns False if the store
+        has no cache. If the result is True, the node must not forward the changes itself. Source:
         `TimestampedTupleForwarder`, `TimestampedCacheFlushListener`.
         """
         if entries.set_flush_listener is None:
@@ -190,7 +186,7 @@ class NodeContext:
         forward, read, key_of = self.guarded(child), entries.read, entries.key_of
 
         def flushed(stored_key: bytes, new: bytes | None, old: bytes | None, made_by: ContextTuple) -> None:
-            if self._runtime is None:  # the nodes below are closed, so the change goes only to the store
+            if self._runtime is None:  # the nodes below are closed, so the change is not forwarded
                 return
             record_ms, headers, _, _, _, _ = made_by
             timestamp_ms, value = (record_ms, None) if new is None else read(new)
@@ -201,17 +197,17 @@ class NodeContext:
         return True
 
     def failed(self, error: Exception) -> bool:
-        """Let the handler of processing errors decide about an error of this node or of a node below it. Returns True
-        if the task continues. See `TaskRuntime.node_failed`.
+        """Calls the handler of processing errors for an error of this node or of a node below it. Returns True if the
+        task continues. See `TaskRuntime.node_failed`.
         """
         return self._task("forward").node_failed(self.current.failed_node(error) or self.name, error)
 
     def drop(self, reason: DropReason, message: str, *values: Any, detail: str = "") -> None:
-        """Count and log a record that this node drops.
+        """Counts and logs a record that this node drops.
 
-        `message`, `values`: the text of the reason, as a format string of `logging` and its arguments. `detail`: the
-        new detail of the notice about this reason; empty to keep the earlier detail. Source: the `dropped-records`
-        sensor of a task.
+        `message`: the text of the reason, as a format string of `logging`. `values`: the arguments for this format
+        string. `detail`: a new text for the notice about this reason; empty to keep the old text. Source: the
+        `dropped-records` sensor of a task.
         """
         task = self._task("drop")
         level = task.losses.log_level(reason, self.name, detail)
@@ -255,10 +251,9 @@ class NodeContext:
         task = self._task("state_store")
         if name not in self.connected_stores:
             connected = ", ".join(sorted(self.connected_stores)) or "none"
-            raise StreamsRuntimeError(
-                f"processor {self.name} has no access to state store {name} (connected: {connected}): name the "
-                "processor in add_state_store, or the store in add_processor or connect_processor_and_stores",
-                task.task_id,
+            raise self._error(
+                f" has no access to state store {name} (connected: {connected}): name the processor in "
+                "add_state_store, or the store in add_processor or connect_processor_and_stores"
             )
         store = task.stores.get(name)
         if store is None:
@@ -266,18 +261,22 @@ class NodeContext:
         return store
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """Pass a record to all children in the order in which they were added, or to the child of this name.
+        """Passes a record to the children. `child`: the name of the only child that gets the record; None for all
+        children, in the order in which they were added.
 
-        If a node below raises an error, the handler of processing errors decides about it. If the handler decides to
-        continue, the record goes to the other children, and `forward` returns normally. Otherwise `forward` raises the
-        error. Raises StreamsRuntimeError if `record` is not a record, or if its timestamp or headers are invalid.
-        Raises StreamsRuntimeError if the child is unknown, or if the call does not come from `process`, a punctuator or
-        `close`.
+        If a node below raises an error, the handler of processing errors is called. If the handler decides to continue,
+        the other children get the record, and `forward` returns normally. If the task cannot continue, `forward` raises
+        the error. Raises StreamsRuntimeError if `record` is not a record, or if its timestamp or headers are invalid.
+        Raises StreamsRuntimeError if there is no such child. Raises StreamsRuntimeError if the caller is not `process`,
+        `process_batch`, a punctuator or `close`.
         """
         current = self.current
         caller = current.name
         if caller is None:
-            raise self._runs_outside()
+            raise self._error(
+                " forwards outside of `process`, a punctuator or `close`; is one processor object shared, or used by a "
+                "thread of its own?"
+            )
         if record.__class__ is not Record:
             record = self._as_record(record)
         if record[2].__class__ is not int or not 0 <= record[2] <= LATEST_MS:
@@ -290,13 +289,12 @@ class NodeContext:
         timestamp_ms, headers = current.timestamp_ms, current.headers
         try:
             receiver(*record)
-        finally:  # reset both, because the children have set these attributes for their own records
+        finally:  # restore these attributes, because the children have set them for their own records
             current.name, current.timestamp_ms, current.headers = caller, timestamp_ms, headers
 
     def forward_batch(self, columns: RecordColumns[Any, Any], child: str | None = None) -> None:
-        """Forward each row as a record, in the order of the rows.
-
-        Raises StreamsRuntimeError as `forward` does, and WrongBatchResult if `columns` is not a RecordColumns.
+        """Forwards each row as a record, in the order of the rows. Raises the errors of `forward`. Raises
+        WrongBatchResult if `columns` is not a RecordColumns.
         """
         if not isinstance(columns, RecordColumns):
             raise WrongBatchResult(
@@ -313,21 +311,14 @@ class NodeContext:
         task = self._task("schedule")
         kind = self._punctuation_type(type)
         if not isinstance(interval_ms, int) or not callable(callback):
-            raise StreamsRuntimeError(
-                f"processor {self.name}: a punctuation needs an interval in whole milliseconds and a function to call,"
-                f" not {interval_ms!r} and {callback!r}",
-                task.task_id,
+            raise self._error(
+                ": a punctuation needs an interval in whole milliseconds and a function to call, not "
+                f"{interval_ms!r} and {callback!r}"
             )
         if interval_ms < 1:
-            raise StreamsRuntimeError(
-                f"processor {self.name}: the shortest interval of a punctuation is 1 ms, not {interval_ms}",
-                task.task_id,
-            )
+            raise self._error(f": the shortest interval of a punctuation is 1 ms, not {interval_ms}")
         if start_time_ms is not None and start_time_ms < 0:
-            raise StreamsRuntimeError(
-                f"processor {self.name}: a punctuation cannot start before the epoch, at {start_time_ms} ms",
-                task.task_id,
-            )
+            raise self._error(f": a punctuation cannot start before the epoch, at {start_time_ms} ms")
 
         def punctuate(time_ms: int) -> None:
             current = self.current
@@ -351,82 +342,64 @@ class NodeContext:
         return self._runtime
 
     def _punctuation_type(self, given: str) -> PunctuationType:
-        """Converts `type` to a PunctuationType. Raises StreamsRuntimeError for an unknown type. Without this check, the
-        punctuation could use the wrong clock.
+        """Converts the argument `type` of `schedule` to a PunctuationType. Raises StreamsRuntimeError for an unknown
+        type, because the punctuation would use the wrong clock.
         """
         try:
             return PunctuationType(given)
         except ValueError:
-            raise StreamsRuntimeError(
-                f"processor {self.name}: the type of a punctuation is {' or '.join(PunctuationType)}, not {given!r}",
-                self._task("schedule").task_id,
-            ) from None
+            kinds = " or ".join(PunctuationType)
+            raise self._error(f": the type of a punctuation is {kinds}, not {given!r}") from None
 
     def _no_child(self, name: str | None) -> StreamsRuntimeError:
         children = ", ".join(dict(self._children)) or "none"
-        return StreamsRuntimeError(
-            f"processor {self.name} cannot forward to {name}, which is not its child (children: {children})",
-            self._task("forward").task_id,
-        )
+        return self._error(f" cannot forward to {name}, which is not its child (children: {children})")
 
     def _as_record(self, given: Any) -> Record[Any, Any]:
         """Converts a tuple of four values to a record. Raises StreamsRuntimeError for any other object."""
         if not isinstance(given, tuple) or len(given) != len(Record._fields):
-            raise StreamsRuntimeError(
-                f"processor {self.name} forwards a {type(given).__name__}, which is no Record(key, value, "
-                "timestamp_ms, headers)",
-                self._task("forward").task_id,
-            )
+            kind = type(given).__name__
+            raise self._error(f" forwards a {kind}, which is no Record(key, value, timestamp_ms, headers)")
         return Record(*given)
 
     def _with_timestamp(self, record: Record[Any, Any]) -> Record[Any, Any]:
         try:
             return record._replace(timestamp_ms=record_timestamp(record.timestamp_ms))
         except ValueError as error:
-            raise self._cannot_forward(error) from None
+            raise self._error(f" forwards a record that {error}") from None
 
     def _with_headers(self, record: Record[Any, Any]) -> Record[Any, Any]:
-        """Returns the record with checked headers. `forward` calls `_with_headers` only for headers that differ from
-        the last checked headers.
-        """
+        """Checks the headers of a record, and returns the record with the checked headers."""
         try:
             headers = self.current.checked_headers = record_headers(record.headers)
         except ValueError as error:
-            raise self._cannot_forward(error) from None
+            raise self._error(f" forwards a record that {error}") from None
         return record._replace(headers=headers)
 
-    def _cannot_forward(self, error: ValueError) -> StreamsRuntimeError:
-        return StreamsRuntimeError(
-            f"processor {self.name} forwards a record that {error}", self._task("forward").task_id
-        )
-
-    def _runs_outside(self) -> StreamsRuntimeError:
-        return StreamsRuntimeError(
-            f"processor {self.name} forwards outside of `process`, a punctuator or `close`; is one processor "
-            "object shared, or used by a thread of its own?",
-            self._task("forward").task_id,
-        )
+    def _error(self, problem: str) -> StreamsRuntimeError:
+        return StreamsRuntimeError(f"processor {self.name}{problem}", self._task("forward").task_id)
 
 
 class Operator(ABC):
-    """A stateless or stateful operation of the DSL. All tasks share one `Operator` object, so the state of a task is in
-    its receiver or context.
+    """A stateless or stateful operation of the DSL. All tasks share one `Operator` object. So an operator keeps the
+    state of a task in the task's receiver or context.
 
-    Source: `ProcessorNode`. Differs from Kafka: there, an operation of the DSL is a processor, like a processor of a
+    Source: `ProcessorNode`. Differs from Kafka: in Kafka, an operation of the DSL is a processor, like a processor of a
     user.
     """
 
     @abstractmethod
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        """Returns the receiver of the node. The graph calls `connect` after the stores are open, each time the task
-        begins to run.
+        """Returns the receiver of the node. The graph calls `connect` each time the task begins to run, when its stores
+        are open.
 
         `child`: a function that passes a record to all nodes below. If an operator has more work after a call of
-        `child` (with another record, or with its store), it has to call `context.guarded(child)` instead. An operator
-        with a store sets `timestamp_ms` and `headers` of `context.current` to the values of the record before it
-        changes the store.
+        `child`, it has to use `context.guarded(child)` instead. Before an operator changes its store, it copies the
+        timestamp and the headers of the record to `context.current`.
         """
 
 
 NodeSupplier = Operator | Callable[[], Processor[Any, Any]]
-"""An operator, or a function or class that returns a new processor at each call. A supplier must be picklable."""
+"""The type of a supplier: an operator, or a function or class that returns a new processor for each call. A supplier
+must be picklable.
+"""

@@ -1,8 +1,8 @@
 """The running nodes of one subtopology in one task.
 
-This module names each internal topic by its full name, which begins with the application id. The task passes records to
-the sources. The task, not the graph, handles partitions, offsets and commits. Source: `ProcessorTopology`,
-`InternalTopologyBuilder.buildSubtopology`, `StreamTask.initializeTopology`.
+The names of internal topics are full names here; they begin with the application id. The task passes records to the
+sources. The graph knows nothing about partitions, offsets and commits; the task handles them. Source:
+`ProcessorTopology`, `InternalTopologyBuilder.buildSubtopology`, `StreamTask.initializeTopology`.
 """
 
 from __future__ import annotations
@@ -30,18 +30,16 @@ from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
 
 
 class ProcessorGraph:
-    """The nodes of one task. `build` makes the graph. After `close`, `init` can be called again with the same
-    processors.
+    """The nodes of one task. After `close`, `init` can be called again, and uses the same processors.
 
-    `sources`: the source node of each topic, by the topic's full name. A source that reads several topics has several
-    entries. `stores`: the stores of the subtopology, which `build` does not open. `repartition_sources`: the
-    repartition topics that the subtopology reads. The log may delete records of repartition topics after they were
-    processed. `current`: the node that runs now, and its record. All nodes of the graph share this object.
-    `collecting`: the nodes that collect batches, parents first. The keys of the following mappings are the names of
-    stores. `store_changelogs`: the topic from which each store is restored; None for a store that is not logged.
-    `source_changelogs`: only the stores that are restored from a source topic, with this topic. A store in this mapping
-    does not write to its source topic. `window_retentions_ms`: only the window stores that have a changelog topic, with
-    their retention.
+    `sources`: maps the full name of each source topic to its source node. `stores`: the stores of the subtopology; the
+    caller opens them. `repartition_sources`: the repartition topics that the subtopology reads; processed records of
+    these topics may be deleted. `current`: the node that runs at this moment, and its record. All nodes of the graph
+    share this object. `collecting`: the nodes that collect batches, parents first. `store_changelogs`: maps the name of
+    each store to the topic from which it is restored; None for a store without a changelog. `source_changelogs`: maps
+    the name of each store that is restored from a source topic to this topic. A store that is restored from a source
+    topic does not write to this topic. `window_retentions_ms`: maps the name of each window store with a changelog
+    topic to its retention.
     """
 
     def __init__(
@@ -85,7 +83,7 @@ class ProcessorGraph:
         cls, topology: Topology, subtopology_id: int, application_id: str, *, caching: bool = True
     ) -> ProcessorGraph:
         """Makes new processors and stores for one task. `caching`: True if stores may have a record cache. Raises
-        TopologyError, and StreamsRuntimeError for an unknown subtopology id.
+        TopologyError. Raises StreamsRuntimeError for an unknown subtopology id.
         """
         subtopologies = {each.id: each for each in topology.group_topology(application_id).subtopologies}
         if subtopology_id not in subtopologies:
@@ -118,11 +116,11 @@ class ProcessorGraph:
         return self.current.failed_node(error)
 
     def init(self, runtime: TaskRuntime) -> None:
-        """Call `init` of every processor, parents first. Before the call, the caller has to open and restore the stores
-        in `runtime`.
+        """Calls `init` of every processor, parents first. The caller has to open and restore the stores before this
+        call.
 
-        Raises StreamsRuntimeError, which names the processor whose `init` failed. After an error, `close` closes the
-        processors that were initialised before the failed one.
+        If the `init` of a processor fails, raises StreamsRuntimeError with the processor's name. After that, `close`
+        closes only the processors that were initialised.
         """
         if self._initialized:
             raise StreamsRuntimeError("the processors are initialised already", runtime.task_id)
@@ -141,28 +139,26 @@ class ProcessorGraph:
         _allow_depth(self._nodes)
 
     def run_collected(self) -> None:
-        """Pass the collected batches to their processors at the end of a run of records. Raises an error of a processor
-        if the error ends the run.
+        """Passes the collected batches to their processors. The task calls this method at the end of a run of records.
+        If an error of a processor ends the run, it is raised.
         """
         for node in self.collecting:
             node.run_collected()
 
     def forget_collected(self) -> None:
-        """Drop the collected records, because the task will process the run again."""
+        """Drops the collected records. The task calls this method before it processes the run again."""
         for node in self.collecting:
             node.clear()
 
     def node_runs(self) -> Mapping[str, NodeRun]:
-        """Returns, for each node except sources, whether the node is called once for each record or once for each
-        batch, with the reason.
-        """
+        """Maps the name of each node except sources to a `NodeRun`: how often the node is called, and why."""
         return {node.name: node_run(node) for node in self._nodes if not isinstance(node, SourceRunner)}
 
     def close(self) -> None:
-        """Call `close` of every processor, parents first, even after errors. Idempotent.
+        """Calls `close` of every processor, parents first, even after errors. Idempotent.
 
-        If a processor's `close` fails, closes all other processors, and then raises StreamsRuntimeError for the last
-        error, as in Kafka.
+        If the `close` of a processor fails, the other processors are still closed. As in Kafka, the last error is then
+        raised as a StreamsRuntimeError.
         """
         failed: StreamsRuntimeError | None = None
         closing, self._initialized = self._initialized, []
@@ -199,14 +195,14 @@ def _runner(node: Node, definition: TopologyDefinition, application_id: str, cur
 _FRAMES_PER_NODE = 14
 """The largest number of Python frames that one node adds to the call stack.
 
-A table with several children can add this number of frames: if the record cache is full, a put evicts the change of
-another key from the cache and forwards that change to the children. A processor of the user adds five frames.
+A table with several children can add this number of frames. If the table's record cache is full, a put evicts the
+change of another key, and forwards this change to the children. A processor of the user adds five frames.
 """
 
 
 def _allow_depth(nodes: Sequence[NodeRunner]) -> None:
-    """Raise Python's recursion limit (1,000 by default) if the longest path through the nodes may need more. Each node
-    on the path of a record adds nested calls.
+    """Increases Python's recursion limit (1,000 by default) if the longest path through the nodes needs more nested
+    calls.
     """
     depths: dict[str, int] = {}
     for node in reversed(nodes):
@@ -225,8 +221,7 @@ def _build_store(store: StoreDefinition, topic: str, caching: bool) -> StateStor
 
 
 def serde_topic(store: SubtopologyStore, application_id: str) -> str:
-    """Returns the topic name that is passed to the serdes of a store: the name of the topic from which the store is
-    restored.
-    If a store is not logged, its serdes get the name that its changelog would have.
+    """Returns the topic name that the serdes of a store get: the name of the topic from which the store is restored. If
+    the store has no changelog, the serdes get the name that its changelog would have.
     """
     return store.changelog_topic or store.source_topic_as_changelog or f"{application_id}-{store.name}-changelog"

@@ -15,12 +15,12 @@ from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings, SourceSettings
 
 _new_record = tuple.__new__
-"""Makes a `Record` in half the time that the call `Record(...)` takes."""
+"""Makes a `Record` in half the time of the call `Record(...)`."""
 
 
 class NodeRunner(ABC):
-    """A node of a task, with its context. `stores`: the names of the stores that the node uses. `below`: the children
-    of the node, in the order in which the user added them. The graph fills this list.
+    """A node of a task. `stores`: the names of the stores that the node uses. `below`: the children of the node, in the
+    order in which the user added them. The graph adds the children to this list.
     """
 
     def __init__(self, context: NodeContext) -> None:
@@ -30,20 +30,22 @@ class NodeRunner(ABC):
         self._context = context
 
     def init(self, runtime: TaskRuntime) -> None:
-        """Prepare the node. The graph calls `init` whenever the task begins to run, after its stores are open."""
+        """Prepares the node. The graph calls `init` each time the task begins to run, when its stores are open."""
         self._context.open(runtime)
 
     @abstractmethod
     def connect(self, children: Children) -> Receiver:
-        """Returns the receiver of this node. The graph calls `connect` after `init` of all nodes, children first."""
+        """Returns the receiver of this node. The graph calls `connect` of all nodes after their `init`, children
+        first.
+        """
 
     def close(self) -> None:
         self._context.close()
 
 
 class SourceRunner(NodeRunner):
-    """A source. A source of a task. `receiver`: a function that passes a record to all nodes below. The task itself
-    reads the records.
+    """A source of a task. The task reads the records itself, and calls `receiver`, which passes a record to all nodes
+    below.
     """
 
     def __init__(self, name: str, settings: SourceSettings, current: CurrentNode) -> None:
@@ -112,7 +114,7 @@ class ProcessorRunner(NodeRunner):
 
 
 class SinkRunner(NodeRunner):
-    """A sink. A sink of a task. The task itself serializes and sends the records. A sink has no children, because
+    """A sink of a task. The task itself serializes and sends the records. A sink never has children, because
     `TopologyBuilder` refuses a sink as a parent.
     """
 

@@ -1,5 +1,5 @@
-"""`TaskRuntime`, the interface through which running nodes call their task. `ProcessorRuntime` implements this
-interface.
+"""The interface `TaskRuntime`, through which the nodes of a task call the task. `ProcessorRuntime` implements
+`TaskRuntime`.
 
 Source: `InternalProcessorContext`, `RecordCollector`.
 """
@@ -23,15 +23,15 @@ from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import StateStore
 
 TASK_ERRORS = (LogTimeout, TaskMigrated, TaskCorrupted, TaskTimeout, ProcessorStateError, ProcessingFailed)
-"""The classes of errors that concern the task, not the current record. No exception handler is called for these
-errors.
+"""Errors of these classes concern the whole task, not only the current record, so no exception handler is called.
 """
 
 
 class RunPosition(NamedTuple):
     """The position of an input record in the current run. `place`: the record's index in the polled batch.
-    `stream_time_ms`: the stream time of the task when the record is processed. `in_batch`: True if a node processes the
-    record in a batch with other records of the run, so that an error concerns all of these records.
+    `stream_time_ms`: the task's stream time when the record is processed. `in_batch`: True if a node processes the
+    record in one batch with other records of the run. If `in_batch` is True, an error concerns all records of the
+    batch.
     """
 
     place: int
@@ -40,8 +40,8 @@ class RunPosition(NamedTuple):
 
 
 class TaskRuntime(Protocol):
-    """A task, with the record that it is processing (the current record). Only the task's own thread may use its
-    `TaskRuntime`.
+    """A task and its current record, which is the record that the task is processing. Only the task's own thread may
+    use this object.
     """
 
     @property
@@ -76,20 +76,21 @@ class TaskRuntime(Protocol):
         value_serde: Serde[Any],
         partitioner: StreamPartitioner | None,
     ) -> Callable[[Any, Any, int, Headers], None]:
-        """Returns the receiver of the sink `node`. The receiver writes records to the topic with this full name.
+        """Returns the receiver of a sink, which writes records to a topic. `node`: the name of the sink. `topic`: the
+        full name of the topic.
 
         `partitioner`: None for Kafka's hash of the key's bytes.
         """
 
     @property
     def position(self) -> RunPosition | None:
-        """The position of the current record in its run; None outside of a run, that is, in a punctuation or a
-        flush.
+        """The position of the current record in its run. None during a punctuation or a flush, because these do not
+        belong to a run.
         """
 
     def move_to(self, position: RunPosition, *, in_batch: bool) -> None:
-        """Set the current record to the record at this position of the run. `in_batch`: see `RunPosition`. The argument
-        `in_batch` replaces the field `in_batch` of `position`.
+        """Makes the record at this position of the run the current record. `in_batch`: the new value of the field
+        `in_batch` in the position.
         """
 
     def schedule(
@@ -99,9 +100,8 @@ class TaskRuntime(Protocol):
     def request_commit(self) -> None: ...
 
     def node_failed(self, node: str, error: Exception) -> bool:
-        """Let the handler of processing errors decide about an error that this node has raised for the current record.
-
-        Returns True if the task continues as if the node had never received the record. Returns False if the error
-        concerns the task or several records. If the result is False, the caller has to raise the error again. Raises
-        ProcessingFailed if the handler ends the thread.
+        """Calls the handler of processing errors for an error of a node and the current record. Returns True if the
+        task continues without the effect of the record on this node. Returns False if the error concerns the task or
+        several records. If the result is False, the caller has to raise the error again. Raises ProcessingFailed if the
+        handler ends the thread.
         """

@@ -1,9 +1,9 @@
-"""`Topology`, which contains the sources, processors, state stores and sinks of an application.
+"""The class `Topology`: the sources, processors, state stores and sinks of an application.
 
-Each method checks its arguments, and a call that raises an error changes nothing. A topology can be pickled. Topics
-have the names that the user gives. When the topology is run, the names of internal topics get the application id as a
-prefix. `TopologyBuilder` stores a supplier for each node and state store, but does not use these suppliers. A supplier
-is a `SourceSettings`, a `SinkSettings`, a `NodeSupplier` or a `StoreBuilder`.
+Each method checks its arguments, and a call that raises an error changes nothing. A topology can be pickled. In a
+topology, topics have the names that the user gives. When the topology runs, the application id is added before the
+names of internal topics. `TopologyBuilder` stores a supplier for each node and store, but does not call the supplier. A
+supplier is a `SourceSettings`, a `SinkSettings`, a `NodeSupplier` or a `StoreBuilder`.
 Source: `Topology`, `InternalTopologyBuilder`.
 """
 
@@ -32,7 +32,8 @@ from streams_runtime.state_stores.state_store import StoreBuilder
 class SourceSettings:
     """The settings of a source.
 
-    `timestamp_extractor`: None for the record's own timestamp. `auto_offset_reset`: None for the application's config.
+    `timestamp_extractor`: None to use the record's own timestamp. `auto_offset_reset`: None to use the application's
+    config.
     """
 
     key_serde: Serde[Any] = BYTES
@@ -43,7 +44,7 @@ class SourceSettings:
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """The settings of a sink. `partitioner`: None for Kafka's hash of the key's bytes."""
+    """The settings of a sink. `partitioner`: chooses the partition; None to use Kafka's hash of the key's bytes."""
 
     key_serde: Serde[Any] = BYTES
     value_serde: Serde[Any] = BYTES
@@ -51,11 +52,11 @@ class SinkSettings:
 
 
 class Topology:
-    """A topology that is built with the same calls as Kafka's `Topology`. Each call adds to the topology and returns
-    the topology. A call that Kafka's `Topology` refuses raises TopologyError.
+    """A topology, with the same methods as Kafka's `Topology`. Each method adds something to the topology and returns
+    the topology. If Kafka's `Topology` refuses a call, this class raises TopologyError.
 
-    `optimizations`: the optimizations with which the DSL built the topology (`topology.optimization`); None if the
-    topology was built without the DSL.
+    `optimizations`: the values of `topology.optimization` with which the DSL built the topology; None if it was built
+    without the DSL.
     """
 
     def __init__(self) -> None:
@@ -72,7 +73,7 @@ class Topology:
         timestamp_extractor: TimestampExtractor | None = None,
         auto_offset_reset: OffsetReset | str | None = None,
     ) -> Topology:
-        """Add a node that reads `topics`. A topic can have only one source.
+        """Adds a node that reads topics. A topic can have only one source.
 
         `topics`: the names of the topics. The name of a repartition topic is given without the application id.
         """
@@ -87,19 +88,18 @@ class Topology:
     def add_processor(
         self, name: str, supplier: NodeSupplier, parents: str | Sequence[str], *, stores: Iterable[str] = ()
     ) -> Topology:
-        """Add a node that passes every record of its parents to a processor. Each task gets its own processor from
-        `supplier`.
+        """Adds a node that passes every record of its parents to a processor. Each task has its own processor.
 
-        `supplier`: a class, or a function, that is called without arguments and returns a new processor. `stores`: the
-        names of stores that the processor uses, which were added before.
+        `supplier`: a class or function that returns a new processor for each call; it is called without arguments.
+        `stores`: the names of the stores that the processor uses, which were added before.
         """
         _check_supplier(name, supplier)
         self.builder.add_processor(name, parents, stores=_names(stores), supplier=supplier)
         return self
 
     def add_state_store(self, builder: StoreBuilder, processors: str | Iterable[str] = ()) -> Topology:
-        """Add a store, and connect the store to these processors. A second call with the same builder connects the
-        store to more processors.
+        """Adds a store, and connects it to processors. A second call with the same builder connects the store to more
+        processors.
         """
         _check_store_builder(builder)
         self.builder.add_state_store(builder.name, processors, changelog=builder.changelog, supplier=builder)
@@ -115,7 +115,7 @@ class Topology:
         value_serde: Serde[Any] = BYTES,
         partitioner: StreamPartitioner | None = None,
     ) -> Topology:
-        """Add a node that writes the records of its parents to `topic`."""
+        """Adds a node that writes the records of its parents to a topic."""
         checked_topics(f"Sink {name}", (topic,))
         _check_serdes(f"Sink {name}", "serialize", key_serde=key_serde, value_serde=value_serde)
         if partitioner is not None:
@@ -124,46 +124,50 @@ class Topology:
         return self
 
     def add_repartition_topic(self, name: str, partitions: int | None = None) -> Topology:
-        """Add an internal topic to which a sink writes and which a source reads. `name`: the name without the
-        application id. `partitions`: the number of partitions; None to take the number of the upstream topics.
+        """Adds an internal topic, to which a sink writes and which a source reads. `name`: the name without the
+        application id. `partitions`: the topic's number of partitions; None to use the number of partitions of the
+        input topics.
         """
         self.builder.add_repartition_topic(name, partitions)
         return self
 
     def connect_processor_and_stores(self, processor: str, stores: str | Iterable[str]) -> Topology:
-        """Let a processor use stores that were added before. Nodes that share a store form one subtopology."""
+        """Connects a processor to stores that were added before. Nodes that share a store are in the same
+        subtopology.
+        """
         self.builder.connect_processor_and_stores(processor, stores)
         return self
 
     def copartition(self, sources: Iterable[str]) -> Topology:
-        """Declare that the topics of these sources must have the same number of partitions."""
+        """Adds the rule that the topics of these sources must have the same number of partitions."""
         self.builder.copartition(sources)
         return self
 
     def use_source_topic_as_changelog(self, store: str, topic: str) -> Topology:
-        """Declare that the store has no changelog topic, and is restored from this source topic of its subtopology."""
+        """Gives the store no changelog topic: the store is restored from this source topic of its subtopology."""
         self.builder.use_source_topic_as_changelog(store, topic)
         return self
 
     def definition(self) -> TopologyDefinition:
-        """Returns the nodes of all calls so far. Later calls do not change the returned definition."""
+        """Returns the nodes and stores that were added. The result does not change when more nodes or stores are
+        added.
+        """
         return self.builder.definition()
 
     def group_topology(self, application_id: str) -> GroupTopology:
-        """Returns the topology in the assignor's form: its subtopologies, with full topic names.
+        """Returns the topology in the form that the assignor uses: its subtopologies, with full topic names.
 
         Raises TopologyError if there is no source, if a store is connected to no processor, or if a repartition topic
-        has no sink or no source. Differs from Kafka: there, an unconnected store or repartition topic is silently left
-        out.
+        has no sink or no source. Differs from Kafka: Kafka leaves out such a store or topic without an error.
         """
         _check_complete(self.builder.definition())
         return self.builder.build(application_id)
 
     def with_default_serdes(self, defaults: DefaultSerdes) -> Topology:
-        """Returns a copy of the topology in which default serdes replace missing serdes. Returns the topology itself if
-        no serde is missing.
+        """Returns a copy of the topology with default serdes in place of missing serdes. If no serde is missing, the
+        topology itself is returned.
 
-        Raises TopologyError, which names the node, if a serde is missing and `defaults` has no default for it.
+        If a serde is missing and has no default, raises TopologyError with the name of the node.
         """
         changed = self.builder.with_suppliers(lambda supplier: _with_defaults(supplier, defaults))
         if changed is self.builder:
@@ -178,7 +182,7 @@ class Topology:
         return self.builder.describe()
 
     def draw(self, path: str | Path) -> Path:
-        """Draw the topology to a file, as PNG or SVG according to the suffix of `path`. Returns the path. Raises
+        """Draws the topology to a PNG or SVG file; the suffix of the path gives the format. Returns the path. Raises
         InputError if the suffix is neither .png nor .svg.
         """
         # imported here, because the module is slow to import and rarely needed
@@ -188,10 +192,10 @@ class Topology:
 
 
 def check_functions(owner: str, **functions: object) -> None:
-    """Raises TopologyError if one of the functions is not callable. `owner`: the operation or node that has the
-    functions.
+    """Raises TopologyError if one of the functions is not callable. `owner`: the operation or node that the error
+    names.
 
-    Without this check, the error would occur only with the first record.
+    Without this check, the error would be raised when the first record is processed.
     """
     for name, function in functions.items():
         if not callable(function):
@@ -200,7 +204,7 @@ def check_functions(owner: str, **functions: object) -> None:
 
 def checked_topics(owner: str, topics: object) -> tuple[str, ...]:
     """Returns the names of topics as a tuple. Raises TopologyError if a name is not a text. `owner`: the operation or
-    node that has the topics.
+    node that the error names.
     """
     names = (topics,) if isinstance(topics, str) or not isinstance(topics, Iterable) else tuple(topics)
     for name in names:
@@ -216,8 +220,8 @@ def _check_serdes(owner: str, method: str, **serdes: object) -> None:
 
 
 def _with_defaults(supplier: object, defaults: DefaultSerdes) -> object:
-    """Returns a copy of the supplier in which default serdes replace missing serdes. Returns the supplier itself if no
-    serde is missing.
+    """Returns a copy of the supplier with default serdes in place of missing serdes. If no serde is missing, the
+    supplier itself is returned.
     """
     or_default = defaults.in_place_of
     if isinstance(supplier, SourceSettings | SinkSettings):
@@ -238,8 +242,8 @@ def _with_defaults(supplier: object, defaults: DefaultSerdes) -> object:
 
 
 def _check_store_builder(builder: object) -> None:
-    """Raises TopologyError if the object is not a builder, or if the name of its store is illegal. The name becomes the
-    name of a directory, and a builder that a user wrote may not have checked the name.
+    """Raises TopologyError if the object is not a builder, or if the name of its store is illegal. The name is checked
+    because it becomes the name of a directory, and a user's own builder may not have checked it.
     """
     if not hasattr(builder, "name") or not callable(getattr(builder, "build", None)):
         raise _invalid(f"A state store is added by its builder, such as `key_value_store(...)`, not by {builder!r}.")

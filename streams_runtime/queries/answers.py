@@ -1,13 +1,12 @@
-"""Answers a query from the copies of a store on this instance. The answer is a value, "no value", or the reason why
-there is no answer.
+"""Answers a query from this instance's copies of a store. A copy is the store of an active task or of a standby. The
+answer is a value, "no value", or the reason why there is no answer.
 
 Rules:
-- If a query has no `max_lag`, only the running active copy answers. If a query has a `max_lag`, any copy answers if its
-  lag is known and at most `max_lag` changelog records.
-- A read is valid only if, after the read, the store is open, and the copy is still the one that the query looked up. A
-  store that was closed and opened again counts as another copy. Without the check after the read, a query could get the
-  wrong answer "no value" if the task was closed, wiped, recycled or restored during the read. If the store is open but
-  a newer snapshot of the copies was published, the read is repeated.
+- If a query has no `max_lag`, only the running active copy may answer. If a query has a `max_lag`, a copy may answer if
+  it lags by at most this number of changelog records.
+- After each read, the query checks two conditions: the store is open, and the snapshot of the copies is still the same.
+  Without these checks, the query could wrongly answer "no value", because the task may have been closed, wiped,
+  recycled or restored during the read. If the store is open, but a newer snapshot was published, the read is repeated.
 
 Source: `KeyQueryMetadata`, `StoreQueryParameters`; KIP-535.
 """
@@ -31,18 +30,18 @@ from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
 Answer = TypeVar("Answer")
 
 READS = 10
-"""The largest number of reads for one query. Threads publish new snapshots only a few times a second, so at least one
-of the reads normally ends without a new snapshot.
+"""The largest number of reads for one query. Threads publish only a few snapshots a second, so one of the reads
+normally ends before the next snapshot.
 """
 
 
 def location_of(instance: Queryable, store: str) -> StoreLocation:
-    """Returns the location data of the store. Raises QueryProblem if the topology does not have the store."""
+    """Returns the location of the store. Raises QueryProblem if the topology does not have the store."""
     return known_location(instance.store_locations(), store)
 
 
 def known_location(locations: Mapping[str, StoreLocation], store: str) -> StoreLocation:
-    """Looks up a store. Raises QueryProblem for a store that is not in `locations`."""
+    """Returns the location of a store. Raises QueryProblem for an unknown store."""
     if store not in locations:
         known = ", ".join(sorted(locations)) or "none"
         raise QueryProblem(QueryCode.UNKNOWN_STATE_STORE, f"there is no state store {store!r}; there are: {known}")
@@ -50,7 +49,7 @@ def known_location(locations: Mapping[str, StoreLocation], store: str) -> StoreL
 
 
 def builder_of(instance: Queryable, store: str) -> StoreBuilder:
-    """Returns the builder of the store. Raises QueryProblem, as `location_of` does."""
+    """Returns the builder of the store. Raises QueryProblem if the topology does not have the store."""
     builder = location_of(instance, store).builder
     assert builder is not None, "an instance has the builders of its topology"
     return builder
@@ -64,15 +63,16 @@ def locate_key(instance: Queryable, store: str, key: bytes, partition: int | Non
 def answer_for_partition(
     instance: Queryable, store: str, where: KeyQueryMetadata, max_lag: int | None, read: Callable[[StateStore], Answer]
 ) -> tuple[Answer, StoreCopy]:
-    """Calls `read` with a copy of the store's partition whose lag is small enough. If a new snapshot is published
-    during the read, calls `read` again. Returns the result and the copy. `max_lag`: see `StoreCopy.may_answer`. Raises
-    QueryProblem.
+    """Reads a partition of a store. Calls the function `read` with a copy that may answer, and calls it again if a new
+    snapshot is published during the read. Returns the result and the copy. `max_lag`: the largest accepted lag; None to
+    accept only the running active copy. Raises QueryProblem.
     """
     for _ in range(READS):
         copy = _fresh_copy(instance, store, where, max_lag)
         value = _read_once(copy, store, read)
-        # The order of the two checks matters. `is_open` is also True for a store that was closed and opened again. For
-        # such a store, the second check fails, because a thread publishes a new snapshot before it opens a store again.
+        # The order of the two checks matters. A store may have been closed and opened again, and then `is_open` is
+        # True. The second check detects a store that was opened again, because a thread publishes a new snapshot before
+        # it opens a store again.
         if not copy.store.is_open:
             raise _closed_meanwhile(store)
         if any(now.published is copy.published for now in instance.store_copies(store)):
@@ -81,7 +81,7 @@ def answer_for_partition(
 
 
 def partitions_here(instance: Queryable, store: str, max_lag: int | None) -> list[KeyQueryMetadata]:
-    """Returns the partitions of the store for which a copy on this instance may answer, in ascending order. Raises
+    """Returns the partitions of the store that this instance may answer for, in ascending order. Raises
     QueryProblem.
     """
     location, hosts = location_of(instance, store), instance.host_maps()
@@ -110,7 +110,8 @@ def _fresh_copy(instance: Queryable, store: str, where: KeyQueryMetadata, max_la
     fresh = [copy for copy in here if copy.may_answer(max_lag)]
     if not fresh:
         raise _not_fresh(store, where, here, max_lag)
-    return max(fresh, key=lambda copy: copy.is_current)  # the running active copy, if this instance has it
+    # the running active copy if this instance has it, else a standby
+    return max(fresh, key=lambda copy: copy.is_current)
 
 
 def _not_here(instance: Queryable, store: str, where: KeyQueryMetadata) -> QueryProblem:

@@ -1,14 +1,15 @@
-"""A client of an application's stores: it finds the instance that has a key, and repeats a query during a rebalance.
+"""A client for queries of an application's stores. The client finds the instance that has a key, and repeats a query
+during a rebalance.
 
 Rules:
-- The client asks the active copy first. If the caller accepts lag, the client then asks standbys, and uses the answer
-  with the least lag.
-- The client requests the metadata, which names the hosts of each partition, from several instances. The client uses the
-  metadata of the newest generation. So the client does not use the outdated metadata of an instance that is cut off
-  from the group. The client requests the metadata again after ten seconds, and whenever no copy gave a usable answer.
-- If a query gets no answer within its time limit, the client raises an error with the last answer of each host. Only a
-  copy whose lag the caller accepts may answer that a key has no value. If an instance answers with a final error, such
-  as an unknown store, the query fails at once.
+- The client first asks the instance with the active copy. If the caller accepts lag, the client also asks the instances
+  with standbys, and uses the answer with the lowest lag.
+- Metadata name the hosts of each partition. The client requests metadata from several instances, and uses the metadata
+  of the newest generation. An instance that has lost its connection to the group may send old metadata. The client
+  requests metadata again after ten seconds, and each time a query gets no usable answer.
+- If a query gets no answer within its time limit, the client raises an error with the last answer of each host. The
+  answer "no value" counts only if the caller accepts the lag of the copy. If an instance sends a final error, for
+  example for an unknown store, the query fails at once.
 
 Source: `KafkaStreams.queryMetadataForKey`; KIP-535.
 """
@@ -44,13 +45,13 @@ METADATA_AGE_S = 10.0
 LONGEST_CALL_S = 2.0
 SHORTEST_CALL_S = 0.05
 CALLS_A_QUERY = 4
-"""The number of HTTP calls that fit into the time limit of one query if every call times out."""
+"""The time-out of an HTTP call is chosen so that this number of timed-out calls fits into the time limit of a query."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyAnswered:
-    """The copy that answered. `role`: active or standby. `lag`: the number of changelog records that the copy had not
-    read yet when its lag was last measured.
+    """The copy of the store that answered. `role`: active or standby. `lag`: at the last measurement, the copy had not
+    yet read this number of changelog records.
     """
 
     host: str
@@ -60,8 +61,8 @@ class CopyAnswered:
 
 @dataclass(frozen=True, slots=True)
 class StoreValue:
-    """The value of a key. `value`: the value as bytes of the store's value serde; None if the key has no value.
-    `timestamp_ms`: the timestamp of the value; None if the store keeps no timestamps.
+    """The value of a key. `value`: the bytes of the value, as the store's value serde writes them; None if the key has
+    no value. `timestamp_ms`: the timestamp of the value; None if the store keeps no timestamps.
     """
 
     value: bytes | None
@@ -80,7 +81,7 @@ class WindowValue:
 
 @dataclass(frozen=True, slots=True)
 class StoreWindows:
-    """Windows of one key, oldest first. `more`: True if there are later windows that are not in `windows`."""
+    """Windows of one key, oldest first. `more`: True if the key has further windows that are not in the result."""
 
     windows: tuple[WindowValue, ...]
     more: bool
@@ -88,12 +89,12 @@ class StoreWindows:
 
 
 class _NoAnswerYet(Exception):
-    """No instance has answered the query yet. A later try may succeed."""
+    """No instance has answered the query. The next try may succeed."""
 
 
 class QueryFailed(AssignorFault):
-    """The query got no answer within its time limit, or it got a final error, which every instance would give. `tried`:
-    the last answer of each host.
+    """The query got no answer within its time limit, or it got a final error. Every instance would send the same final
+    error. `tried`: maps each asked host to its last answer.
 
     `code`: the code of the final error; None if the time limit was reached.
     """
@@ -106,11 +107,11 @@ class QueryFailed(AssignorFault):
 
 
 class AnotherApplication(AssignorFault):
-    """An instance of another application answers at this address."""
+    """The instance at this address belongs to another application."""
 
 
 class Tries:
-    """The state of one query: the hosts that it has asked, their last answers, and its remaining time."""
+    """The state of one query: the answers of the asked hosts, the unreachable hosts, and the time that is left."""
 
     def __init__(self, timeout_s: float) -> None:
         self.answers: dict[str, str] = {}
@@ -119,17 +120,17 @@ class Tries:
         self._ends_s = time.monotonic() + timeout_s
 
     def call_s(self) -> float:
-        """Returns the time-out of the query's next HTTP call."""
+        """Returns the time-out for the next HTTP call of the query."""
         return max(SHORTEST_CALL_S, min(self._call_s, self._ends_s - time.monotonic()))
 
 
 class StateStoreClient(AbstractContextManager["StateStoreClient"]):
-    """A client of one application's stores. Several threads may use a client at once. Close the client after use. Every
-    call may raise QueryFailed.
+    """A client for queries of one application's stores. Several threads may use a client at the same time. The caller
+    has to close the client after use. Every method may raise QueryFailed.
 
-    The time-out of an HTTP call is at most the remaining time of the query, but at least 50 ms. A query continues if an
-    instance cannot be reached, gives an invalid answer or answers "not here", because another instance may have the
-    key.
+    An HTTP call may take as long as the time that is left for the query, but at least 50 ms. A query continues if an
+    instance cannot be reached, sends an invalid answer, or does not have the partition, because another instance may
+    have the key.
     """
 
     def __init__(
@@ -141,20 +142,20 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
         token: str | CallerToken | None = None,
         https: bool = False,
     ) -> None:
-        """`instances`: the host:port of some instances. From these instances, the client gets the addresses of all
-        other instances, so some of the given instances may have ended.
+        """`instances`: the host:port of some instances. The client asks the given instances for the addresses of all
+        other instances. At least one of the given instances has to run.
 
-        `application_id`: the id of the application; None to use the application id of the first instance that answers.
-        `timeout_s`: the time limit of each query. `token`: the bearer token; None if the instances require no token.
-        `https`: True if all instances serve HTTPS. The client cannot detect HTTPS, because an endpoint in Kafka's
-        subscription is only host:port.
+        `application_id`: the id of the application; None to use the id that the first instance sends. `timeout_s`: the
+        time limit of each query. `token`: the bearer token; None if the instances require no token. `https`: True if
+        all instances serve HTTPS. The client cannot detect HTTPS, because Kafka's subscription contains only the host
+        and port of an endpoint.
 
-        Raises InputError if `instances` is empty, or if an address, the token or a certificate file is unusable.
+        Raises InputError if `instances` is empty, or if an address, the token or a certificate file cannot be used.
         """
         self._given = tuple(dict.fromkeys(instances))
         if not self._given:
             raise InputError("is empty; give the host:port of at least one", "instances")
-        # an address with a password is refused, because error messages contain the addresses
+        # an address with a password is refused, because error messages show the addresses
         if any("@" in each for each in self._given):
             raise InputError("must be host:port, without a user or a password: give the token as token=", "instances")
         self._hosts = self._given
@@ -175,8 +176,8 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
         partition: int | None = None,
         window_start_ms: int | None = None,
     ) -> StoreValue:
-        """Returns the value of a key. `key`: the key as bytes of the store's key serde. `max_lag`: the largest accepted
-        lag of a copy, in changelog records; None to accept only the active copy.
+        """Returns the value of a key. `key`: the bytes of the key, as the store's key serde writes them. `max_lag`: the
+        largest accepted lag of a copy, in changelog records; None to accept only the active copy.
 
         `partition`: the partition of the key; needed only if the application writes the keys with a custom partitioner.
         `window_start_ms`: the start of the window; only for window stores.
@@ -199,8 +200,8 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
         partition: int | None = None,
         limit: int = 100,
     ) -> StoreWindows:
-        """Returns the key's windows whose start is from `from_ms` to `to_ms`, both included. `get` describes the other
-        parameters.
+        """Returns the windows of a key that start between `from_ms` and `to_ms`, inclusive. The parameters `max_lag`
+        and `partition` are as in `get`.
         """
         parameters = _parameters(key, max_lag=max_lag, partition=partition, from_ms=from_ms, to_ms=to_ms, limit=limit)
 
@@ -214,14 +215,14 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
         return self._query(store, key, "windows", parameters, partition, max_lag, read)
 
     def key_metadata(self, store: str, key: bytes, *, partition: int | None = None) -> KeyQueryMetadata:
-        """Returns the hosts of the key's active copy and of its standbys."""
+        """Returns the partition of a key, and the hosts of its active copy and standbys."""
         tries = Tries(self._timeout_s)
         return self._patiently(
             lambda: self._locate(store, key, partition, tries), f"no instance says which host has {store!r}", tries
         )
 
     def copies(self, host: str, store: str) -> list[dict[str, Any]]:
-        """Returns the copies of a store on one host, each with task, role, state and lag. The call is not repeated
+        """Returns one host's copies of a store: the task, role, state and lag of each copy. The call is not repeated
         after an error.
         """
         tries = Tries(self._timeout_s)
@@ -232,14 +233,14 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
         return found
 
     def close(self) -> None:
-        """Close the client. Idempotent. Queries that still wait for an answer raise QueryFailed."""
+        """Closes the client. Idempotent. Running queries raise QueryFailed."""
         self._closed.set()
         self._http.close()
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # --- queries, which are repeated until an instance answers
+    # --- queries: they are repeated until an instance answers
 
     def _query(
         self,
@@ -309,8 +310,8 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
         tries: Tries,
         read: Callable[[Mapping[str, Any]], Answer],
     ) -> Answer | None:
-        """Returns the answer, converted by `read`. Returns None if the caller has to repeat the call or ask another
-        instance. Raises QueryFailed.
+        """Makes one call. Returns the answer, converted by the function `read`. Returns None if the caller has to
+        repeat the call or to ask another instance. Raises QueryFailed.
         """
         try:
             response = self._http.get(f"{self._scheme}://{host}{path}", params=parameters, timeout=tries.call_s())
@@ -350,8 +351,8 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
             raise _NoAnswerYet from None
 
     def _ask_for_metadata(self, tries: Tries) -> ApplicationMetadata:
-        """Returns the newest metadata of several hosts. The hosts that this query could not reach before are asked
-        last.
+        """Requests metadata from several hosts, and returns the newest metadata. Hosts that this query could not reach
+        are asked last.
         """
         found: dict[str, ApplicationMetadata] = {}
         hosts = sorted(self._hosts, key=lambda host: host in tries.unreachable)
@@ -369,7 +370,7 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
         if not found:
             if self._metadata is None:
                 raise _NoAnswerYet
-            return self._metadata  # no host has given newer metadata, so the earlier metadata are used
+            return self._metadata  # no host has sent metadata, so the old metadata are used
         newest = max(found.values(), key=lambda metadata: metadata.generation_id)
         learnt = map(str, [*newest.hosts.active, *newest.hosts.standby])
         self._hosts = tuple(dict.fromkeys([*found, *learnt, *self._given]))
@@ -382,8 +383,8 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
         return metadata
 
     def _check_application(self, application_id: object) -> None:
-        """Raises AnotherApplication if the ids differ. After an instance has ended, its port may belong to an instance
-        of another application, which may have a store of the same name.
+        """Raises AnotherApplication if the ids differ. When an instance has ended, an instance of another application
+        may get its port, and may have a store of the same name.
         """
         if self._application_id is not None and application_id != self._application_id:
             raise AnotherApplication(f"serves the application {application_id}, not {self._application_id}")

@@ -1,5 +1,5 @@
-"""The reasons why a query has no answer, as problem+json (RFC 9457). If Kafka has an exception for a reason, `code` is
-Kafka's name for this exception.
+"""The reasons why a query has no answer, as problem+json (RFC 9457). If Kafka has an exception for a reason, the field
+`code` has the name of this exception.
 
 Source: `UnknownStateStoreException`, `InvalidStateStorePartitionException`, `StreamsNotStartedException`; `Errors`.
 """
@@ -15,12 +15,12 @@ class QueryCode(StrEnum):
     """The codes of a query's problem. Their meanings:
 
     `UNKNOWN_STATE_STORE`: the topology does not have this store. `RESOURCE_NOT_FOUND`: the endpoint does not have this
-    path. `INVALID_STATE_STORE_PARTITION`: the partition is not on this instance; the answer names the hosts to ask.
-    `STORE_NOT_READY`: no copy can answer at this moment. `STALE_STORE`: the copy lags more than the caller accepts.
-    `STORE_FAILED`: the store or a serde failed. `INVALID_REQUEST`: the query is invalid, so a repeated query gets the
-    same answer. `SASL_AUTHENTICATION_FAILED`: the token is missing or wrong. `CLUSTER_AUTHORIZATION_FAILED`: the token
-    is not valid for this application. An endpoint without a token also sends `CLUSTER_AUTHORIZATION_FAILED` if the call
-    names a host other than loopback, or if the call comes from a web page of another host.
+    path. `INVALID_STATE_STORE_PARTITION`: this instance does not have the partition; the answer names the hosts that
+    have it. `STORE_NOT_READY`: no copy of the store can answer at this moment. `STALE_STORE`: the copy of the store has
+    a higher lag than the caller accepts. `STORE_FAILED`: the store or a serde failed. `INVALID_REQUEST`: the query is
+    invalid; repeating it does not help. `SASL_AUTHENTICATION_FAILED`: the token is missing or wrong.
+    `CLUSTER_AUTHORIZATION_FAILED`: the token is not valid for this application. An endpoint without tokens also sends
+    `CLUSTER_AUTHORIZATION_FAILED` to calls for a host other than loopback, and to calls from web pages of other hosts.
     """
 
     UNKNOWN_STATE_STORE = "UNKNOWN_STATE_STORE"
@@ -47,7 +47,7 @@ STATUS: Mapping[QueryCode, int] = {
 }
 
 FINAL = frozenset(code for code, status in STATUS.items() if status < 500 and status != HTTPStatus.MISDIRECTED_REQUEST)
-"""The codes of final answers. A repeated call, or a call to another instance, would get the same answer."""
+"""The codes of final answers. Repeating the call, or calling another instance, gives the same answer."""
 
 
 class QueryProblem(AssignorFault):

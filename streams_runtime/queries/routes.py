@@ -1,8 +1,8 @@
 """The HTTP routes of an instance's query endpoint. All routes are GET.
 
 Rules: every error is problem+json with a code, including the error for an invalid parameter. An answer with data from a
-store contains the application id, and describes the copy that was read. Answers are plain JSON, without response
-models.
+store contains the application id, and describes the copy of the store that was read. Answers are plain JSON, without
+response models.
 Source: KIP-67, KIP-535.
 """
 
@@ -36,7 +36,7 @@ WindowStart = Annotated[int | None, Query(ge=0, le=JAVA_LONG_MAX, description="F
 
 
 def create_query_app(instance: Queryable) -> FastAPI:
-    """Makes the app with all routes, without a server."""
+    """Makes the ASGI app with all routes, which a server can run."""
     app = FastAPI(title=f"stores of {instance.application_id}", docs_url=None, redoc_url=None)
     app.add_exception_handler(QueryProblem, _on_problem)
     app.add_exception_handler(RequestValidationError, _on_unreadable_request)
@@ -70,7 +70,7 @@ def _add_instance_routes(app: FastAPI, instance: Queryable) -> None:
 def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
     @app.get("/v1/stores")
     def stores() -> Response:
-        """All stores of the topology by name, with their copies on this instance."""
+        """All stores of the topology in the order of their names, with the copies on this instance."""
         found = [{"store": name, "copies": _copies(instance, name)} for name in sorted(instance.store_locations())]
         return JSONResponse({"application_id": instance.application_id, "stores": found})
 
@@ -89,7 +89,7 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
         max_lag: MaxLag = None,
         window_start_ms: WindowStart = None,
     ) -> Response:
-        """The key's value; `value_base64` is null if there is no value."""
+        """The value of a key. `value_base64` is null if the key has no value."""
         builder = builder_of(instance, store)
         raw = key_bytes(builder, key, key_base64)
         where = locate_key(instance, store, raw, partition)
@@ -109,8 +109,8 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
         max_lag: MaxLag = None,
         limit: Limit = DEFAULT_ENTRIES,
     ) -> Response:
-        """The key's windows whose start is from `from_ms` to `to_ms`, oldest first. `more` is true if the key has more
-        of these windows than `limit`.
+        """The windows of a key that start between `from_ms` and `to_ms`, inclusive, oldest first. There are at most
+        `limit` windows. `more` is true if the key has more windows.
         """
         builder = builder_of(instance, store)
         raw = key_bytes(builder, key, key_base64)
@@ -122,8 +122,8 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
 
     @app.get("/v1/stores/{store}/entries")
     def entries(store: str, max_lag: MaxLag = None, limit: Limit = DEFAULT_ENTRIES) -> Response:
-        """The first entries of each copy on this instance, by task. A copy whose lag is above `max_lag` is left out.
-        Other instances may have more partitions of the store.
+        """The first entries of each copy of the store on this instance, by task. A copy with a higher lag than
+        `max_lag` is left out. Other instances may have more partitions of the store.
         """
         builder = builder_of(instance, store)
         tasks = {}
@@ -166,8 +166,8 @@ async def _on_unreadable_request(request: Request, error: Exception) -> Response
 
 
 async def _on_fault(request: Request, error: Exception) -> Response:
-    # uvicorn logs this error and then closes the connection. Without the header, the caller would send its next request
-    # over the closed connection.
+    # uvicorn closes the connection after this error. The header tells the caller not to send its next request over this
+    # connection.
     return Response("Internal Server Error", 500, headers={"Connection": "close"})
 
 

@@ -1,8 +1,9 @@
-"""The HTTP server of an instance: read-only access to its stores, and its status.
+"""The HTTP server of an instance, for queries of its stores and for its status.
 
-Rules: the server binds its port before the instance sends its first subscription, because the subscription contains the
-port (`application.server`). The server keeps the port until `close`. uvicorn runs in a separate thread. `close` ends
-idle connections at once. `close` waits up to a second for calls that are being answered. Source: KIP-67, KIP-535.
+Rules: the subscription of an instance contains the server's port (`application.server`), so the server binds the port
+before the instance sends its first subscription. The server keeps the port until `close`. The library uvicorn runs in a
+separate thread. `close` ends idle connections at once, and waits up to a second for running calls. Source: KIP-67,
+KIP-535.
 """
 
 import contextlib
@@ -36,12 +37,12 @@ class QueryServer:
 
     def __init__(self, address: str, token: str | CallerToken | None = None, tls: ServerTls | None = None) -> None:
         """`address`: host:port; port 0 stands for any free port. `token`: the bearer token that callers have to send;
-        None for no token. Tokens from environment variables (`token_gate`) are accepted as well. `tls`: None for plain
+        None for no token. Tokens from environment variables are accepted too (see `token_gate`). `tls`: None for plain
         HTTP.
 
         Raises InputError if the server cannot listen on `address`, or if `address` is not loopback and there is no
-        token. Raises InputError if the settings of an OIDC issuer are incomplete or wrong, or if a certificate file is
-        unusable.
+        token. Raises InputError if the settings of an OIDC issuer are incomplete or invalid, or if a certificate file
+        cannot be used.
         """
         host, port = _host_and_port(address)
         self._tokens = AskersTokens(token, os.environ)
@@ -49,15 +50,15 @@ class QueryServer:
         self._tls = None if tls is None else server_context(tls)
         self._socket = _listening_socket(address, host, port)
         self.endpoint = HostInfo(host, self._socket.getsockname()[1])
-        """The address of the server, which the subscription contains."""
+        """The address of the server, which the instance's subscription contains."""
         self._lock = threading.Lock()
         self._closed = False
         self._server: _SignallingServer | None = None
         self._thread: threading.Thread | None = None
 
     def start(self, instance: Queryable) -> None:
-        """Starts the server. When `start` returns, the server answers calls. Raises StreamsRuntimeError if the server
-        was started or closed before, or cannot start.
+        """Starts the server, and returns when it answers calls. Raises StreamsRuntimeError if the server cannot start,
+        or if it was already started or closed.
         """
         with self._lock:
             if self._closed or self._thread is not None:
@@ -83,8 +84,8 @@ class QueryServer:
             raise StreamsRuntimeError(f"the query server at {self.endpoint} did not start")
 
     def close(self) -> None:
-        """Stops the server. When `close` returns, the server no longer answers calls. A second call of `close` has no
-        effect. Any thread may call `close`.
+        """Stops the server, and returns when it answers no more calls. A second call of `close` has no effect. Any
+        thread may call `close`.
         """
         with self._lock:
             self._closed = True
@@ -97,8 +98,8 @@ class QueryServer:
 
 
 class _SignallingServer(uvicorn.Server):
-    """A uvicorn server with a method that waits until the server has started. The server reloads its certificate and
-    token files when they change.
+    """A uvicorn server with a method that waits until the server has started. The server reads its certificate and
+    token files again when they change.
     """
 
     def __init__(self, config: uvicorn.Config, tls: ReloadedContext | None, tokens: AskersTokens) -> None:
@@ -123,11 +124,11 @@ class _SignallingServer(uvicorn.Server):
         try:
             super().run(sockets)
         finally:
-            self._ready.set()  # if the server ends before it is ready, this ends the wait of `start`
+            self._ready.set()  # if the server ends before it is ready, `start` must not wait longer
 
     def wait_until_started(self, thread: threading.Thread, timeout_s: float) -> bool:
         self._ready.wait(timeout_s)
-        # no error if `close` has ended the server during its start
+        # it is not an error if `close` ends the server during its start
         return self.started or (thread.is_alive() and self.should_exit)
 
 
@@ -136,7 +137,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
     bracketed = host.startswith("[") and host.endswith("]")
     is_host = host != "" and not any(map(str.isspace, host)) and (bracketed or ":" not in host)
     if not is_host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
-        # the error message leaves out an address with an @, because it may contain a password
+        # the error message does not show an address with an @, because it may contain a password
         shown = "a text with a user in it" if "@" in address else shown_name(address)
         raise InputError(f"must be host:port, or [address]:port for IPv6, not {shown}", _WHERE)
     if host in _WILDCARDS:
@@ -149,7 +150,7 @@ def _listening_socket(address: str, host: str, port: int) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((host.strip("[]"), port))
-        # listen at once: with SO_REUSEADDR, two sockets can bind the same port as long as none of them listens
+        # listen at once: because of SO_REUSEADDR, a second socket could bind the same port until this socket listens
         found.listen()
     except OSError as error:
         found.close()

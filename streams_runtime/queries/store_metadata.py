@@ -1,16 +1,17 @@
-"""The locations of stores: the copies on this instance, the hosts of a key, and the metadata document in JSON.
+"""The locations of stores: the copies on this instance, the hosts of a key, and the metadata as a JSON document.
 
-An instance (`Queryable`) supplies its open copies of stores, the group's host maps and its status. With the document at
-`/v1/metadata`, a client finds the partition and the hosts of a key by the same rules as the instance.
+An instance (`Queryable`) provides its open copies of stores, the group's host maps and its status. A client reads the
+document at `/v1/metadata`. From this document, the client computes the partition and the hosts of a key by the same
+rules as the instance.
 
-Rules: if the input was written with the default partitioner, Kafka's murmur2 hash of the key and the number of
-partitions of the store's subtopology give the partition. With another partitioner, the caller has to give the
-partition. A host has partition n of a store if the host maps assign partition n of any source topic of the store to
-this host.
+Rules: if the input was written with the default partitioner, the partition is Kafka's murmur2 hash of the key modulo
+the store's number of partitions. If another partitioner was used, the caller has to give the partition. The host maps
+assign partitions of source topics to hosts. A host has partition n of a store if it has partition n of one of the
+store's source topics.
 
 Source: `StreamsMetadata`, `StreamsMetadataState.keyQueryMetadataForKey`, `QueryableStoreProvider`; KIP-535. Differs
-from Kafka: if the topology itself writes the input with a custom partitioner, a query without a partition is an error.
-For such a query, Kafka would read the wrong partition of the store.
+from Kafka: the topology itself may write the input with a custom partitioner. If it does, a query without a partition
+is an error. In Kafka, a query without a partition then reads a wrong partition of the store.
 """
 
 from collections.abc import Mapping
@@ -27,12 +28,12 @@ from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
 
 @dataclass(frozen=True, slots=True)
 class StoreCopy:
-    """One open copy of a store. `lag`: the number of changelog records that the copy had not read yet when its lag was
-    last measured; None if not known.
+    """One open copy of a store. `lag`: at the last measurement, the copy had not yet read this number of changelog
+    records; None if the lag is not known.
 
-    `published`: the snapshot of a thread's copies that contains this copy. A snapshot is valid until the store is
-    closed or a newer snapshot is published. So a read is valid if the store is open after the read and the snapshot is
-    still the same. A store that was closed and opened again counts as another copy, although it is the same object.
+    `published`: the snapshot of a thread's copies that contains this copy. If the store is closed or a newer snapshot
+    is published, this snapshot is invalid. So a read is valid only if the store is open after the read, and the
+    snapshot is still the same. If the store object is closed and opened again, it counts as another copy.
     """
 
     task_id: TaskId
@@ -49,8 +50,8 @@ class StoreCopy:
 
     @property
     def reported_lag(self) -> int:
-        """The lag to report with an answer of this copy. The lag is 0 for the running active copy, and also if the lag
-        is not known.
+        """The lag that an answer of this copy reports: 0 for the running active copy, and also if the lag is
+        not known.
         """
         return 0 if self.is_current else self.lag or 0
 
@@ -63,11 +64,11 @@ class StoreCopy:
 
 @dataclass(frozen=True, slots=True)
 class StoreLocation:
-    """The data about a store from which the partition of a key is computed. `source_topics`: the number of partitions
-    of each source topic of the store's subtopology, by the topic's full name; 0 if the number is not known yet.
+    """The data about a store from which the partition of a key is computed. `source_topics`: the source topics of the
+    store's subtopology. Maps each full topic name to the number of partitions; 0 if the number is not known yet.
 
     `own_partitioner`: True if a sink of the topology writes to one of these topics with a custom partitioner.
-    `builder`: the builder of the store; None in a client, which does not have the topology.
+    `builder`: the builder of the store; None in a client, because a client does not have the topology.
     """
 
     name: str
@@ -78,29 +79,28 @@ class StoreLocation:
 
     @property
     def partitions(self) -> int:
-        """The number of partitions of the store, or 0 if the partitions of a source topic are not known yet. The topic
-        with the unknown number may have the most partitions, so any other number could give the wrong partition of a
-        key.
+        """The store's number of partitions: the highest number of partitions of a source topic. The result is 0 if one
+        of these numbers is not known yet, because a wrong result would give a wrong partition of a key.
         """
         counts = self.source_topics.values()
         return max(counts) if counts and all(counts) else 0
 
 
 class Queryable(Protocol):
-    """The methods of an instance that its query server calls. Any thread may call a `Queryable`."""
+    """The methods of an instance that its query server calls. Any thread may call these methods."""
 
     @property
     def application_id(self) -> str: ...
 
     def store_locations(self) -> Mapping[str, StoreLocation]:
-        """Returns the location data of every store of the topology, by the store's name."""
+        """Maps the name of every store of the topology to its location."""
 
     def store_copies(self, store: str) -> list[StoreCopy]:
-        """Returns the copies of this store that are open on this instance now."""
+        """Returns this instance's open copies of the store."""
 
     def generation_id(self) -> int:
-        """Returns the generation of the newest assignment; 0 before the first assignment. A later call of `host_maps`
-        returns the maps of this generation or of a newer generation.
+        """Returns the generation of the newest assignment; 0 before the first assignment. If `host_maps` is called
+        after this method, `host_maps` returns the maps of this generation or of a newer one.
         """
 
     def host_maps(self) -> PartitionHosts:
@@ -128,8 +128,8 @@ def key_query_metadata(
     location: StoreLocation, hosts: PartitionHosts, key: bytes, partition: int | None = None
 ) -> KeyQueryMetadata:
     """Finds the partition and the hosts of a key. Raises QueryProblem with the code STORE_NOT_READY if the source
-    topics are not known yet. Raises QueryProblem with INVALID_REQUEST if the partition is missing and needed, or out of
-    range.
+    topics are not known yet. Raises QueryProblem with the code INVALID_REQUEST if a needed partition is missing, or if
+    the partition is out of range.
     """
     if partition is None and location.own_partitioner:
         raise QueryProblem(
@@ -148,7 +148,7 @@ def key_query_metadata(
 
 
 def partition_metadata(location: StoreLocation, hosts: PartitionHosts, partition: int) -> KeyQueryMetadata:
-    """Returns the hosts with a copy of this partition of the store."""
+    """Returns the hosts that have a copy of this partition of the store."""
     wanted = {TopicPartition(topic, partition) for topic in location.source_topics}
     active = _with_any(hosts.active, wanted)
     return KeyQueryMetadata(partition, active[0] if active else None, _with_any(hosts.standby, wanted))
@@ -160,8 +160,8 @@ def _with_any(hosts: Mapping[HostInfo, frozenset[TopicPartition]], wanted: set[T
 
 @dataclass(frozen=True, slots=True)
 class ApplicationMetadata:
-    """The metadata from which a client finds the hosts of a key. `generation_id`: 0 if nothing was assigned yet.
-    `hosts`: the host maps of the generation `generation_id` or of a newer generation.
+    """The metadata with which a client finds the hosts of a key. `generation_id`: the generation of the newest
+    assignment; 0 before the first assignment. `hosts`: the host maps of this generation or of a newer one.
     """
 
     application_id: str
@@ -172,7 +172,7 @@ class ApplicationMetadata:
 
 def metadata_of(instance: Queryable) -> ApplicationMetadata:
     """Returns the metadata of an instance."""
-    # the generation is read before the host maps, so the host maps are of this generation or a later one
+    # get the generation before the host maps: then the host maps are of this generation or of a newer one
     generation_id = instance.generation_id()
     return ApplicationMetadata(instance.application_id, generation_id, instance.store_locations(), instance.host_maps())
 
@@ -196,7 +196,7 @@ def as_document(metadata: ApplicationMetadata) -> dict[str, object]:
 
 def from_document(document: Mapping[str, Any]) -> ApplicationMetadata:
     """Reads the JSON document that `as_document` makes. Raises LookupError, TypeError, ValueError or AttributeError for
-    a document of another form.
+    any other document.
     """
     return ApplicationMetadata(
         str(document["application_id"]),

@@ -1,8 +1,9 @@
-"""Converts keys and values of a store to JSON for people, and to base64 for programs. The conversions use the serdes of
-the store's builder.
+"""Converts keys and values of a store to JSON, which people read, and to base64, which programs read. The conversions
+use the serdes of the store's builder.
 
-`value` is null if JSON cannot represent the value. `value_base64` is null only if there is no value. A query may always
-give a key as base64. A query may give a key as text if `_KEY_OF_TEXT` contains the class of the key serde.
+The field `value` is null if JSON cannot represent the value. The field `value_base64` is null only if there is no
+value. A query may always give a key as base64. A query may give a key as text only if `_KEY_OF_TEXT` contains the key
+serde.
 """
 
 import base64
@@ -30,8 +31,8 @@ Entry = dict[str, object]
 
 
 def key_bytes(builder: StoreBuilder, key: str | None, key_base64: str | None) -> bytes:
-    """Returns the key's bytes, from its text or its base64 form. Raises QueryProblem unless exactly one of the two
-    forms is given. Raises QueryProblem for an invalid key.
+    """Returns the bytes of a key from its text or from its base64 form. Exactly one of the two forms must be given.
+    Raises QueryProblem for an invalid key, or for a wrong number of forms.
     """
     if (key is None) == (key_base64 is None):
         raise _invalid("give the key as `key` or as `key_base64`")
@@ -48,8 +49,8 @@ def key_bytes(builder: StoreBuilder, key: str | None, key_base64: str | None) ->
 
 
 def read_key(builder: StoreBuilder, store: Any, key: bytes, window_start_ms: int | None) -> Entry:
-    """Returns the entry of one key. In a window store, an entry has one key and one window. `value` and `value_base64`
-    are None if the key has no value.
+    """Returns the entry of a key. In a window store, the entry belongs to a key and a window. The fields `value` and
+    `value_base64` are None if the key has no value.
     """
     readable = _readable(builder)
     if isinstance(readable, WindowBuilder):
@@ -64,8 +65,8 @@ def read_key(builder: StoreBuilder, store: Any, key: bytes, window_start_ms: int
 def fetch_windows(
     builder: StoreBuilder, store: Any, key: bytes, from_ms: int, to_ms: int, limit: int
 ) -> tuple[list[Entry], bool]:
-    """Returns up to `limit` windows of one key whose start is from `from_ms` to `to_ms`, oldest first. The second
-    result is True if there are more windows.
+    """Returns the windows of a key that start between `from_ms` and `to_ms`, inclusive, oldest first. Returns at most
+    `limit` windows. The second result is True if there are more windows.
     """
     readable = _readable(builder)
     if not isinstance(readable, WindowBuilder):
@@ -76,7 +77,7 @@ def fetch_windows(
 
 
 def read_entries(builder: StoreBuilder, store: StateStore, limit: int) -> list[Entry]:
-    """Returns the first `limit` entries of one copy, sorted by the bytes of their keys."""
+    """Returns the first `limit` entries of one copy of the store, sorted by the bytes of their keys."""
     readable = _readable(builder)
     if isinstance(readable, WindowBuilder):
         raise _invalid(f"{builder.name!r} is a window store: ask for /windows of a key")
@@ -96,15 +97,16 @@ def _readable(builder: StoreBuilder) -> _Readable:
 def _decoded(key_base64: str) -> bytes:
     try:
         return base64.b64decode(key_base64.translate(_URL_SAFE), validate=True)
-    except ValueError as error:  # binascii.Error is a subclass of ValueError; text that is not ASCII raises ValueError
+    # invalid base64 raises binascii.Error, a subclass of ValueError; text that is not ASCII raises ValueError
+    except ValueError as error:
         hint = "; in an address write - and _ for + and /" if " " in key_base64 else ""
         raise _invalid(f"key_base64 is not base64: {error}{hint}") from None
 
 
 def _checked(store: str, serde: Serde[Any], key: bytes) -> bytes:
-    """Returns `key`, the bytes of a key, if the serde deserializes them and serializes the result to the same bytes.
-    Otherwise raises QueryProblem. A store gets the deserialized key and serializes it again. If the serde serialized
-    the key to other bytes, the store would return the entry of another key.
+    """Checks and returns the bytes of a key. The store will get the deserialized key, and will serialize it again. If
+    the serde then wrote different bytes, the store would return the entry of another key. Raises QueryProblem if the
+    serde cannot read the bytes, or would write different bytes.
     """
     try:
         written = serde.serialize(serde.deserialize(key))
@@ -127,7 +129,7 @@ def _entry(readable: _Readable, value: Any) -> Entry:
 
 
 def _json(value: Any) -> object:
-    """Returns the value in JSON's types, or None if JSON cannot represent the value."""
+    """Returns the value, or None if JSON cannot represent it."""
     try:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError):

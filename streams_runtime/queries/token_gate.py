@@ -2,10 +2,10 @@
 
 The query endpoint accepts these tokens:
 - the token with which the instance calls the coordinator;
-- the tokens in ASSIGNOR_AUTH_TOKENS and in the file that ASSIGNOR_AUTH_TOKENS_FILE names, if the groups of the token
-  include the application's id;
+- the tokens in ASSIGNOR_AUTH_TOKENS and in the file that ASSIGNOR_AUTH_TOKENS_FILE names, if their groups include the
+  application's id;
 - tokens that an OIDC issuer has signed, if environment variables name an issuer
-  (`coordinator_client.access.issuer_settings`).
+  (`coordinator_client.access.signed_tokens`).
 
 If no token is configured, the endpoint can listen only on loopback. `/livez` needs no token.
 """
@@ -39,20 +39,20 @@ OPEN_PATHS = frozenset({"/livez"})
 _TOKENS = "ASSIGNOR_AUTH_TOKENS"
 _TOKENS_FILE = "ASSIGNOR_AUTH_TOKENS_FILE"
 FIRST_KEYS_S = 10.0
-"""The longest time that the start of the server waits for the issuer's keys. If the issuer's keys do not arrive in this
-time, the server starts without them, and gets them later.
+"""When the server starts, it waits at most this time for the issuer's keys. If the keys do not come in time, the server
+starts without keys, and a thread fetches them.
 """
 
 FORMER_TOKEN_MS = 10_000
-"""The time for which the endpoint still accepts the instance's previous token after the token was replaced. Instances
-and their callers read their token files once a second, but not at the same moment.
+"""When the instance's token is replaced, the endpoint accepts the old token for this time. The reason is that instances
+and their callers do not read their token files at the same moment.
 """
 
 _LOGGER = logging.getLogger("streams_runtime.queries")
 
 
 class AskersTokens:
-    """All tokens with which callers may query an instance. Raises InputError for unusable tokens.
+    """All tokens with which callers may query an instance. Raises InputError if a token cannot be used.
 
     `token`: the token with which the instance calls the coordinator. `environment`: the environment variables of the
     process.
@@ -76,7 +76,7 @@ class AskersTokens:
             self.credentials.also_find(self._signed.find)
 
     def start(self) -> None:
-        """Starts a thread that fetches the issuer's keys until `close`, so that no call waits for the keys."""
+        """Starts a thread that fetches the issuer's keys until `close`. So calls do not wait for keys."""
         if self._signed is not None:
             asked = threading.Event()
             given = (self._signed, asked)
@@ -84,7 +84,7 @@ class AskersTokens:
             asked.wait(FIRST_KEYS_S)
 
     def close(self) -> None:
-        """Asks the thread that fetches keys to end, without waiting. Idempotent."""
+        """Makes the thread that fetches keys end, but does not wait for its end. Idempotent."""
         self._closed.set()
 
     def _fetch_keys(self, signed: SignedTokens, asked: threading.Event) -> None:
@@ -94,7 +94,7 @@ class AskersTokens:
             self._closed.wait(CHECK_INTERVAL_S)
 
     def reload_if_due(self) -> None:
-        """Reads the token files again if they have changed, at most once a second."""
+        """Reads the token files again if they have changed. Checks the files at most once a second."""
         if time.monotonic() - self._checked_at_s >= CHECK_INTERVAL_S:
             self._checked_at_s = time.monotonic()
             self._take_own()
@@ -121,7 +121,9 @@ def check_exposure(address: str, host: str, tokens: AskersTokens) -> None:
 
 
 class TokenGate:
-    """ASGI middleware that checks the token before every call of `app`, even if `app` does not have the path."""
+    """ASGI middleware that checks the token of every call before `app` gets the call. Calls for unknown paths are
+    checked too.
+    """
 
     def __init__(self, app: ASGIApp, tokens: AskersTokens, application_id: str) -> None:
         self._app = app

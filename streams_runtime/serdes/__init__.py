@@ -1,9 +1,9 @@
-"""The protocol of serdes, the serdes with the formats of Kafka's own serdes, and a serde for JSON. The package
-`schema_registry` has serdes that use a schema registry. Source: `Serde`, `Serializer`, `Deserializer`, `Serdes`.
+"""The protocol of serdes, serdes with the same formats as Kafka's own serdes, and a serde for JSON. Serdes for a schema
+registry are in the package `schema_registry`. Source: `Serde`, `Serializer`, `Deserializer`, `Serdes`.
 
-Kafka passes the topic to each call of a serde. This runtime passes the topic only to a `TopicSerde`, and only once,
-before the first record. A serde with inner serdes has to be a `NestedSerde`, so that the inner serdes get the topic,
-too.
+In Kafka, each call of a serde has the topic as an argument. In this runtime, only a `TopicSerde` gets the topic, once,
+before the first record. A serde with inner serdes has to be a `NestedSerde`, so that its inner serdes also get the
+topic.
 """
 
 import json
@@ -24,9 +24,8 @@ _FLOAT64 = struct.Struct(">d")
 
 
 class Serde(Protocol[T]):
-    """Converts objects to bytes and back. A serde never gets None, because the runtime writes a key or value of None as
-    null, without the serde. The runtime reports an error of a serde with the topic, partition and offset of the record,
-    or with the node.
+    """Converts objects to bytes and back. A serde never gets None: the runtime writes None as null without calling the
+    serde. If a serde fails, the runtime's error names the topic, partition and offset of the record, or the node.
     """
 
     def serialize(self, value: T, /) -> bytes: ...
@@ -38,12 +37,14 @@ class NestedSerde(Protocol):
     """A serde, a partitioner or a processor that has inner serdes."""
 
     def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> Any:
-        """Returns a copy of the object, in which each inner serde is replaced by the result of `change`."""
+        """Returns a copy of the object with new inner serdes. `change`: a function that returns the new serde for an
+        inner serde.
+        """
 
 
 @runtime_checkable
 class TopicSerde(Protocol[T]):
-    """A serde whose bytes depend on the topic, such as the serdes of a schema registry."""
+    """A serde that writes different bytes for different topics, such as the serdes of a schema registry."""
 
     def for_topic(self, topic: str, *, is_key: bool) -> Serde[T]:
         """Returns the serde for the keys or the values of a topic. `topic`: the topic's full name; for a store, the
@@ -52,8 +53,8 @@ class TopicSerde(Protocol[T]):
 
 
 def serde_for_topic(serde: Serde[T], topic: str, *, is_key: bool) -> Serde[T]:
-    """Returns the serde to use for this topic, which is `serde` itself unless it is a `TopicSerde` or a
-    `NestedSerde`.
+    """Returns the serde for this topic. Only a `TopicSerde` or a `NestedSerde` is replaced; any other serde is returned
+    itself.
     """
     by_topic, nested = _kind(type(serde))
     if by_topic:
@@ -68,9 +69,9 @@ def serde_for_topic(serde: Serde[T], topic: str, *, is_key: bool) -> Serde[T]:
 
 
 def serializer_of(serde: Serde[T]) -> Callable[[T], bytes]:
-    """Returns a function that serializes with the serde. If a user's serde returns something other than bytes, the
-    function raises TypeError. So sinks, stores and producers never get a result that is not bytes. The returned
-    function accepts None, which is null in a topic.
+    """Returns a function that serializes with the serde. If a user's serde returns an object that is not bytes, the
+    function raises TypeError. So sinks, stores and producers always get bytes. The serde may also return None, which is
+    null in a topic.
     """
     serialize = serde.serialize
     if type(serde).__module__.startswith(_OWN_PACKAGE):  # this package's serdes always return bytes
@@ -89,8 +90,8 @@ def serializer_of(serde: Serde[T]) -> Callable[[T], bytes]:
 
 
 def serde_fault(given: object, *methods: str) -> str | None:
-    """Returns the reason why `given` is not a serde, as the end of an error message. Returns None if `given` is a
-    serde. `methods`: the methods that the serde needs.
+    """Returns the end of an error message that says why an object is not a serde. Returns None if the object is a
+    serde. `methods`: the methods that a serde must have.
     """
     name = getattr(given, "__qualname__", "")
     if isinstance(given, type):
@@ -102,17 +103,15 @@ def serde_fault(given: object, *methods: str) -> str | None:
 
 @lru_cache
 def _kind(serde: type) -> tuple[bool, bool]:
-    """Returns whether the class is a `TopicSerde`, and whether it is a `NestedSerde`. The result is cached, because
-    each new task checks its serdes, and `issubclass` with a protocol is slow.
+    """Returns two values: True if the class is a `TopicSerde`, and True if it is a `NestedSerde`. The result is cached,
+    because each new task calls this function, and `issubclass` is slow for a protocol.
     """
     return issubclass(serde, TopicSerde), issubclass(serde, NestedSerde)
 
 
 @dataclass(frozen=True, slots=True)
 class BytesSerde:
-    """The serde of bytes. Returns the bytes unchanged. `serialize` also accepts bytearray and
-    memoryview.
-    """
+    """The serde of bytes, which it returns unchanged. `serialize` also accepts a bytearray and a memoryview."""
 
     def serialize(self, value: bytes, /) -> bytes:
         return value if type(value) is bytes else bytes_of(value)
@@ -128,14 +127,14 @@ class StringSerde:
     def serialize(self, value: str, /) -> bytes:
         return value.encode()
 
-    # `bytes.decode` itself takes half the time of a method that calls it. `serialize` is a method: its error for a
-    # value of another type describes the value better than the error of `str.encode`.
+    # A direct reference to `bytes.decode` takes half the time of a method that calls it. `serialize` is a method,
+    # because its error for a value of a wrong type is clearer than the error of `str.encode`.
     deserialize = staticmethod(bytes.decode)
 
 
 @dataclass(frozen=True, slots=True)
 class IntegerSerde:
-    """The serde of integers with four bytes, big-endian and signed, as Kafka's `IntegerSerializer` writes them."""
+    """The serde of signed integers of four bytes. The bytes are big-endian, as in Kafka's `IntegerSerializer`."""
 
     def serialize(self, value: int, /) -> bytes:
         return _INT32.pack(value)
@@ -146,7 +145,7 @@ class IntegerSerde:
 
 @dataclass(frozen=True, slots=True)
 class LongSerde:
-    """The serde of integers with eight bytes, big-endian and signed, as Kafka's `LongSerializer` writes them."""
+    """The serde of signed integers of eight bytes. The bytes are big-endian, as in Kafka's `LongSerializer`."""
 
     def serialize(self, value: int, /) -> bytes:
         return _INT64.pack(value)
@@ -157,7 +156,7 @@ class LongSerde:
 
 @dataclass(frozen=True, slots=True)
 class DoubleSerde:
-    """The serde of floats with eight bytes, big-endian, as Kafka's `DoubleSerializer` writes them."""
+    """The serde of floats of eight bytes. The bytes are big-endian, as in Kafka's `DoubleSerializer`."""
 
     def serialize(self, value: float, /) -> bytes:
         return _FLOAT64.pack(value)
@@ -177,9 +176,10 @@ class JsonSerde:
         return json.loads(data)
 
 
-@dataclass(frozen=True)  # no slots: Python 3.11 fails at `Serdes[int](...)` of a slotted frozen dataclass
+# without slots, because `Serdes[int](...)` fails in Python 3.11 for a frozen generic class with slots
+@dataclass(frozen=True)
 class Serdes(Generic[T]):
-    """A serde that is made of two functions."""
+    """A serde that consists of two functions."""
 
     serializer: Any
     deserializer: Any

@@ -1,10 +1,10 @@
-"""The default serdes of an application, for nodes and stores without a serde: `default.key.serde`,
-`default.value.serde`.
+"""The default serdes of an application (`default.key.serde`, `default.value.serde`), which nodes and stores without a
+serde use.
 
-The value of a config can be the name of a Python object. `imported_object` imports the object, and `made` makes an
-instance of a class. Configs other than serdes use these two functions as well. If a serde is missing, the DSL puts a
-`DefaultSerde` in its place. The Application, which has the topology and the configs, replaces each `DefaultSerde` by
-the default serde. Source: `WrappingNullableUtils.prepareSerde`, `StreamsConfig.defaultKeySerde`.
+The value of some configs is the name of a Python object. `imported_object` imports this object. If the object is a
+class, `made` makes an instance of the class. If a serde is missing, the DSL uses a `DefaultSerde` in its place. The
+Application knows the configs, and replaces each `DefaultSerde` by the default serde. Source:
+`WrappingNullableUtils.prepareSerde`, `StreamsConfig.defaultKeySerde`.
 """
 
 import importlib
@@ -16,10 +16,10 @@ from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING, NestedSerd
 
 
 def imported_object(key: str, name: str, where: str, otherwise: str = "") -> object:
-    """Imports and returns the object with the name `package.module.NAME` or `package.module:NAME`. Raises InputError,
-    which names the config.
+    """Imports and returns the object with the name `package.module.NAME` or `package.module:NAME`. Raises InputError
+    with the name of the config.
 
-    `otherwise`: a text for the error message that lists the other accepted values of the config, and ends with " or ".
+    `otherwise`: a text for the error message that lists the other accepted values, and ends with " or ".
     """
     module, _, attribute = name.replace(":", ".").rpartition(".")
     if not module or not attribute:
@@ -33,8 +33,8 @@ def imported_object(key: str, name: str, where: str, otherwise: str = "") -> obj
 
 
 def made(key: str, found: object, where: str) -> object:
-    """Returns `found`. If `found` is a class, returns an instance of the class. Raises InputError if the class cannot
-    be called without arguments.
+    """Makes an instance if the object `found` is a class; returns any other object unchanged. Raises InputError if the
+    class cannot be called without arguments.
     """
     if not isinstance(found, type):
         return found
@@ -69,18 +69,14 @@ class DefaultSerde:
 
 @dataclass(frozen=True, slots=True)
 class DefaultSerdes:
-    """The default serdes of an application for keys and values. A default serde is None if the configs do not contain
-    it.
-    """
+    """The default serdes of an application for keys and values. A default serde that is not in the configs is None."""
 
     key: Serde[Any] | None = None
     value: Serde[Any] | None = None
 
     def in_place_of(self, serde: Serde[Any]) -> Serde[Any]:
-        """Returns a copy of the serde with the default serde in place of each `DefaultSerde`, also inside nested
-        serdes.
-
-        Raises TopologyError, which names the node, if there is no default.
+        """Returns the default serde if `serde` is a `DefaultSerde`. In a nested serde, each inner `DefaultSerde` is
+        replaced. If there is no default, raises TopologyError with the name of the node.
         """
         if isinstance(serde, DefaultSerde):
             default = self.key if serde.what == "key" else self.value
@@ -93,8 +89,8 @@ class DefaultSerdes:
         return serde
 
     def applied_to_inner(self, nested: NestedSerde) -> Any:
-        """Applies `in_place_of` to the inner serdes. Returns the object itself if no inner serde changes. Raises
-        TopologyError as `in_place_of` does.
+        """Calls `in_place_of` for each inner serde, and returns a copy with the results. If no inner serde changes, the
+        object itself is returned. Raises TopologyError if a needed default serde is missing.
         """
         is_changed = False
 
@@ -124,11 +120,9 @@ _NAMES = "string, long, double, bytes, json"
 
 
 def configured_serde(key: str, value: object, where: str) -> Serde[Any]:
-    """Reads a config for a serde. `value`: a serde, or a name. A name is the short name of a serde, the name of Kafka's
-    serde class, or `package.module.NAME`. In `package.module.NAME`, `NAME` is a serde, or a class of serdes whose
-    constructor needs no arguments.
-
-    Raises InputError, which names the config.
+    """Reads a config for a serde. `value`: a serde or a name. A name is the short name of a serde, the name of Kafka's
+    serde class, or `package.module.NAME`. The object `NAME` is a serde, or a class of serdes with a constructor without
+    arguments. Raises InputError with the name of the config.
     """
     found = value
     if isinstance(value, str):

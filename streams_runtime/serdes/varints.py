@@ -1,5 +1,5 @@
-"""Encodes and decodes zigzag varints. A varint has seven bits of a number in each byte, the lowest bits first. Source:
-`ByteUtils.writeVarint`.
+"""Encodes and decodes zigzag varints. Each byte of a varint has seven bits of the number. The lowest bits come first.
+Source: `ByteUtils.writeVarint`.
 """
 
 from collections.abc import Callable
@@ -17,8 +17,8 @@ def varint(value: int) -> bytes:
 
 
 def read_varint(data: bytes, at: int, fault: Callable[[str], Exception], message: str) -> tuple[int, int]:
-    """Returns the number, and the index of the byte after the number. Raises `fault` if the number does not end within
-    five bytes.
+    """Returns the number, and the index of the first byte after it. `fault`: the class of the error that is raised if
+    the number does not end within five bytes.
     """
     rest = shift = 0
     for position in range(at, min(at + 5, len(data))):

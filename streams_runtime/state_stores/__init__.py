@@ -1,10 +1,10 @@
-"""State stores keep the state of processors between records. After a process has ended, its stores are restored from
-changelogs.
+"""State stores keep the state of processors between records. When a process has ended, the next owner of its tasks
+restores their stores from changelogs.
 
 `key_value_store`, `timestamped_key_value_store`, `window_store` and `timestamped_window_store` make builders of stores.
-`state_store` has the protocols of stores. A store consists of layers. The outer layer has the serdes (`key_value`,
-`window`). The next layers are an optional record cache (`caching`) and `change_logging`. The inner layer keeps bytes on
-disk (`rocksdb`, `rocksdb_window`) or in memory (`in_memory_stores`).
+`state_store` defines the protocols of stores. A store consists of layers. The outer layer has the serdes (`key_value`,
+`window`). Below it are an optional record cache (`caching`) and the layer `change_logging`. The inner layer keeps bytes
+on disk (`rocksdb`, `rocksdb_window`) or in memory (`in_memory_stores`).
 """
 
 from streams_runtime.state_stores.builders import key_value_store as key_value_store

@@ -1,8 +1,7 @@
-"""Builders, with which a user defines the stores of a topology. Builders can be compared, pickled and sent to
-executors.
+"""Users define the stores of a topology with builders. Builders can be compared, pickled and sent to executors.
 
-`key_value_store`, `timestamped_key_value_store`, `window_store` and `timestamped_window_store` are the public names of
-the classes. Source: `Stores`, `KeyValueStoreBuilder`, `TimestampedKeyValueStoreBuilder`,
+The public names of the classes are `key_value_store`, `timestamped_key_value_store`, `window_store` and
+`timestamped_window_store`. Source: `Stores`, `KeyValueStoreBuilder`, `TimestampedKeyValueStoreBuilder`,
 `WindowStoreBuilder`, `TimestampedWindowStoreBuilder`.
 """
 
@@ -39,24 +38,26 @@ _TIMESTAMPED_FORMAT = StoreFormat(StoreKind.TIMESTAMPED_KEY_VALUE)
 
 Builder = TypeVar("Builder")
 
-# the builders have no slots, because in Python 3.11 a call `Builder[str, int](...)` fails for a frozen dataclass with
+# the builders have no slots, because `Builder[str, int](...)` fails in Python 3.11 for a frozen generic class with
 # slots
 
 
 @dataclass(frozen=True)
 class SerdesStoreBuilder(Generic[K, V]):
-    """The builder of a store. The store is in memory if `persistent` is False, and otherwise in RocksDB.
+    """The builder of a store. `persistent`: True for a store in RocksDB, False for a store in memory.
 
-    `changelog`: None for a store that is not logged. The content of a store that is not logged is lost when its
-    instance is lost. `caching`: True if changes stay in the thread's record cache until a commit. The commit then
-    writes and logs each changed key once. If `statestore.cache.max.bytes` is 0, `caching` has no effect.
+    `changelog`: None for a store without a changelog. The content of a store without a changelog is lost when its
+    instance is lost. `caching`: True to keep changes in the thread's record cache until a commit. The commit then
+    writes and logs each changed key once. `caching` has no effect if `statestore.cache.max.bytes` is 0.
 
-    Raises InputError for an invalid serde, and for a store name that cannot be part of a topic name or a directory
-    name.
+    Raises InputError for an invalid serde. Raises InputError for a store name that cannot be part of a topic name or
+    directory name.
     """
 
     timestamped: ClassVar[bool] = False
-    """True if the store takes and returns `ValueAndTimestamp`s. `value_serde` is the serde of the value alone."""
+    """True if the values of the store are `ValueAndTimestamp`s. `value_serde` is then the serde of the value without
+    its timestamp.
+    """
 
     name: str
     key_serde: Serde[K]
@@ -87,7 +88,7 @@ class _KeyValueBuilder(SerdesStoreBuilder[K, V]):
 
 @dataclass(frozen=True)
 class KeyValueStoreBuilder(_KeyValueBuilder[K, V]):
-    """The builder of a key-value store. For the arguments, see `SerdesStoreBuilder`."""
+    """The builder of a key-value store. `SerdesStoreBuilder` describes the arguments."""
 
     def build(self) -> SerdesKeyValueStore[K, V]:
         return SerdesKeyValueStore(self._bytes_store(), self.key_serde, self.value_serde)
@@ -95,7 +96,7 @@ class KeyValueStoreBuilder(_KeyValueBuilder[K, V]):
 
 @dataclass(frozen=True)
 class TimestampedKeyValueStoreBuilder(_KeyValueBuilder[K, V]):
-    """The builder of a key-value store of `ValueAndTimestamp`s. For the arguments, see `SerdesStoreBuilder`."""
+    """The builder of a key-value store of `ValueAndTimestamp`s. `SerdesStoreBuilder` describes the arguments."""
 
     timestamped = True
 
@@ -107,9 +108,9 @@ class TimestampedKeyValueStoreBuilder(_KeyValueBuilder[K, V]):
 class WindowBuilder(SerdesStoreBuilder[K, V]):
     """The base of the builders of window stores. Times are in milliseconds.
 
-    The builder converts `changelog` to a windowed changelog, and sets its retention to that of the store if `changelog`
-    has no retention. Raises the errors of `SerdesStoreBuilder`. Also raises InputError for negative times, and for a
-    retention below the window size.
+    The builder makes the changelog a windowed changelog. If `changelog` has no retention, the builder uses the store's
+    retention. Raises the errors of `SerdesStoreBuilder`. Raises InputError for a negative time, or for a retention
+    below the window size.
     """
 
     _: KW_ONLY
@@ -132,7 +133,9 @@ class WindowBuilder(SerdesStoreBuilder[K, V]):
             object.__setattr__(self, "changelog", windowed)  # an assignment would fail, because the dataclass is frozen
 
     def _bytes_store(self, *, retain_duplicates: bool = False) -> WindowBytesStore:
-        """Make the layers of the store below the serdes. A store with duplicates has no record cache, as in Kafka."""
+        """Makes all layers of the store except the layer with the serdes. As in Kafka, a store with duplicates has no
+        record cache.
+        """
         bytes_store: WindowBytesStore
         if self.persistent:
             bytes_store = RocksDBWindowStore(
@@ -145,14 +148,13 @@ class WindowBuilder(SerdesStoreBuilder[K, V]):
         logging_store = ChangeLoggingWindowBytesStore(bytes_store, timestamped=self.timestamped)
         if not self.caching or retain_duplicates:
             return logging_store
-        # A store in memory returns windows in order of their starts. A store whose segments have a length of one
-        # millisecond returns windows in the same order.
+        # A store in memory returns windows in the order of their starts, as if it had segments of one millisecond.
         return CachingWindowStore(logging_store, segment_interval_ms(self.retention_ms) if self.persistent else 1)
 
 
 @dataclass(frozen=True)
 class WindowStoreBuilder(WindowBuilder[K, V]):
-    """The builder of a window store. For the arguments, see `SerdesStoreBuilder` and `WindowBuilder`."""
+    """The builder of a window store. `SerdesStoreBuilder` and `WindowBuilder` describe the arguments."""
 
     _: KW_ONLY
     retain_duplicates: bool = False
@@ -164,7 +166,9 @@ class WindowStoreBuilder(WindowBuilder[K, V]):
 
 @dataclass(frozen=True)
 class TimestampedWindowStoreBuilder(WindowBuilder[K, V]):
-    """The builder of a window store of `ValueAndTimestamp`s. For the arguments, see `WindowBuilder`."""
+    """The builder of a window store of `ValueAndTimestamp`s. `SerdesStoreBuilder` and `WindowBuilder` describe the
+    arguments.
+    """
 
     timestamped = True
 
@@ -181,10 +185,10 @@ timestamped_window_store = TimestampedWindowStoreBuilder
 
 
 def builder_for_topic(builder: StoreBuilder, topic: str) -> StoreBuilder:
-    """Returns a copy of the builder with the serdes of `topic`. A builder of the user's own class is returned as it is.
+    """Returns a copy of the builder with the serdes for a topic. A builder of a user's own class is returned unchanged.
 
-    `topic`: the full name of the topic that restores the store. For a store that is not logged, `topic` is the name
-    that the store's changelog would have.
+    `topic`: the full name of the topic from which the store is restored. For a store without a changelog, `topic` is
+    the name that the changelog would have.
     Source: `ProcessorContextUtils.topicNamePrefix`, `MeteredKeyValueStore.prepareSerdes`.
     """
     return builder_with_serdes(builder, lambda serde, is_key: serde_for_topic(serde, topic, is_key=is_key))
@@ -198,11 +202,11 @@ def builder_without_caching(builder: StoreBuilder) -> StoreBuilder:
 
 
 def builder_with_serdes(builder: Builder, change: Callable[[Serde[Any], bool], Serde[Any]]) -> Builder:
-    """Returns a copy of the builder in which `change` has replaced the serdes. An object that is not a builder of this
-    file is returned as it is.
+    """Returns a copy of the builder with new serdes. An object that is not a builder of this file is returned
+    unchanged.
 
-    `change`: a function that returns the serde to use. The arguments of `change` are a serde, and True for the key
-    serde or False for the value serde.
+    `change`: a function (serde, is_key) that returns the new serde. The argument `is_key` is True for the key serde,
+    and False for the value serde.
     """
     if isinstance(builder, SerdesStoreBuilder):
         keys, values = change(builder.key_serde, True), change(builder.value_serde, False)

@@ -1,23 +1,24 @@
-"""Stores of bytes with a record cache. When the cache is flushed, its changes are forwarded to processors and written
-to the store below.
+"""Stores of bytes with a record cache. The changes in the cache are forwarded to processors and written to the store
+below when the cache is flushed.
 
 Rules:
-- If the changelog would not accept a change, `put` raises an error at once, as it does without a cache. So an error of
-  the check occurs while the record that makes the change is being processed, and the handler of processing errors
-  decides about this record.
+- If the changelog would not accept a change, `put` raises an error at once, as it does without a cache. So the error is
+  raised while the record that makes the change is still being processed, and the handler of processing errors can
+  decide about this record.
 - Reads return the changes in the cache. Only reads of the task's thread add values to the cache.
-- At a flush each changed key is written once, to the store and its changelog, with the context of the record that
-  changed the key last. The flush listener gets the new value and, as the old value, the value that the store has had
-  since the previous flush. A key that was put and deleted between two flushes is neither forwarded nor written.
-- Only a flush of the cache writes to the store below. So checkpoints, standbys and restores contain flushed changes
-  only.
-- In a standby, and in a task without a cache, this layer only forwards the calls to the store below. A close discards
-  the changes that were not flushed.
+- A flush writes each changed key once to the store and its changelog. The write has the context of the last record that
+  changed the key. The flush listener gets the new value and the old value. The old value is the value in the store
+  below, which comes from the previous flush. A key that was put and deleted between two flushes is not forwarded and
+  not written.
+- Only a flush of the cache writes to the store below. So checkpoints, standbys and restored stores contain only flushed
+  changes.
+- In a standby, and in a task without a cache, this layer only forwards calls to the store below. `close` drops the
+  changes that were not flushed.
 
 Source: `CachedStateStore`, `CachingKeyValueStore`, `CachingWindowStore`, `SegmentedCacheFunction`. Differs from Kafka:
-a change is forwarded before it is written, so that a flush can be repeated after an error of the log. A close never
-flushes. A read of a range does not count as a use of its keys. A reverse range leaves out deleted keys, which
-Kafka returns with the value null.
+a change is forwarded before it is written, so that a flush can be repeated after an error of the log. `close` never
+flushes. Reading a range does not count as a use of its keys. A reverse range leaves out deleted keys; Kafka returns
+them with the value null.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,16 +39,16 @@ from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, wi
 LoggingStore = TypeVar("LoggingStore", bound=ChangeLoggingStore[Any])
 
 _SEGMENT_BYTES = 8
-"""The number of bytes by which a cache key of a window store is longer in Kafka, where it begins with a segment
-number.
+"""In Kafka, a cache key of a window store begins with a segment number of this size in bytes. Cache keys of this
+project have no segment number.
 """
 
 
 class CachingStore(WrappedStateStore[LoggingStore]):
     """The base of the stores with a record cache.
 
-    `cache`: the record cache of this store; None in a standby and in a task without a cache. Cache keys are changelog
-    keys.
+    `cache`: the record cache of this store; None in a standby and in a task without a cache. The cache keys are the
+    keys of the changelog.
     """
 
     key_overhead = 0
@@ -62,24 +63,16 @@ class CachingStore(WrappedStateStore[LoggingStore]):
 
     # --- open and close
 
-    def open(self, context: StoreContext) -> None:
-        super().open(context)
-        self._bind(context)
-
-    def rebind(self, context: StoreContext) -> None:
-        super().rebind(context)
-        self._unbind()
-        self._bind(context)
-
     def close(self) -> None:
         self._unbind()
         super().close()
 
     def _bind(self, context: StoreContext) -> None:
+        self._unbind()
         if context.cache is not None:
             self._owner = get_ident()
             self._task_cache = context.cache
-            self.cache = context.cache.add(self._inner, key_overhead=self.key_overhead, caches_reads=self.caches_reads)
+            self.cache = context.cache.add(self.inner, key_overhead=self.key_overhead, caches_reads=self.caches_reads)
 
     def _unbind(self) -> None:
         cache, self.cache = self.cache, None
@@ -90,13 +83,13 @@ class CachingStore(WrappedStateStore[LoggingStore]):
     # --- reads
 
     def _read(self, cache: NamedCache, key: bytes) -> bytes | None:
-        """Returns the value of a cache key. Any thread may call this method, but only reads of the task's thread count
-        as uses of the key.
+        """Returns the value of a cache key. Any thread may call this method. Only reads of the task's thread count as
+        uses of the key.
         """
         if get_ident() == self._owner:
             return cache.get(key)
         entry = cache.peek(key)
-        return self._inner.read(key) if entry is None else entry[0]
+        return self.inner.read(key) if entry is None else entry[0]
 
 
 class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
@@ -106,49 +99,52 @@ class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
 
     def put(self, key: bytes, value: bytes | None) -> None:
         if self.cache is None:
-            self._inner.put(key, value)
+            self.inner.put(key, value)
         else:
             self.cache.put(key, value)
 
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
         if self.cache is None:
-            self._inner.put_all(entries)
+            self.inner.put_all(entries)
             return
         for key, value in entries:  # check all entries before the first put, so that after an error no entry is put
-            self._inner.check(key, value)
+            self.inner.check(key, value)
         for key, value in entries:
             self.cache.put(key, value)
 
     def get(self, key: bytes) -> bytes | None:
-        # `self.cache` is read once, because the task's thread may close the store and set it to None at any time
+        # read `self.cache` only once, because the task's thread may close the store and set it to None at any time
         cache = self.cache
-        return self._inner.get(key) if cache is None else self._read(cache, key)
+        return self.inner.get(key) if cache is None else self._read(cache, key)
 
     def get_flushed(self, key: bytes) -> bytes | None:
-        """Returns the value like `get`, but without the unflushed changes of earlier records."""
+        """Returns a value like `get`, but ignores unflushed changes. It does not ignore changes of the record that is
+        being processed.
+        """
         if self.cache is not None and (entry := self.cache.changed_by_present_record(key)) is not None:
             return entry[0]
-        return self._inner.get(key)
+        return self.inner.get(key)
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         cache = self.cache
-        # The cache is read before the store. A change that is flushed between the two reads is then found twice, which
-        # does no harm. If the store were read first, such a change could be missed.
+        # Read the cache before the store, because a change may be flushed between the two reads. If the cache is read
+        # first, such a change is found twice, which does no harm. If the store were read first, such a change could be
+        # missed.
         changed = {} if cache is None else cache.dirty_items(is_within(start, exclusive_end))
-        return merged(self._inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
+        return merged(self.inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
 
     def approximate_num_entries(self) -> int:
         """Returns the number of entries of the store below. Unflushed changes in the cache do not count."""
-        return self._inner.approximate_num_entries()
+        return self.inner.approximate_num_entries()
 
 
 class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
     """A `WindowBytesStore` with a record cache, without duplicates.
 
     `segment_interval_ms`: the segment interval of the store below. The cache keys are the window keys. Values that are
-    read from the store below do not enter the cache. A change of an expired window is cached and forwarded like any
-    other change. The expired window can be read while it is in the cache. When the cache is flushed, the store below
-    drops the window.
+    read from the store below are not added to the cache. A change of an expired window is cached and forwarded like any
+    other change. The expired window can be read while it is in the cache. When an expired window is flushed, the store
+    below drops it.
     """
 
     key_overhead = _SEGMENT_BYTES
@@ -159,31 +155,32 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
         if self.cache is None:
-            return self._inner.put(key, value, start_ms)
+            return self.inner.put(key, value, start_ms)
         self.cache.put(key, value)
         return 0
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         cache = self.cache
-        # No window starts before 0 or after JAVA_LONG_MAX. For a start outside of this range, the caller has made `key`
-        # with a start within the range. Such a `key` may belong to a different window, so the cache must not be read.
+        # No window starts before 0 or after JAVA_LONG_MAX. If `start_ms` is outside of this range, the caller has made
+        # `key` with a different start within the range. The cache may have this `key` for another window, so do not
+        # read the cache.
         if cache is None or not 0 <= start_ms <= JAVA_LONG_MAX:
-            return self._inner.fetch(key, start_ms)
+            return self.inner.fetch(key, start_ms)
         return self._read(cache, key)
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
         length = len(key) + SUFFIX_BYTES
         cached = self._cached(lambda each: len(each) == length and each.startswith(key), from_ms, to_ms)
         changed = {suffix_of(each)[0]: value for each, value in cached.items()}
-        return merged(self._inner.fetch_range(key, from_ms, to_ms), changed)
+        return merged(self.inner.fetch_range(key, from_ms, to_ms), changed)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
         cached = self._cached(lambda _key: True, from_ms, to_ms)
-        stored = self._inner.fetch_all(from_ms, to_ms)
+        stored = self.inner.fetch_all(from_ms, to_ms)
         if not cached:
             return stored
         interval_ms = self._segment_interval_ms
-        # The store below returns its windows in order of segment and window key, so the merge compares pairs of segment
+        # The store below returns its windows sorted by segment and window key. So the merge compares pairs of segment
         # and window key.
         changed = {(suffix_of(key)[0] // interval_ms, key): value for key, value in cached.items()}
         by_segment = (
@@ -194,10 +191,10 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
         return ((key[:-SUFFIX_BYTES], suffix_of(key)[0], value) for (_segment, key), value in windows)
 
     def _cached(self, is_wanted: Callable[[bytes], bool], from_ms: int, to_ms: int) -> dict[bytes, bytes | None]:
-        """Returns the windows in the cache, including windows that have expired in the store below.
-
-        Call `_cached` before the store below is read. A change that is flushed between the two reads is then found
-        twice, which does no harm. If the store were read first, such a change could be missed.
+        """Returns the windows in the cache, including windows that have expired in the store below. The caller must
+        read the cache before the store below, because a change may be flushed between the two reads. If the cache is
+        read first, such a change is found twice, which does no harm. If the store were read first, such a change could
+        be missed.
         """
         cache = self.cache
         if cache is None:

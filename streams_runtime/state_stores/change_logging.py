@@ -1,37 +1,34 @@
-"""Two layers of a store: the first sends changes to the changelog, and the second is a write-behind buffer in front of
+"""Two layers of a store. The upper layer sends changes to the changelog. The lower layer is a write-behind buffer for
 RocksDB.
 
     ChangeLoggingStore    puts a change into the store below, then sends it to the changelog
     WriteBehindStore      keeps changes in memory, and writes many changes at a time to RocksDB
 
-The changelog is the write-ahead log of the buffer. A crash loses the changes in the buffer and in RocksDB's memtables,
-because the stores use RocksDB without its own write-ahead log. A restore reads the lost changes from the changelog. A
-checkpoint is only written after a flush, so a checkpoint never contains the offset of a change that is still in the
-buffer.
+The changelog serves as the write-ahead log of the buffer. The stores use RocksDB without its own write-ahead log, so a
+crash loses the changes in the buffer and in RocksDB's memtables. A restore reads the lost changes from the changelog. A
+checkpoint is written only after a flush. So all changes up to the offset in a checkpoint are on disk.
 
-Rules of the changelog: a change that the changelog does not accept is refused before it is put into the store. So the
-store and its changelog have the same content even if an error handler returns CONTINUE. A record in the changelog has
-the timestamp of the record that made the change. In a timestamped store, a record in the changelog has the timestamp of
-its value, unless the record is a deletion. Without a changelog (in a standby, or if a source topic serves as changelog)
-nothing is sent. A restore is never logged.
+Rules of the changelog: if the changelog does not accept a change, the change is refused before it is put into the
+store. So the store and its changelog have the same content even if an error handler returns CONTINUE. A changelog
+record has the timestamp of the record that made the change. In a timestamped store, the changelog record of a value has
+the timestamp of the value. Nothing is sent in a standby, or if a source topic serves as the changelog. A restore is
+never logged.
 
 Rules of the buffer:
-- The changes in the buffer (pending changes) are written when they exceed their share of memory. Pending changes are
-  also written before the store flushes or closes, and before the task's thread scans the store.
-- Keys that were recently written or read stay in memory as a read cache. The read cache also remembers keys that were
-  read but that the store does not have. The owner of the store can pass a callback that is called when keys leave the
-  read cache.
-- Only the task's thread changes the store. Any thread may read the store. A read returns pending changes as well.
-- The buffers of all stores of the process share one memory budget, as the stores share RocksDB's memory.
+- Pending changes are the changes in the buffer. Pending changes are written when they exceed their share of memory.
+  Pending changes are also written before the store flushes or closes, and before the task's thread scans the store.
+- Keys that were written or read stay in memory as a read cache. If a key was read and the store does not have it, the
+  read cache stores this too. The owner of the store can pass a callback that is called when keys leave the read cache.
+- Only the task's thread changes the store. Any thread may read the store. Reads include pending changes.
+- The buffers of all stores of the process share one memory budget.
 
 The reason for the buffer is speed: RocksDB takes about one microsecond for a single write, and two microseconds for a
-read. In most stores, a few keys change often. With the buffer, each put or get of a frequently changed key is a
-dictionary lookup, and many puts of the key lead to one write to RocksDB. The buffer does not change the results of
-reads.
+read. In most stores, a few keys change often. The buffer makes each put or get of a frequently changed key a dictionary
+lookup, and combines many puts of the key to one write to RocksDB. The buffer does not change the results of reads.
 
 Source: `ChangeLoggingKeyValueBytesStore`, `ChangeLoggingTimestampedKeyValueBytesStore`,
 `ChangeLoggingWindowBytesStore`, `ChangeLoggingTimestampedWindowBytesStore`. Kafka has no write-behind buffer. In Kafka,
-a record cache (KIP-63) saves most of the writes.
+the record cache (KIP-63) avoids most of the writes.
 """
 
 import sys
@@ -61,13 +58,14 @@ from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, wi
 ALL_STORES_BYTES = 64 * 1024 * 1024
 LEAST_SHARE_BYTES = 256 * 1024
 _ENTRY_BYTES = 200
-"""The approximate memory of a dictionary entry with its two objects, in bytes. The bytes of the key and the value are
-not included.
+"""The approximate memory of a dictionary entry and its two objects, in bytes, without the content of the key and the
+value.
 """
 
 _NOT_IN_MEMORY = object()
-"""The result of a lookup in memory if the key has to be read from RocksDB. The result None means that the store does
-not have the key."""
+"""A lookup in memory has this result if the key has to be read from RocksDB. The result None means that the store does
+not have the key.
+"""
 
 
 class _NotLogged:
@@ -85,27 +83,19 @@ _NOT_LOGGED: ChangeLogger = _NotLogged()
 
 
 class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
-    """The base of the stores that log changes. `timestamped`: True if values begin with their timestamp.
+    """The base of the stores that log changes. `timestamped`: True if each value begins with its timestamp.
 
-    `always_accepted_bytes`, `timestamp_checks`: the limits with which a record cache can skip `check` for most changes.
-    `check` accepts any change whose key and value together have at most `always_accepted_bytes` and whose timestamp is
-    at most `timestamp_checks.accepted_to_ms`.
+    Because of the limits `always_accepted_bytes` and `timestamp_checks`, a record cache can skip `check` for most
+    changes. `check` accepts every change below both limits: the key and value together have at most
+    `always_accepted_bytes`, and the timestamp is at most `timestamp_checks.accepted_to_ms`.
     """
 
     def __init__(self, inner: Inner, *, timestamped: bool = False) -> None:
         super().__init__(inner)
-        # the name is read only once: each change needs the name, and the property `name` calls each layer below
+        # store the name, because each change needs it, and the property `name` is slow: it calls each layer below
         self._name = inner.name
         self._timestamped = timestamped
         self._use(_NOT_LOGGED, NoRecords())
-
-    def open(self, context: StoreContext) -> None:
-        super().open(context)
-        self._bind(context)
-
-    def rebind(self, context: StoreContext) -> None:
-        super().rebind(context)
-        self._bind(context)
 
     def _bind(self, context: StoreContext) -> None:
         self._use(_NOT_LOGGED if context.changes is None else context.changes, context.clock)
@@ -115,17 +105,17 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
         self._changes = changes
         self._log_change = changes.log_change
         self._limits: RecordLimits | None = None
-        # The first `check` replaces `always_accepted_bytes` and `timestamp_checks`. Until the first `check`, the limit
-        # -1 makes a record cache call `check` for each change.
+        # With the limit -1, a record cache calls `check` for each change. The first call of `check` sets the real
+        # limits.
         self.always_accepted_bytes = -1
         self.timestamp_checks: BrokerChecks = NO_TIMESTAMP_CHECKS
 
     def check(self, key: bytes, value: bytes | None) -> None:
-        """Raise an error for a change that the changelog does not accept.
+        """Raises an error if the changelog does not accept a change.
 
-        `key`: the key in its form in the changelog. `value`: the value in its form in the store.
+        `key`: the key as in the changelog. `value`: the value as in the store.
         """
-        if self._limits is None:  # the limits are read at the first change, because a standby never needs them
+        if self._limits is None:  # read the limits at the first change, because a standby never needs them
             self._limits = limits = self._changes.limits_of(self._name)
             self.always_accepted_bytes, self.timestamp_checks = limits.max_bytes, limits.checks
         logged, timestamp_ms = self._logged(value, self._clock.record_timestamp_ms)
@@ -134,17 +124,18 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
 
     @abstractmethod
     def read(self, key: bytes) -> bytes | None:
-        """Returns the value of a key. `key`: the key in its form in the changelog."""
+        """Returns the value of a key. `key`: the key as in the changelog."""
 
     @abstractmethod
     def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
-        """Put and log a change that `check` has accepted. Call this method only for stores without duplicates.
+        """Puts and logs a change that `check` has accepted. Must not be called for a store with duplicates.
 
-        `key`, `value`: as for `check`. `record_ms`: the timestamp of the record that made the change.
+        `key`: the key as in the changelog. `value`: the value as in the store. `record_ms`: the timestamp of the record
+        that made the change.
         """
 
     def _logged(self, value: bytes | None, record_ms: int) -> tuple[bytes | None, int]:
-        """Converts a value in the store to the value and the timestamp of its changelog record."""
+        """Converts a value as in the store to the value and the timestamp of the changelog record."""
         if value is None or not self._timestamped:
             return value, record_ms
         return value[TIMESTAMP_BYTES:], unpack_timestamp(value)[0]
@@ -154,46 +145,46 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
     """A `KeyValueBytesStore` that logs its changes."""
 
     def get(self, key: bytes) -> bytes | None:
-        return self._inner.get(key)
+        return self.inner.get(key)
 
     read = get
 
     def put(self, key: bytes, value: bytes | None) -> None:
         self.check(key, value)
         logged, timestamp_ms = self._logged(value, self._clock.record_timestamp_ms)
-        self._inner.put(key, value)
+        self.inner.put(key, value)
         self._log_change(self._name, key, logged, timestamp_ms)
 
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
         for key, value in entries:
             self.check(key, value)
-        self._inner.put_all(entries)
+        self.inner.put_all(entries)
         for key, value in entries:
             self._log_change(self._name, key, *self._logged(value, self._clock.record_timestamp_ms))
 
     def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
         logged, timestamp_ms = self._logged(value, record_ms)
-        self._inner.put(key, value)
+        self.inner.put(key, value)
         self._log_change(self._name, key, logged, timestamp_ms)
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
-        return self._inner.scan(start, exclusive_end, reverse=reverse)
+        return self.inner.scan(start, exclusive_end, reverse=reverse)
 
     def approximate_num_entries(self) -> int:
-        return self._inner.approximate_num_entries()
+        return self.inner.approximate_num_entries()
 
 
 class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
     """A `WindowBytesStore` that logs its changes. As in Kafka, a put into an expired window is also logged.
 
-    Differs from Kafka: in a store with duplicates a put of None deletes nothing and is not logged. Kafka logs a
-    deletion with a sequence number that no value has.
+    Differs from Kafka: in a store with duplicates, a put of None deletes nothing and is not logged. Kafka logs a
+    deletion with an unused sequence number.
     """
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
         self.check(key, value)
         logged, timestamp_ms = self._logged(value, self._clock.record_timestamp_ms)
-        sequence = self._inner.put(key, value, start_ms)
+        sequence = self.inner.put(key, value, start_ms)
         if sequence is not None:  # None: the store made no change, so there is nothing to log
             if sequence:  # `key` has the sequence number 0, so it is the changelog key if `sequence` is 0
                 key = window_key(key[:-SUFFIX_BYTES], start_ms, sequence)
@@ -202,24 +193,24 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
 
     def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
         logged, timestamp_ms = self._logged(value, record_ms)
-        self._inner.put(key, value, suffix_of(key)[0])
+        self.inner.put(key, value, suffix_of(key)[0])
         self._log_change(self._name, key, logged, timestamp_ms)
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
-        return self._inner.fetch(key, start_ms)
+        return self.inner.fetch(key, start_ms)
 
     def read(self, key: bytes) -> bytes | None:
-        return self._inner.fetch(key, suffix_of(key)[0])
+        return self.inner.fetch(key, suffix_of(key)[0])
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
-        return self._inner.fetch_range(key, from_ms, to_ms)
+        return self.inner.fetch_range(key, from_ms, to_ms)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
-        return self._inner.fetch_all(from_ms, to_ms)
+        return self.inner.fetch_all(from_ms, to_ms)
 
 
 class _Budget:
-    """Divides ALL_STORES_BYTES among the open stores of this process."""
+    """Divides the memory ALL_STORES_BYTES among the open stores of this process."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -231,9 +222,7 @@ class _Budget:
 
     @property
     def share_bytes(self) -> int:
-        """The memory of one store in bytes. Half of a store's memory is for pending changes, and the other half for the
-        read cache.
-        """
+        """The memory of one store in bytes. Half of this memory is for pending changes, and half for the read cache."""
         return max(LEAST_SHARE_BYTES, ALL_STORES_BYTES // max(1, self._stores))
 
 
@@ -243,14 +232,12 @@ _budget = _Budget()
 class WriteBehindStore(WrappedStateStore[RocksDBStore]):
     """A `KeyValueBytesStore` with a write-behind buffer in front of RocksDB.
 
-    Raises the errors of `RocksDBStore`. `put` only puts the change into memory. If the write to RocksDB fails later, a
-    later call raises the error.
+    Raises the errors of `RocksDBStore`. `put` only stores the change in memory. If the write of the change to RocksDB
+    fails, the call that writes to RocksDB raises the error.
     """
 
     def __init__(self, inner: RocksDBStore, on_evict: Callable[[], None] | None = None) -> None:
-        """`on_evict`: a function that is called when keys leave the read cache, or are written to RocksDB without
-        entering the read cache.
-        """
+        """`on_evict`: a function that is called when keys leave the read cache, or are written to RocksDB directly."""
         super().__init__(inner)
         self._on_evict = on_evict
         self.owner_thread = 0  # the identifier of the task's thread; 0 while the store is closed
@@ -262,28 +249,24 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
     # --- open and close
 
     def require_open(self) -> None:
-        self._inner.require_open()
+        self.inner.require_open()
 
     def open(self, context: StoreContext) -> None:
-        if self._inner.is_open:
+        if self.inner.is_open:
             return
-        self._inner.open(context)
+        self.inner.open(context)
         _budget.add(1)
-        self._bind_to_thread()
-
-    def rebind(self, context: StoreContext) -> None:
-        self._inner.rebind(context)
-        self._bind_to_thread()
+        self._bind(context)
 
     def flush(self) -> None:
         self._write_pending()
-        self._inner.flush()
+        self.inner.flush()
 
     def close(self) -> None:
-        """Write the pending changes and close the store. If the changes cannot be written, closes the store and raises
-        ProcessorStateError.
+        """Writes the pending changes and closes the store. If the changes cannot be written, the store is still closed,
+        and ProcessorStateError is raised.
         """
-        if not self._inner.is_open:
+        if not self.inner.is_open:
             return
         _budget.add(-1)
         self.owner_thread = 0
@@ -292,9 +275,9 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         finally:
             self._pending, self._pending_bytes = {}, 0
             self._evict()
-            self._inner.close()
+            self.inner.close()
 
-    def _bind_to_thread(self) -> None:
+    def _bind(self, context: StoreContext) -> None:
         self.owner_thread = get_ident()
         self._max_bytes = _budget.share_bytes // 2
 
@@ -304,7 +287,7 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         if key.__class__ is not bytes or (value.__class__ is not bytes and value is not None):
             raise self._not_bytes(key, value)
         if not self.owner_thread:  # if `owner_thread` is 0, the store is closed
-            self._inner.require_open()
+            self.inner.require_open()
         pending = self._pending
         previous: bytes | object | None = pending.get(key, _NOT_IN_MEMORY)
         pending[key] = value
@@ -319,7 +302,7 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
                 self._write_pending()
 
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
-        """Put all entries. Raises an error and puts no entry if a key or a value is not a bytes object."""
+        """Puts all entries. If a key or a value is not a bytes object, raises an error and puts no entry."""
         for key, value in entries:
             if not _are_bytes(key, value):
                 raise self._not_bytes(key, value)
@@ -330,17 +313,17 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         """See `RocksDBStore.delete_range`."""
         self._write_pending()
         self._evict()
-        self._inner.delete_range(start, exclusive_end)
+        self.inner.delete_range(start, exclusive_end)
 
     def restore(self, batch: RecordBatch) -> None:
         self.write(batch.keys, batch.values)
 
     def write(self, keys: Iterable[bytes | None], values: Iterable[bytes | None]) -> None:
-        """Write to RocksDB at once (`RocksDBStore.write`), without the buffer and the read cache."""
+        """Writes directly to RocksDB (`RocksDBStore.write`), without the buffer and the read cache."""
         if self._pending:
             self._write_pending()
         self._evict()
-        self._inner.write(keys, values)
+        self.inner.write(keys, values)
 
     # --- reads
 
@@ -353,8 +336,8 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         return value  # type: ignore[return-value]
 
     def get_in_memory(self, key: bytes) -> bytes | None:
-        """Returns the value like `get`, but without a read of RocksDB. Only the task's thread may call this method, and
-        only for a key that is either in memory or absent from the store.
+        """Returns a value like `get`, but never reads RocksDB. Only the task's thread may call this method. The key
+        must be in memory, or the store must not have it.
         """
         value: bytes | object | None = self._pending.get(key, _NOT_IN_MEMORY)
         if value is _NOT_IN_MEMORY:
@@ -364,18 +347,18 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         """See `RocksDBStore.scan`."""
         changed = self._pending_in(is_within(start, exclusive_end))
-        return merged(self._inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
+        return merged(self.inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
 
     def approximate_num_entries(self) -> int:
-        """Returns the estimate of RocksDB plus the number of pending changes. A key that is in RocksDB and has a
-        pending change counts twice.
+        """Returns RocksDB's estimate plus the number of pending changes. If a key in RocksDB has a pending change, it
+        counts twice.
         """
-        return self._inner.approximate_num_entries() + len(self._pending)
+        return self.inner.approximate_num_entries() + len(self._pending)
 
     # --- internals
 
     def _load(self, key: bytes) -> bytes | None:
-        value = self._inner.get(key)
+        value = self.inner.get(key)
         if get_ident() == self.owner_thread:
             size = len(key) + _ENTRY_BYTES + (0 if value is None else len(value))
             if self._clean_bytes + size > self._max_bytes:
@@ -385,10 +368,10 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         return value
 
     def _pending_in(self, is_wanted: Callable[[bytes], bool]) -> Mapping[bytes, bytes | None]:
-        """Returns the pending changes, for the merge with a scan of RocksDB. The task's thread writes pending changes
-        before a scan, so for this thread the result is empty. Call `_pending_in` before the scan. A change that is
-        written between the two calls is then found twice, which does no harm. If RocksDB were scanned first, such a
-        change could be missed.
+        """Returns the pending changes. The caller merges them with a scan of RocksDB. For the task's thread, the
+        pending changes are written first, so the result is empty. The caller must call `_pending_in` before the scan,
+        because a change may be written between the two calls. If `_pending_in` is called first, such a change is found
+        twice, which does no harm. If RocksDB were scanned first, such a change could be missed.
         """
         if not self._pending:
             return {}
@@ -398,13 +381,13 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         return {key: value for key, value in self._pending.copy().items() if is_wanted(key)}
 
     def _write_pending(self) -> None:
-        """Write the pending changes to RocksDB. The changes stay in `_pending` until they are written, so that other
-        threads can read them.
+        """Writes the pending changes to RocksDB. The changes stay in `_pending` during the write, so that other threads
+        can read them.
         """
         pending = self._pending
         if not pending:
             return
-        self._inner.write(pending.keys(), pending.values())
+        self.inner.write(pending.keys(), pending.values())
         if self._clean_bytes + self._pending_bytes > self._max_bytes:
             self._evict()
             self._clean, self._clean_bytes = pending, self._pending_bytes
@@ -415,7 +398,7 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         self._max_bytes = _budget.share_bytes // 2
 
     def _evict(self) -> None:
-        """Empty the read cache."""
+        """Empties the read cache."""
         self._clean, self._clean_bytes = {}, 0
         if self._on_evict is not None:
             self._on_evict()

@@ -1,11 +1,11 @@
-"""A key-value store and window stores of bytes in memory, which keep their content until `close`.
+"""A key-value store and window stores of bytes, which keep their content in memory until `close`.
 
 Only the task's thread may write to a store. Any thread may read. Source: `InMemoryKeyValueStore`,
 `InMemoryWindowStore`.
 
-Differs from Kafka: expired windows leave memory one segment at a time, as on disk, and not at every call. A restored
+Differs from Kafka: expired windows are removed in whole segments, as on disk, and not at every call. A restored
 duplicate keeps the sequence number of its changelog record. In a store with duplicates, `fetch` returns the latest
-duplicate, and a put of None does not advance stream time, as in a store on disk.
+duplicate, as on disk. A put of None into a store with duplicates does not advance stream time, as on disk.
 """
 
 from abc import ABC, abstractmethod
@@ -28,79 +28,72 @@ from streams_runtime.state_stores.window_keys import (
 Entry = TypeVar("Entry")
 Item = TypeVar("Item")
 Bucket = dict[bytes, Entry]
-"""The windows of one start, by key."""
+"""The windows with the same start, by key."""
 
 
 class _InMemoryStore:
     """The base of all stores in memory. The methods of a store in memory raise InvalidStateStore while the store is not
     open.
 
-    Another thread may close the store during a read. `close` first sets `_open` to False, then replaces the content. A
-    read first gets the content, then checks `_open`. So a read never uses the empty content of a closed store.
+    Another thread may close the store during a read. `close` first sets `is_open` to False, then replaces the content.
+    A read first gets the content, then checks `is_open`. So a read never uses the empty content of a closed store.
     """
 
     persistent = False
 
     def __init__(self, name: str) -> None:
-        self._name = name
-        self._open = False
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def is_open(self) -> bool:
-        return self._open
+        self.name = name
+        self.is_open = False
 
     def open(self, context: StoreContext) -> None:
-        self._open = True
+        self.is_open = True
+        self.rebind(context)
 
     def rebind(self, context: StoreContext) -> None:
         """Does nothing, because the store does not depend on the context."""
 
     def flush(self) -> None:
-        """Only checks that the store is open, because a store in memory writes nothing to disk."""
+        """Checks that the store is open. A store in memory writes nothing to disk."""
         self._require_open()
 
     def _require_open(self) -> None:
-        if not self._open:
+        if not self.is_open:
             raise self._not_open()
 
     def _not_open(self) -> InvalidStateStore:
-        return InvalidStateStore(f"store {self._name} is not open")
+        return InvalidStateStore(f"store {self.name} is not open")
 
 
 class InMemoryKeyValueStore(_InMemoryStore):
-    """A `KeyValueBytesStore` with a dict of entries and a sorted list of keys. The list is made when a range needs it.
-    A put only writes to the dict. A range adds the keys that were put since the last range to the sorted list, then
-    iterates over a snapshot of all keys. Keys that are added after the start of the range are not in the range. As
-    documented by Kafka, a range also returns later changes of keys that its iterator has not reached. A key that is
-    deleted before the iterator reaches it is left out. Source: `InMemoryKeyValueStore`.
+    """A `KeyValueBytesStore` with a dict of entries and a sorted list of keys. A put writes only to the dict. A range
+    first adds all new keys to the sorted list, and then iterates over a snapshot of the keys. Keys that are added after
+    the snapshot are not in the range. As Kafka documents, a range returns changes of keys that its iterator has not
+    reached yet. If a key is deleted before the iterator reaches it, the key is left out. Source:
+    `InMemoryKeyValueStore`.
     """
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        # the lock is held while `_sorted_keys` or `_added` is used, and while a key is added to `_entries`
+        # a thread holds this lock while it uses `_sorted_keys` or `_added`, and while it adds a key to `_entries`
         self._lock = Lock()
         self._sorted_keys: list[bytes] | None = None
-        """The sorted keys; None if the list was not made yet. The list may contain keys that were deleted since it was
-        made. The list is replaced and never changed in place, because ranges read it.
+        """The sorted keys; None if the list has not been made yet. The list may contain deleted keys. The list is
+        replaced and never changed in place, because ranges read it.
         """
         self._added: dict[bytes, None] = {}
-        """Keys added since `_sorted_keys` was made. A dict and not a list, because a key may be deleted and added
-        again.
+        """The keys that were added after `_sorted_keys` was made. The keys are in a dict, because a key may be deleted
+        and added again.
         """
         self._entries: dict[bytes, bytes] = {}
 
     def get(self, key: bytes) -> bytes | None:
         entries = self._entries
-        if not self._open:
+        if not self.is_open:
             raise self._not_open()
         return entries.get(key)
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        if not self._open:
+        if not self.is_open:
             raise self._not_open()
         if value is None:
             if self._entries.pop(key, None) is not None and self._added:
@@ -119,7 +112,7 @@ class InMemoryKeyValueStore(_InMemoryStore):
             self.put(key, value)
 
     def restore(self, batch: RecordBatch) -> None:
-        """Apply changelog records. Records without a key are skipped, as in Kafka."""
+        """Writes changelog records to the store. Records without a key are skipped, as in Kafka."""
         self._require_open()
         latest = dict(zip(batch.keys, batch.values, strict=True))
         latest.pop(None, None)
@@ -129,7 +122,7 @@ class InMemoryKeyValueStore(_InMemoryStore):
         with self._lock:
             self._sorted_keys = None
             self._added.clear()
-            self._entries.update(latest)  # type: ignore[arg-type]  # the dict has no None any more
+            self._entries.update(latest)  # type: ignore[arg-type]  # all keys with the value None were removed
             for key in deleted:
                 self._entries.pop(key, None)  # type: ignore[arg-type]
 
@@ -146,9 +139,9 @@ class InMemoryKeyValueStore(_InMemoryStore):
         return len(entries)
 
     def close(self) -> None:
-        """Drop the content. Open iterators raise InvalidStateStore."""
+        """Drops the content. Open iterators raise InvalidStateStore."""
         with self._lock:
-            self._open = False
+            self.is_open = False
             self._sorted_keys = None
             self._added = {}
             self._entries = {}
@@ -156,18 +149,18 @@ class InMemoryKeyValueStore(_InMemoryStore):
     def _sorted(self) -> tuple[dict[bytes, bytes], list[bytes]]:
         """Returns the entries and their sorted keys.
 
-        The lock is held while the entries and the keys are read, so that no `close` comes between the two reads.
-        Without the lock, the store could be closed between the two reads. The range would then look up the keys in the
-        empty dict of the closed store, and would be empty instead of raising an error.
+        The entries and the keys are read under the lock, so that no `close` comes between the two reads. If the store
+        were closed between the two reads, its dict would be empty. The range would then find no key, and would be empty
+        instead of raising an error.
         """
         with self._lock:
-            if not self._open:  # this check needs the lock, because `close` holds the lock while it empties the store
+            if not self.is_open:  # this check needs the lock, because `close` holds the lock while it empties the store
                 raise self._not_open()
             if self._sorted_keys is None:
                 self._sorted_keys = sorted(self._entries.copy())
             elif self._added:
-                # The old keys come first and are sorted, so this sort is little more than a merge. The filter removes
-                # keys that were deleted meanwhile.
+                # The sort below is fast, because the old keys come first and are already sorted. The filter removes
+                # deleted keys.
                 candidates = dict.fromkeys(self._sorted_keys)
                 candidates.update(self._added)
                 self._added.clear()
@@ -184,12 +177,11 @@ class InMemoryKeyValueStore(_InMemoryStore):
 
 
 class WindowBuckets(Generic[Entry]):
-    """The windows of a store by their start: a dict has one bucket of windows for each start, and a sorted list has the
-    starts.
+    """The windows of a store by their start. A dict maps each start to a bucket with its windows. A sorted list
+    contains the starts.
 
-    Only the task's thread changes the windows. Any thread may read the windows. Changes and reads that need both the
-    dict and the list hold the lock. Adding a window has a fast path for records in order of time, which are the usual
-    case.
+    Only the task's thread changes the windows. Any thread may read the windows. Methods that use both the dict and the
+    list hold the lock. Usually records are in the order of time, so adding a window has a fast path for this case.
     """
 
     def __init__(self) -> None:
@@ -225,15 +217,17 @@ class WindowBuckets(Generic[Entry]):
             del self._starts[:count]
 
     def between(self, from_ms: int, to_ms: int) -> list[tuple[int, Bucket[Entry]]]:
-        """Returns the starts from `from_ms` to `to_ms` inclusive, each with its bucket, in order of time."""
+        """Returns pairs of a start and its bucket, in the order of time. The starts are between `from_ms` and `to_ms`,
+        inclusive.
+        """
         with self._lock:
             starts = self._starts[bisect_left(self._starts, from_ms) : bisect_right(self._starts, to_ms)]
             return [(start_ms, self._by_start[start_ms]) for start_ms in starts]
 
 
 class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
-    """The base of the two window stores in memory. `Entry`: the value, or the duplicates, of one key and window
-    start.
+    """The base of the two window stores in memory. `Entry`: the type of the value or the duplicates of one key and
+    window start.
     """
 
     _retains_duplicates = False
@@ -243,10 +237,6 @@ class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
         self._retention = WindowRetention(retention_ms)
         self._buckets: WindowBuckets[Entry] = WindowBuckets()
         self._expired: Callable[[str], None] = ignore_expired
-
-    def open(self, context: StoreContext) -> None:
-        super().open(context)
-        self._expired = context.expired
 
     def rebind(self, context: StoreContext) -> None:
         self._expired = context.expired
@@ -270,27 +260,27 @@ class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
         return self._while_open(buckets, found)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
-        """Returns the windows in order of time, then of key. The iterator also returns changes that are made after this
-        call, for windows that it has not reached.
+        """Returns the windows, sorted by time and then by key. The iterator may also return changes that are made after
+        this call.
         """
         buckets = self._buckets
         return self._while_open(buckets, self._decoded(self._readable(buckets, from_ms, to_ms)))
 
     def restore(self, batch: RecordBatch) -> None:
-        """Apply changelog records. Raises ChangelogOfAnotherKind for a key that is not a window key."""
+        """Writes changelog records to the store. Raises ChangelogOfAnotherKind if a key is not a window key."""
         self._require_open()
         for key, value in zip(batch.keys, batch.values, strict=True):
             if key is None:
                 continue
             if not is_window_key(key, duplicates=self._retains_duplicates):
-                raise ChangelogOfAnotherKind(self._name, batch.partition, batch.offsets, key, "window")
+                raise ChangelogOfAnotherKind(self.name, batch.partition, batch.offsets, key, "window")
             start_ms, sequence = suffix_of(key)
             if self._observe(start_ms):
                 self._set(key[:-SUFFIX_BYTES], value, start_ms, sequence)
 
     def close(self) -> None:
         """Drop the content. Open iterators raise InvalidStateStore."""
-        self._open = False
+        self.is_open = False
         self._buckets = WindowBuckets()
         self._retention = WindowRetention(self._retention.retention_ms)
 
@@ -299,14 +289,13 @@ class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
 
     @abstractmethod
     def _values(self, entry: Entry) -> list[bytes]:
-        """Returns the values in order of their sequence numbers.
-
-        The list may be empty, because another thread may delete the last value at the same time.
+        """Returns the values of an entry, sorted by sequence number. The list may be empty, because another thread may
+        delete the last value at the same time.
         """
 
     def _observe(self, start_ms: int) -> bool:
-        """Advance observed stream time, and drop the segments that expire. Returns True if the window at `start_ms` is
-        readable.
+        """Advances observed stream time, and drops the segments that expire. Returns True if a window with this start
+        can be read.
         """
         retention = self._retention
         if start_ms > retention.observed_ms and retention.observe(start_ms):
@@ -343,7 +332,7 @@ class InMemoryWindowStore(_InMemoryWindows[bytes]):
         if self._observe(start_ms):
             self._set(key[:-SUFFIX_BYTES], value, start_ms, 0)
         else:
-            self._expired(self._name)
+            self._expired(self.name)
         return 0
 
     def _set(self, key: bytes, value: bytes | None, start_ms: int, sequence: int) -> None:
@@ -358,7 +347,7 @@ class InMemoryWindowStore(_InMemoryWindows[bytes]):
 
 
 class InMemoryDuplicatesWindowStore(_InMemoryWindows[dict[int, bytes]]):
-    """A `WindowBytesStore` that keeps every value of each key and start, by sequence number."""
+    """A `WindowBytesStore` that keeps all values of a key and start, by sequence number."""
 
     _retains_duplicates = True
 
@@ -376,7 +365,7 @@ class InMemoryDuplicatesWindowStore(_InMemoryWindows[dict[int, bytes]]):
             self._sequence = self._free_sequence(plain_key, start_ms)
             self._set(plain_key, value, start_ms, self._sequence)
         else:
-            self._expired(self._name)
+            self._expired(self.name)
         return self._sequence
 
     def _set(self, key: bytes, value: bytes | None, start_ms: int, sequence: int) -> None:

@@ -1,4 +1,4 @@
-"""Computes the bounds of ranges of keys, and merges a store's entries with changes that the store does not have yet.
+"""Computes the bounds of key ranges. Merges a store's entries with changes that are not in the store yet.
 
 Keys are ordered as unsigned bytes. Source: `Bytes.increment`, `RocksDBStore.range`,
 `MergedSortedCacheKeyValueBytesStoreIterator`.
@@ -14,28 +14,26 @@ _logger = logging.getLogger(__name__)
 
 
 def after(key: bytes) -> bytes:
-    """Returns the first key after `key`."""
+    """Returns the lowest key that is greater than `key`."""
     return key + b"\x00"
 
 
 def prefix_end(prefix: bytes) -> bytes | None:
-    """Returns the first key after all keys that begin with `prefix`, or None if there is no such key."""
+    """Returns the lowest key that is greater than all keys with this prefix, or None if there is no such key."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes((head[-1] + 1,)) if head else None
 
 
 def is_within(start: bytes | None, exclusive_end: bytes | None) -> Callable[[bytes], bool]:
-    """Returns a function that tests if a key is in the range from `start` inclusive to `exclusive_end` exclusive. If
-    `start` is None, the range has no lower bound. If `exclusive_end` is None, the range has no upper bound.
+    """Returns a function that returns True if a key is in a range. `start`: the lowest key of the range; None for no
+    lower bound. `exclusive_end`: the first key after the range; None for no upper bound.
     """
     return lambda key: (start is None or key >= start) and (exclusive_end is None or key < exclusive_end)
 
 
 def is_inverted(start: bytes | None, end: bytes | None, store: str) -> bool:
-    """Returns True if the range is empty because its start lies after its end.
-
-    Logs a warning if the range is inverted. A frequent reason is that the serialized keys have a different order than
-    the keys.
+    """Returns True and logs a warning if the start of a range is greater than its end. Such a range is empty. A
+    frequent reason is that the serialized keys do not have the order of the keys.
     """
     if start is None or end is None or start <= end:
         return False
@@ -50,10 +48,10 @@ def is_inverted(start: bytes | None, end: bytes | None, store: str) -> bool:
 def merged(
     stored: Iterator[tuple[Key, bytes]], changed: Mapping[Key, bytes | None], *, reverse: bool = False
 ) -> Iterator[tuple[Key, bytes]]:
-    """Merges `changed` into the entries of `stored`. A changed value replaces the stored value, and the value None
-    removes the entry.
+    """Merges changes into stored entries. `changed`: maps keys to new values; a new value replaces the stored value,
+    and None removes the entry.
 
-    `stored` and the result are in ascending order of the keys, or in descending order if `reverse`.
+    `stored` and the result are sorted by key: in ascending order, or in descending order if `reverse` is True.
     """
     return _merge(stored, changed, reverse) if changed else stored
 

@@ -1,4 +1,6 @@
-"""The key-value store that processors use: objects around a store of bytes. Source: `MeteredKeyValueStore`."""
+"""The key-value store that processors use, which is the outer layer of a store of bytes and converts objects to bytes.
+Source: `MeteredKeyValueStore`.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -16,25 +18,17 @@ from streams_runtime.state_stores.value_and_timestamp import EntryAccess, ValueA
 
 
 class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
-    """A `KeyValueStore[K, V]`. Raises StreamsRuntimeError for a key that is None, and the errors of serdes."""
+    """A `KeyValueStore[K, V]`. Raises StreamsRuntimeError if a key is None. Raises the errors of serdes."""
 
     def __init__(self, inner: KeyValueBytesStore, key_serde: Serde[K], value_serde: Serde[V]) -> None:
         super().__init__(inner, key_serde, value_serde)
         self._get, self._put = inner.get, inner.put
 
-    def open(self, context: StoreContext) -> None:
-        super().open(context)
-        self._skip_layers()
-
-    def rebind(self, context: StoreContext) -> None:
-        super().rebind(context)
-        self._skip_layers()
-
-    def _skip_layers(self) -> None:
-        """Let `get` call the record cache or, without a cache, the bytes store. The other layers of the store only
+    def _bind(self, context: StoreContext) -> None:
+        """Makes `get` call the record cache directly, or the bytes store if there is no cache. The skipped layers only
         forward reads.
         """
-        layer = self._inner
+        layer = self.inner
         if isinstance(layer, CachingKeyValueStore) and layer.cache is None:
             layer = layer.inner
         if isinstance(layer, ChangeLoggingKeyValueBytesStore):
@@ -53,8 +47,8 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         self._put(self._serialize_key(key), None if value is None else self._serialize_value(value))
 
     def put_if_absent(self, key: K, value: V) -> V | None:
-        """Put `value` and return None if the key has no value. If the key has a value, return the present value and
-        change nothing.
+        """If the key has no value, puts the value and returns None. If the key has a value, changes nothing and returns
+        the present value.
 
         Raises StreamsRuntimeError if the key or the value is None.
         """
@@ -70,7 +64,7 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
 
     def put_all(self, entries: list[tuple[K, V | None]]) -> None:
         """Put the entries in this order. If a key or a value cannot be serialized, no entry is put."""
-        self._inner.put_all(
+        self.inner.put_all(
             [
                 (self._serialized_key(key), None if value is None else self._serialize_value(value))
                 for key, value in entries
@@ -78,7 +72,7 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         )
 
     def get_many(self, keys: Iterable[K]) -> list[V | None]:
-        """Returns the value of each key, as `get` does.
+        """Returns the value of each key, or None for a key without a value.
 
         `keys`: a list, tuple, numpy array, pandas Series or Arrow array.
         """
@@ -86,8 +80,8 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         return [None if each is None else deserialize(each) for each in map(self._get, self._stored_keys(keys))]
 
     def put_many(self, keys: Iterable[K], values: Iterable[V | None]) -> None:
-        """Put each value under the key at its index, in this order. A key may occur more than once. The value None
-        deletes the key.
+        """Puts the first value under the first key, the second value under the second key, and so on. A key may occur
+        several times. The value None deletes the key.
 
         If a key or a value cannot be serialized, no entry is put. Raises StreamsRuntimeError if `keys` and `values`
         have different lengths.
@@ -95,10 +89,10 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         stored_keys, serialize = self._stored_keys(keys), self._serialize_value
         given = self._checked_values(values, len(stored_keys))
         stored_values = [None if value is None else serialize(value) for value in given]
-        self._inner.put_all(list(zip(stored_keys, stored_values, strict=True)))
+        self.inner.put_all(list(zip(stored_keys, stored_values, strict=True)))
 
     def delete(self, key: K) -> V | None:
-        """Delete the key. Returns the deleted value."""
+        """Deletes the key. Returns the deleted value."""
         stored_key = self._serialized_key(key)
         present = self._get(stored_key)
         self._put(stored_key, None)
@@ -108,24 +102,24 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         return self._range(start, end, reverse=False)
 
     def reverse_range(self, start: K | None, end: K | None) -> Iterator[tuple[K, V]]:
-        """Returns the entries from `end` down to `start`."""
+        """Returns the entries of the range in descending order, from `end` to `start`."""
         return self._range(start, end, reverse=True)
 
     def all(self) -> Iterator[tuple[K, V]]:
-        return self._deserialized(self._inner.scan(None, None))
+        return self._deserialized(self.inner.scan(None, None))
 
     def prefix_scan(self, prefix: bytes) -> Iterator[tuple[K, V]]:
         """Returns the entries whose serialized keys begin with `prefix`."""
-        return self._deserialized(self._inner.scan(prefix, prefix_end(prefix)))
+        return self._deserialized(self.inner.scan(prefix, prefix_end(prefix)))
 
     def approximate_num_entries(self) -> int:
-        return self._inner.approximate_num_entries()
+        return self.inner.approximate_num_entries()
 
     def _range(self, start: K | None, end: K | None, *, reverse: bool) -> Iterator[tuple[K, V]]:
         first, last = self._stored_bound(start), self._stored_bound(end)
         if is_inverted(first, last, self.name):
             return iter(())
-        return self._deserialized(self._inner.scan(first, None if last is None else after(last), reverse=reverse))
+        return self._deserialized(self.inner.scan(first, None if last is None else after(last), reverse=reverse))
 
     def _deserialized(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[K, V]]:
         deserialize_key, deserialize_value = self._deserialize_key, self._deserialize_value
@@ -151,8 +145,8 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
 
 
 class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]]):
-    """A `TimestampedKeyValueStore[K, V]`. A put of a ValueAndTimestamp without a value deletes the key, like a put of
-    None.
+    """A `TimestampedKeyValueStore[K, V]`. A put of a ValueAndTimestamp with the value None deletes the key, like a put
+    of None.
     """
 
     def __init__(self, inner: KeyValueBytesStore, key_serde: Serde[K], value_serde: Serde[V]) -> None:
@@ -164,7 +158,7 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
 
     def entry_access(self) -> EntryAccess:
         """Returns the functions with which operators of the DSL read and write this store. See `EntryAccess`."""
-        layer, serde = self._inner, ValueAndTimestampSerde(self.value_serde)
+        layer, serde = self.inner, ValueAndTimestampSerde(self.value_serde)
         stored_key_of, key_of = self._serialize_key, self._deserialize_key
         read, write = serde.entry_reader(), serde.entry_writer()
         if isinstance(layer, CachingKeyValueStore) and (cache := layer.cache) is not None:
@@ -175,11 +169,11 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
         )
 
     def flushed_getter(self) -> Callable[[bytes], bytes | None]:
-        """Returns a function like `get` of `entry_access`. The function ignores unflushed changes in the record cache,
-        except changes by the record that is being processed.
+        """Returns a function that reads like `get` of `entry_access`, but ignores unflushed changes in the record
+        cache. It does not ignore changes of the record that is being processed.
         """
-        inner = self._inner
+        inner = self.inner
         return inner.get_flushed if isinstance(inner, CachingKeyValueStore) else inner.get
 
     def restore(self, batch: RecordBatch) -> None:
-        self._inner.restore(replace(batch, values=ValuesWithTimestamps(batch.values, batch.timestamps_ms)))
+        self.inner.restore(replace(batch, values=ValuesWithTimestamps(batch.values, batch.timestamps_ms)))

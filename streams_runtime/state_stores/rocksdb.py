@@ -1,12 +1,13 @@
 """Stores of bytes in RocksDB. Each store has its own database in `<task directory>/rocksdb/<store name>`.
 
 Keys are ordered as unsigned bytes. The stores use RocksDB without its own write-ahead log. A crash loses the changes
-since the last `flush`, and the next task restores these changes from the changelog. Only the task's thread may write,
-flush and close a store. Any thread may read. Once `close` has begun, every new read raises InvalidStateStore. Source:
+after the last `flush`. The next task restores these changes from the changelog. Only the task's thread may write, flush
+and close a store. Any thread may read. After `close` has begun, every new read raises InvalidStateStore. Source:
 `RocksDBStore`.
 
-Differs from Kafka: when a plain store becomes a timestamped store, its values are not converted. If the files are from
-another kind of store, the store raises StoreOfAnotherKind, and the task restores the store from its changelog.
+Differs from Kafka: a new version of an application may replace a plain store by a timestamped store. The values in the
+files of the plain store are not converted. The store raises StoreOfAnotherKind, and the task restores it from the
+changelog.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -41,8 +44,8 @@ from streams_runtime.state_stores.window_keys import are_segmented_window_keys
 ROCKSDB_DIRECTORY = "rocksdb"
 _RETRY_CLOSE_S = 0.001
 CHUNK = 32
-"""The number of entries that are read at a time. The number is small, because RocksDB's iterator holds the GIL while it
-reads.
+"""Iterators read this number of entries at a time. The number is small because RocksDB's iterator holds the GIL while
+it reads.
 """
 _SIGNS_OF_DAMAGE = ("Corruption", "No such file", "does not exist")
 Entry = tuple[bytes, bytes]
@@ -51,7 +54,7 @@ KEY_VALUE_FORMAT = StoreFormat(StoreKind.KEY_VALUE)
 
 
 class _NotOpen:
-    """Stands for the database of a store that is not open. Every method raises the error of a closed database."""
+    """Takes the place of the database while a store is not open. Every method raises the error of a closed database."""
 
     def __getattr__(self, name: str) -> Any:
         raise DbClosedError("not open")
@@ -70,23 +73,23 @@ class _Cursor:
 class Cursors:
     """The open iterators of a store, from one `open` to its `close`. Thread-safe.
 
-    Each iterator reads a snapshot of the store, a few entries at a time, and ends when the store closes.
+    Each iterator reads a snapshot of the store, a few entries at a time. Iterators end when the store closes.
 
-    RocksDB keeps its files locked while an iterator exists. A query of another thread may have an open iterator when
-    the task closes the store, so `close` ends all iterators. Source: `RocksDBStore.openIterators`.
+    RocksDB keeps its files locked while an iterator exists. When the task closes the store, a query of another thread
+    may have an open iterator. So `close` ends all iterators. Source: `RocksDBStore.openIterators`.
     """
 
     def __init__(self, failure: Callable[[Exception], Exception]) -> None:
-        """`failure`: a function that converts an error of the database to the error to raise."""
+        """`failure`: a function that converts an error of the database to the error that is raised."""
         self._failure = failure
         self._lock = Lock()
         self._open: WeakSet[_Cursor] = WeakSet()
         self._closed = False
 
     def read(self, open_iterator: Callable[[], Iterator[Entry]]) -> Iterator[Entry]:
-        """Open an iterator of RocksDB at once, and return its entries.
+        """Opens an iterator of RocksDB, and returns an iterator of its entries.
 
-        After `close`, the method `read` and the returned iterators raise InvalidStateStore.
+        After `close`, this method and the returned iterators raise InvalidStateStore.
         """
         with self._lock:
             if self._closed:
@@ -98,8 +101,8 @@ class Cursors:
         return self._entries(chunk, cursor)
 
     def close(self) -> None:
-        """Close all iterators, so that RocksDB unlocks its files. If a thread is reading a chunk, `close` waits for
-        this thread.
+        """Closes all iterators, so that RocksDB unlocks its files. If a thread is just reading, `close` waits until it
+        has read its present chunk.
         """
         with self._lock:
             self._closed = True
@@ -126,8 +129,7 @@ class Cursors:
         except Exception as error:
             cursor.items = None
             self._open.discard(cursor)
-            # The traceback references RocksDB's iterator. As long as the error exists, this reference would keep the
-            # database open.
+            # The traceback refers to RocksDB's iterator. With the traceback, the error would keep the database open.
             raise self._failure(error) from error.with_traceback(None)
         if len(chunk) < CHUNK:
             cursor.items = None
@@ -135,36 +137,30 @@ class Cursors:
         return chunk
 
 
+@dataclass(eq=False, repr=False)
 class RocksDBStore:
-    """The store below `WriteBehindStore`. Errors of RocksDB become ProcessorStateErrors that name the directory."""
+    """The store below `WriteBehindStore`. Errors of RocksDB become ProcessorStateErrors that name the directory.
+
+    `_format`: the format of the store's files. `_convert`: a function that `open` calls if the format of the files is
+    not `_format`. The arguments of `_convert` are this store and the format of the files (None if the format is not
+    recorded). `_convert` converts the content, or raises StoreOfAnotherKind. Without `_convert`, `open` only checks the
+    content.
+    """
 
     persistent = True
 
-    def __init__(
-        self,
-        name: str,
-        file_format: StoreFormat = KEY_VALUE_FORMAT,
-        convert: Callable[[RocksDBStore, StoreFormat | None], None] | None = None,
-    ) -> None:
-        """`file_format`: the format of the store's files.
+    name: str
+    _format: StoreFormat = KEY_VALUE_FORMAT
+    _convert: Callable[[RocksDBStore, StoreFormat | None], None] | None = None
 
-        `convert`: a function that `open` calls if the format of the files is not `file_format`. The arguments of
-        `convert` are this store and the format of the files (None if the format is not recorded). `convert` converts
-        the content, or raises StoreOfAnotherKind. The default of `convert` only checks the content.
-        """
-        self._name = name
-        self._format = file_format
-        self._convert = RocksDBStore._refuse_other_kinds if convert is None else convert
+    def __post_init__(self) -> None:
         self._directory = Path()
-        # the type is Any, because rocksdict's stub lacks methods, and a closed store has `_NOT_OPEN` here
+        # the type is Any, because rocksdict's stub does not have all methods, and because a closed store has
+        # `_NOT_OPEN` here
         self._database: Any = _NOT_OPEN
         self._cursors = Cursors(self._failure)
         self._cursors.close()
         self._write_options = write_options()
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     @property
     def is_open(self) -> bool:
@@ -173,7 +169,7 @@ class RocksDBStore:
     def open(self, context: StoreContext) -> None:
         if self.is_open:
             return
-        self._directory = context.directory / ROCKSDB_DIRECTORY / self._name
+        self._directory = context.directory / ROCKSDB_DIRECTORY / self.name
         try:
             make_private_directory(self._directory.parent)
             found = read_format(self._directory)
@@ -183,7 +179,7 @@ class RocksDBStore:
             database = Rdict(str(self._directory), options)
         except ProcessorStateError:
             raise
-        except Exception as error:  # rocksdict raises errors of the class Exception
+        except Exception as error:  # rocksdict raises errors of the plain class Exception
             raise self._cannot_open(error) from error
         database.set_write_options(self._write_options)
         self._cursors = Cursors(self._failure)
@@ -192,28 +188,24 @@ class RocksDBStore:
             self._convert_files(found)
 
     def wrong_kind(self, content: str) -> StoreOfAnotherKind:
-        """Returns the error for files that were written by another kind of store. `content`: a phrase for the content
-        of the files.
-        """
+        """Returns the error for files of another kind of store. `content`: a text for the content of the files."""
         return StoreOfAnotherKind(
-            f"store {self._name}: the directory {self._directory} holds {content}, not a {self._format.kind} store"
+            f"store {self.name}: the directory {self._directory} holds {content}, not a {self._format.kind} store"
         )
 
     def record_format(self, file_format: StoreFormat) -> None:
-        """Write the format of the files to a file in the same directory, for the next process. Raises
+        """Writes the format of the files to a file in the same directory. The next process reads this file. Raises
         ProcessorStateError.
         """
-        try:
+        with self._failures():
             write_format(self._directory, file_format)
-        except OSError as error:
-            raise self._failure(error) from error
 
     def rebind(self, context: StoreContext) -> None:
         """Does nothing, because the store does not depend on the context."""
 
     def require_open(self) -> None:
         if not self.is_open:
-            raise InvalidStateStore(f"store {self._name} is not open")
+            raise InvalidStateStore(f"store {self.name} is not open")
 
     def get(self, key: bytes) -> bytes | None:
         try:
@@ -222,80 +214,70 @@ class RocksDBStore:
             raise self._failure(error) from error
 
     def restore(self, batch: RecordBatch) -> None:
-        """Apply changelog records. Records without a key are skipped, as in Kafka."""
+        """Writes changelog records to the store. Records without a key are skipped, as in Kafka."""
         self.write(batch.keys, batch.values)
 
     def write(self, keys: Iterable[bytes | None], values: Iterable[bytes | None]) -> None:
-        """Write keys and their values in one batch. `keys` and `values` have the same length.
+        """Writes keys and their values in one batch. The two iterables must have the same length.
 
-        If a key repeats, its last value is written. The value None deletes the key, and the key None is skipped. The
-        batch is sorted, because RocksDB writes sorted keys in half the time, which saves more time than the sorting
-        takes.
+        If a key occurs several times, its last value is written. The value None deletes the key. The key None is
+        skipped. The batch is sorted, because RocksDB writes sorted keys in half the time. This saves more time than the
+        sorting takes.
         """
         batch: Any = WriteBatch(raw_mode=True)
-        try:
+        with self._failures():
             entries = dict(zip(keys, values, strict=False))
             entries.pop(None, None)
-            # the type is Any, because mypy does not know that the key None was removed
+            # the type is Any, because mypy cannot know that the key None was removed
             ordered: list[Any] = sorted(entries)
             try:
-                # a deque with maxlen 0 runs the map in C, without Python code for each entry
+                # a deque with maxlen 0 runs the map in C, and runs no Python code for each entry
                 deque(map(batch.put, ordered, map(entries.__getitem__, ordered)), maxlen=0)
-            except (KeyError, ValueError):  # rocksdict refuses the value None; few batches have deletions
+            except (KeyError, ValueError):  # rocksdict refuses the value None; only few batches have deletions
                 batch = _batch_with_deletions(ordered, entries)
             self._database.write(batch, self._write_options)
-        except Exception as error:
-            raise self._failure(error) from error
 
     def delete_range(self, start: bytes, exclusive_end: bytes) -> None:
         """Delete the keys from `start` inclusive to `exclusive_end` exclusive, at the cost of a single write."""
-        try:
+        with self._failures():
             self._database.delete_range(start, exclusive_end, self._write_options)
-        except Exception as error:
-            raise self._failure(error) from error
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
-        """Returns a snapshot of the entries from `start` inclusive to `exclusive_end` exclusive. If a bound is None,
+        """Returns a snapshot of the entries from `start` up to, but not including, `exclusive_end`. If a bound is None,
         the range is open at this end.
 
-        The entries are in ascending order, or in descending order if `reverse`.
+        The entries are in ascending order, or in descending order if `reverse` is True.
         """
-        database, entries = self._database, _backwards if reverse else _forwards
-        return self._cursors.read(lambda: entries(database, start, exclusive_end))
+        database = self._database
+        return self._cursors.read(lambda: _entries(database, start, exclusive_end, reverse))
 
     def approximate_num_entries(self) -> int:
         """Returns RocksDB's estimate, which may count overwritten and deleted keys until compaction removes them."""
-        try:
+        with self._failures():
             return max(0, self._database.property_int_value("rocksdb.estimate-num-keys") or 0)
-        except Exception as error:
-            raise self._failure(error) from error
 
     def flush(self) -> None:
-        try:
+        with self._failures():
             self._database.flush()
-        except Exception as error:
-            raise self._failure(error) from error
 
     def close(self) -> None:
-        """Flush and close the store, and end all iterators.
-
-        If the flush fails, closes the store and raises ProcessorStateError.
+        """Flushes and closes the store, and ends all iterators. If the flush fails, the store is still closed, and
+        ProcessorStateError is raised.
         """
         database = self._database
         if database is _NOT_OPEN:
             return
-        self._database = _NOT_OPEN  # from now on reads of other threads raise InvalidStateStore
+        self._database = _NOT_OPEN  # after this line, reads of other threads raise InvalidStateStore
         self._cursors.close()
         try:
-            database.flush()
-        except Exception as error:
-            raise self._failure(error) from error
+            with self._failures():
+                database.flush()
         finally:
             _close_when_unused(database)
 
     def _refuse_other_kinds(self, _found: StoreFormat | None) -> None:
-        """Check the first and the last entry of a key-value store whose files have no recorded format. Raises
-        StoreOfAnotherKind if the entries are windows, or if a timestamped store has values without timestamps.
+        """Checks the files of a key-value store that have no recorded format. Reads the first and the last entry.
+        Raises StoreOfAnotherKind if the entries are windows, or if a timestamped store has values without timestamps.
         """
         first, last = next(self.scan(None, None), None), next(self.scan(None, None, reverse=True), None)
         if first is None or last is None:
@@ -307,9 +289,9 @@ class RocksDBStore:
             raise self.wrong_kind("values without timestamps")
 
     def _convert_files(self, found: StoreFormat | None) -> None:
-        """Convert the files to the format of this store, if their format is different or unknown."""
+        """Converts files of a different or unknown format to the format of this store."""
         try:
-            self._convert(self, found)
+            (self._convert or RocksDBStore._refuse_other_kinds)(self, found)
             self.flush()  # flush first, so that the converted content is durable before its format is recorded
             self.record_format(self._format)
         except BaseException:
@@ -320,10 +302,10 @@ class RocksDBStore:
         options = store_options()
         if change is not None:
             try:
-                change(self._name, options)
+                change(self.name, options)
             except Exception as error:
                 raise ProcessorStateError(
-                    f"store {self._name}: rocksdb.config.setter failed: {type(error).__name__}: {error}"
+                    f"store {self.name}: rocksdb.config.setter failed: {type(error).__name__}: {error}"
                 ) from error
         return options
 
@@ -342,58 +324,53 @@ class RocksDBStore:
                 "delete this directory while the application is stopped, with the task's checkpoint file, "
                 "and the task restores it from its changelog"
             )
-        return kind(f"store {self._name}: RocksDB cannot open {self._directory} ({text}); {remedy}")
+        return kind(f"store {self.name}: RocksDB cannot open {self._directory} ({text}); {remedy}")
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            raise self._failure(error) from error
 
     def _failure(self, error: Exception) -> Exception:
         if isinstance(error, StreamsRuntimeError):
             return error
         # PyO3 raises RuntimeError with "borrowed" if an object is used while another thread closes it.
         if isinstance(error, DbClosedError) or (isinstance(error, RuntimeError) and "borrowed" in str(error)):
-            return InvalidStateStore(f"store {self._name} is not open")
+            return InvalidStateStore(f"store {self.name} is not open")
         if isinstance(error, (KeyError, ValueError, TypeError)):
-            return StreamsRuntimeError(f"store {self._name} takes keys and values of bytes only ({error})")
-        return ProcessorStateError(
-            f"store {self._name}: RocksDB failed in {self._directory}: {with_advice(str(error))}"
-        )
+            return StreamsRuntimeError(f"store {self.name} takes keys and values of bytes only ({error})")
+        return ProcessorStateError(f"store {self.name}: RocksDB failed in {self._directory}: {with_advice(str(error))}")
 
 
-# The two iterators below do not use rocksdict's `items` with bounds in `ReadOptions`. In rocksdict 0.3.29 the bounds
+# The iterator below does not use rocksdict's `items` with bounds in `ReadOptions`. In rocksdict 0.3.29 the bounds
 # may be freed while they are in use, and the lower bound is set as the upper bound. In rocksdict 0.3.29, an iterator
 # that reaches a broken block also ends without an error.
 
 
-def _forwards(database: Any, start: bytes | None, exclusive_end: bytes | None) -> Iterator[Entry]:
+def _entries(database: Any, start: bytes | None, exclusive_end: bytes | None, reverse: bool) -> Iterator[Entry]:
     entries = database.iter()
-    valid, key_of, value_of, step = entries.valid, entries.key, entries.value, entries.next
-    if start is None:
-        entries.seek_to_first()
-    else:
-        entries.seek(start)
-    while valid():
-        key = key_of()
-        if exclusive_end is not None and key >= exclusive_end:
-            return
-        yield key, value_of()
-        step()
-    entries.status()  # if the loop has ended because of an error, this call raises the error
-
-
-def _backwards(database: Any, start: bytes | None, exclusive_end: bytes | None) -> Iterator[Entry]:
-    entries = database.iter()
-    valid, key_of, value_of, step = entries.valid, entries.key, entries.value, entries.prev
-    if exclusive_end is None:
-        entries.seek_to_last()
-    else:
+    valid, key_of, value_of = entries.valid, entries.key, entries.value
+    step = entries.prev if reverse else entries.next
+    lower, upper = (start, None) if reverse else (None, exclusive_end)  # the bound at which the loop ends
+    if reverse and exclusive_end is not None:
         entries.seek_for_prev(exclusive_end)
         if valid() and key_of() == exclusive_end:
             step()
+    elif reverse:
+        entries.seek_to_last()
+    elif start is not None:
+        entries.seek(start)
+    else:
+        entries.seek_to_first()
     while valid():
         key = key_of()
-        if start is not None and key < start:
+        if (upper is not None and key >= upper) or (lower is not None and key < lower):
             return
         yield key, value_of()
         step()
-    entries.status()
+    entries.status()  # raises the error if the loop ended because of an error
 
 
 def _batch_with_deletions(ordered: list[Any], entries: dict[Any, bytes | None]) -> Any:
@@ -413,7 +390,7 @@ def _close_when_unused(database: Any) -> None:
         try:
             database.close()
             return
-        except RuntimeError as error:  # another thread is still reading, but no thread can begin a new read
+        except RuntimeError as error:  # another thread has not finished its read; no thread can begin a new read
             if "borrowed" not in str(error):
                 raise
             time.sleep(_RETRY_CLOSE_S)

@@ -1,11 +1,12 @@
 """The options of RocksDB, and the limits of its memory.
 
-All stores of a process share one block cache, which includes indexes and filters, and one budget for memtables. So
-RocksDB does not take more memory for more tasks or for more restored records. The stores have no write-ahead log,
-because the changelog replaces it. Each store is flushed before a checkpoint is written. Source: `RocksDBStore.openDB`.
-Differs from Kafka: in Kafka each store has, by default, a separate block cache of 50 MiB.
+All stores of a process share one block cache and one budget for memtables. The block cache includes indexes and
+filters. So RocksDB's memory does not grow with the number of tasks or restored records. The stores have no write-ahead
+log, because the changelog replaces it. Each store is flushed before a checkpoint is written. Source:
+`RocksDBStore.openDB`.
+Differs from Kafka: in Kafka, each store has its own block cache of 50 MiB by default.
 
-`rocksdb.config.setter` changes these options for a store before it is opened.
+The function in `rocksdb.config.setter` can change these options for a store before the store is opened.
 """
 
 from functools import cache
@@ -26,7 +27,7 @@ _INFO_LOG_FILES = 2
 
 
 def store_options() -> Options:
-    """Returns new options, with the block cache and the memtable budget that all stores of the process share."""
+    """Returns new options for one store, with the shared block cache and the shared memtable budget of the process."""
     tables = BlockBasedOptions()
     tables.set_block_cache(_block_cache())
     tables.set_block_size(_BLOCK_BYTES)
@@ -40,8 +41,8 @@ def store_options() -> Options:
     options.set_write_buffer_size(MEMTABLE_BYTES)
     options.set_max_write_buffer_number(_MEMTABLES_PER_STORE)
     options.set_max_background_jobs(_BACKGROUND_JOBS)
-    # The table cache has one shard with one lock instead of 64 shards, because each shard takes memory in every store.
-    # Reads do not use the locks, because RocksDB keeps all files open.
+    # The table cache has one shard instead of 64, because each shard takes memory in every store. One lock is enough:
+    # reads do not use the locks, because RocksDB keeps all files open.
     options.set_table_cache_num_shard_bits(0)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_max_log_file_size(_INFO_LOG_BYTES)
@@ -50,7 +51,7 @@ def store_options() -> Options:
 
 
 def write_options() -> WriteOptions:
-    # the type is Any, because the stub of rocksdict has this attribute as a method
+    # the type is Any, because rocksdict's stub declares this attribute as a method
     options: Any = WriteOptions()
     options.disable_wal = True
     return options  # type: ignore[no-any-return]

@@ -1,16 +1,15 @@
-"""Window stores in RocksDB. A segment is a key prefix in the store's database, so one range deletion deletes a whole
-segment.
+"""Window stores in RocksDB. The windows of a segment have the same key prefix in the store's database. So one range
+deletion deletes a whole segment.
 
-On disk a key is the segment's number (8 bytes, big-endian), then the window key. The length of a segment follows from
-the retention. If a new version of an application has changed the retention, `open` moves the windows to segments of the
-new length. If the retention has become longer, `open` also requests a restore from the changelog. The restore is needed
-because the changelog may still have windows that the store has already deleted. Source: `RocksDBWindowStore`,
-`RocksDBSegmentedBytesStore`.
+On disk, a key is the segment's number (8 bytes, big-endian) and the window key. The retention determines the length of
+segments. If a new version of an application changes the retention, `open` moves the windows to segments of the new
+length. If the retention becomes longer, `open` also requests a restore from the changelog, because the changelog may
+contain windows that the store has already deleted. Source: `RocksDBWindowStore`, `RocksDBSegmentedBytesStore`.
 
-Differs from Kafka: Kafka has a RocksDB for each segment. One RocksDB for each store takes less memory and opens faster.
-After a change of the retention, a store of Kafka does not find the windows that it had before. After a restart, Kafka
-does not know the sequence numbers in use, so a new duplicate may overwrite an old duplicate. Here, a new duplicate
-never overwrites an old duplicate.
+Differs from Kafka: Kafka has one RocksDB for each segment. One RocksDB for each store needs less memory and opens
+faster. If the retention changes, a store of Kafka does not find its old windows. After a restart, Kafka does not know
+the used sequence numbers, so a new duplicate may overwrite an old duplicate. In this project, a new duplicate never
+overwrites an old one.
 """
 
 import logging
@@ -55,29 +54,29 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
     """A `WindowBytesStore` on disk."""
 
     def __init__(self, name: str, retention_ms: int, *, retain_duplicates: bool, timestamped: bool = False) -> None:
-        """`timestamped`: True if values begin with their timestamp."""
+        """`timestamped`: True if each value begins with its timestamp."""
         self._file_format = window_format(retention_ms, retain_duplicates=retain_duplicates, timestamped=timestamped)
         super().__init__(WriteBehindStore(RocksDBStore(name, self._file_format, self._convert), self._note_eviction))
         self._retain_duplicates = retain_duplicates
         self._retention = WindowRetention(retention_ms)
         self._segments: tuple[int, ...] = ()
-        """The segments that have windows, in order. The tuple is replaced as a whole, because other threads read it."""
+        """The numbers of the segments with windows, in ascending order. The tuple is always replaced as a whole,
+        because other threads read it.
+        """
         self._sequence = 0
         self._expired: Callable[[str], None] = ignore_expired
         self._read_again: Callable[[str, str], None] = ignore_read_again
         self._newest_ms = NO_STREAM_TIME_MS
-        """An upper bound of the starts of all windows of the store."""
+        """An upper bound for the starts of all windows in the store."""
         self._in_memory_from_ms = 0
-        """All windows of the store that start at `_in_memory_from_ms` or later are in memory, so they are never read
-        from RocksDB.
+        """All windows with this start or a later start are in memory, and are never read from RocksDB.
         """
 
     def open(self, context: StoreContext) -> None:
         if self.is_open:
             return
         self._read_again = context.read_again
-        self._inner.open(context)
-        self._expired = context.expired
+        super().open(context)
         self._retention = WindowRetention(self._retention.retention_ms)
         self._segments = tuple(self._existing_segments())
         self._sequence = 0
@@ -85,8 +84,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         self._newest_ms = (self._segments[-1] + 1) * interval_ms - 1 if self._segments else NO_STREAM_TIME_MS
         self._note_eviction()
 
-    def rebind(self, context: StoreContext) -> None:
-        self._inner.rebind(context)
+    def _bind(self, context: StoreContext) -> None:
         self._expired = context.expired
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
@@ -99,11 +97,11 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         if self._retain_duplicates:
             self._sequence = next_sequence(self._sequence)
         if segment < retention.first_live_segment:
-            self._inner.require_open()
+            self.inner.require_open()
             self._expired(self.name)
             return self._sequence
         stored = _prefix(segment) + key
-        # after a restart or a restore, a stored duplicate may already have the next sequence number
+        # after a restart or a restore, an old duplicate in the store may have the next sequence number
         if self._retain_duplicates:
             self._sequence = self._free_sequence(stored[:-SUFFIX_BYTES], start_ms)
             stored = window_key(stored[:-SUFFIX_BYTES], start_ms, self._sequence)
@@ -111,14 +109,14 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             self._segments = tuple(sorted((*self._segments, segment)))
         if start_ms > self._newest_ms:
             self._newest_ms = start_ms
-        self._inner.put(stored, value)
+        self.inner.put(stored, value)
         return self._sequence
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         if start_ms < self._retention.earliest_readable_ms:
-            self._inner.require_open()
+            self.inner.require_open()
             return None
-        database = self._inner
+        database = self.inner
         is_in_memory = start_ms >= self._in_memory_from_ms and get_ident() == database.owner_thread
         if is_in_memory and start_ms > self._newest_ms:
             return None
@@ -127,8 +125,8 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             return database.get_in_memory(stored) if is_in_memory else database.get(stored)
         last = window_key(stored[:-SUFFIX_BYTES], start_ms, MAX_SEQUENCE)
         newest_first = database.scan(stored, after(last), reverse=True)
-        # Entries of a longer key that begins with this key may also lie between these bounds, so the length of each
-        # stored key is checked.
+        # A longer key can begin with this key, and its entries can be between these bounds. So check the length of each
+        # stored key.
         return next((value for found, value in newest_first if len(found) == len(last)), None)
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
@@ -138,7 +136,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         for segment in self._segments_between(from_ms, to_ms):
             prefixed = _prefix(segment) + key
             first, last = window_key(prefixed, from_ms, 0), window_key(prefixed, to_ms, MAX_SEQUENCE)
-            scans.append(self._inner.scan(first, after(last)))
+            scans.append(self.inner.scan(first, after(last)))
         # All stored keys between `first` and `last` begin with `key`. A stored key that is longer than `first` belongs
         # to a longer record key.
         return ((suffix_of(stored)[0], value) for stored, value in chain.from_iterable(scans) if len(stored) == length)
@@ -146,20 +144,20 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
         from_ms = max(from_ms, self._retention.earliest_readable_ms)
         scans = [
-            self._inner.scan(_prefix(segment), _prefix(segment + 1))
+            self.inner.scan(_prefix(segment), _prefix(segment + 1))
             for segment in self._segments_between(from_ms, to_ms)
         ]
         return _decoded(chain.from_iterable(scans), from_ms, to_ms)
 
     def restore(self, batch: RecordBatch) -> None:
-        """Apply changelog records. Raises ChangelogOfAnotherKind for a key that is not a window key."""
+        """Writes changelog records to the store. Raises ChangelogOfAnotherKind if a key is not a window key."""
         keys, values, starts = _columns(batch)
         if not keys:
             return
         if not are_window_keys(keys, starts, duplicates=self._retain_duplicates):
             foreign = next(key for key in keys if not is_window_key(key, duplicates=self._retain_duplicates))
             raise ChangelogOfAnotherKind(self.name, batch.partition, batch.offsets, foreign, "window")
-        # the starts are big-endian and not negative, so their bytes are in order of time
+        # the starts are big-endian and not negative, so comparing their bytes compares the times
         first, last = int.from_bytes(min(starts), "big"), int.from_bytes(max(starts), "big")
         expired = self._retention.observe(last)
         self._newest_ms = max(self._newest_ms, last)
@@ -188,35 +186,35 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             stored = map(add, map(prefixes.__getitem__, starts), keys)
         self._segments = tuple(sorted(found.union(self._segments)))
         # `RocksDBStore.write` iterates over the keys only once, so an iterator of keys is passed and no list is made.
-        self._inner.write(stored if all(values) else list(stored), values)
+        self.inner.write(stored if all(values) else list(stored), values)
 
     def _free_sequence(self, prefixed: bytes, start_ms: int) -> int:
         sequence = self._sequence
-        while self._inner.get(window_key(prefixed, start_ms, sequence)) is not None:
+        while self.inner.get(window_key(prefixed, start_ms, sequence)) is not None:
             sequence = next_sequence(sequence)
         return sequence
 
     def _note_eviction(self) -> None:
-        """Record that keys have left the read cache. After an eviction, only windows that are newer than all present
-        windows are certain to be in memory.
+        """Is called when keys have left the read cache. After that, some present windows may not be in memory. Windows
+        that are newer than all present windows are in memory.
         """
         self._in_memory_from_ms = self._newest_ms + 1
 
     def _drop_expired(self) -> None:
         first_live = self._retention.first_live_segment
         if self._segments and self._segments[0] < first_live:
-            self._inner.delete_range(_prefix(self._segments[0]), _prefix(first_live))
+            self.inner.delete_range(_prefix(self._segments[0]), _prefix(first_live))
             self._segments = tuple(segment for segment in self._segments if segment >= first_live)
 
     def _segments_between(self, from_ms: int, to_ms: int) -> list[int]:
-        self._inner.require_open()
+        self.inner.require_open()
         interval_ms = self._retention.segment_interval_ms
         first, last = from_ms // interval_ms, to_ms // interval_ms
         return [segment for segment in self._segments if first <= segment <= last] if from_ms <= to_ms else []
 
     def _convert(self, database: RocksDBStore, found: StoreFormat | None) -> None:
-        """Convert files that were written with a different retention, or whose format is not known. `RocksDBStore.open`
-        calls `_convert`.
+        """Converts the files of a store with a different retention or an unknown format. `RocksDBStore.open` calls this
+        method.
         """
         retention_ms, interval_ms = self._retention.retention_ms, self._retention.segment_interval_ms
         moved = 0
@@ -232,18 +230,18 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             )
         found_ms = None if found is None else found.retention_ms
         is_longer = found_ms is not None and found_ms < retention_ms
-        # A format file without a retention comes from a move of windows that was interrupted by a crash.
+        # If a crash interrupts the move of windows, the format file has no retention.
         was_unknown = found_ms is None and (moved > 0 or found is not None)
         if is_longer or was_unknown:
             was = "another" if found_ms is None else f"{found_ms} ms"
             self._read_again(self.name, f"its retention is {retention_ms} ms and was {was}")
 
     def _move_windows(self, database: RocksDBStore, found: StoreFormat | None) -> int:
-        """Move each window to the segment in which this store reads it. Returns the number of windows that were moved.
+        """Moves each window to the segment in which this store reads it. Returns the number of moved windows.
 
-        After a crash the move can be repeated, even with the old retention. Each batch of moves is written atomically,
-        and the format on disk has no segment length until all windows are moved. If a window exists under both its old
-        and its new key, the value under the new key is kept. The newest version of the application has put this value.
+        After a crash, the move can be repeated, even with the old retention: each batch is written atomically, and the
+        format file has no segment length until all windows are moved. If a window exists under its old key and under
+        its new key, the value under the new key is kept, because the newest version of the application has put it.
         """
         moved = 0
         changes: dict[bytes | None, bytes | None] = {}
@@ -266,7 +264,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         return moved
 
     def _key_in_its_segment(self, database: RocksDBStore, stored: bytes) -> bytes:
-        """Returns the key under which this store reads the window.
+        """Returns the key that this store uses for the window.
 
         Raises StoreOfAnotherKind if `stored` is not a window key.
         """
@@ -276,7 +274,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
 
     def _existing_segments(self) -> Iterator[int]:
         start = b""
-        while (entry := next(self._inner.scan(start, None), None)) is not None:
+        while (entry := next(self.inner.scan(start, None), None)) is not None:
             segment = int.from_bytes(entry[0][:SEGMENT_BYTES], "big")
             yield segment
             start = _prefix(segment + 1)
@@ -296,8 +294,8 @@ def _prefix(segment: int) -> bytes:
 
 
 def _columns(batch: RecordBatch) -> tuple[Sequence[bytes], BytesColumn, list[bytes]]:
-    """Returns the keys, the values and the bytes of the window starts of the records that have a key."""
-    keys: Sequence[bytes] = batch.keys  # type: ignore[assignment]  # if a key is None, the next line raises TypeError
+    """Returns three columns of the records that have a key: the keys, the values, and the window starts as bytes."""
+    keys: Sequence[bytes] = batch.keys  # type: ignore[assignment]  # if a key is None, the lines below raise TypeError
     try:
         return keys, batch.values, list(map(_window_starts, keys))
     except TypeError:

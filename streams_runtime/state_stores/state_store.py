@@ -1,10 +1,10 @@
-"""The protocols of state stores. Tasks use `StateStore`. Processors use `KeyValueStore` and `WindowStore`. The layers
-inside a store are a `KeyValueBytesStore` or a `WindowBytesStore`.
+"""The protocols of state stores. Tasks use `StateStore`. Processors use `KeyValueStore` and `WindowStore`. Each layer
+inside a store is a `KeyValueBytesStore` or a `WindowBytesStore`.
 
-A store for processors takes and returns objects, sends each change to its changelog, and keeps its content as bytes in
-RocksDB or in memory. Standbys and restores change a store only by `restore`. A task calls its stores on its stream
-thread. Queries read on other threads at the same time, so reads have to be thread-safe. Source: `StateStore`,
-`KeyValueStore`, `TimestampedKeyValueStore`, `WindowStore`, `StoreBuilder`.
+Processors put objects into a store and get objects from it. The store sends each change to its changelog, and keeps its
+content as bytes in RocksDB or in memory. Standbys and restores change a store only by `restore`. A task calls its
+stores on its stream thread. Queries of other threads read at the same time, so reads have to be thread-safe. Source:
+`StateStore`, `KeyValueStore`, `TimestampedKeyValueStore`, `WindowStore`, `StoreBuilder`.
 """
 
 from __future__ import annotations
@@ -25,51 +25,46 @@ from streams_runtime.state_stores.thread_cache import TaskCache
 
 
 class ChangeLogger(Protocol):
-    """Sends the changes of logged stores to their changelogs, as bytes. A change with the `value` None is a
-    deletion.
-    """
+    """Sends the changes of stores to their changelogs, as bytes. A change with the value None is a deletion."""
 
     def limits_of(self, store: str) -> RecordLimits:
-        """Returns the limits of a record in the store's changelog."""
+        """Returns the limits for records in the store's changelog."""
 
     def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Raise an error for a change that the store's changelog does not accept. Sends nothing.
+        """Raises an error if the store's changelog does not accept a change. Sends nothing.
 
         The check is not needed for a change that `RecordLimits.takes_unchecked` accepts.
         """
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Send a change. The caller has checked the change with `check_change`."""
+        """Sends a change. The caller must have checked the change with `check_change`."""
 
 
 RocksDBConfigSetter = Callable[[str, Any], object]
-"""A function that may change the options of RocksDB for a store. The arguments of the function are the store's name and
-the `rocksdict.Options`. Source: `RocksDBConfigSetter.setConfig`.
+"""The type of a function (store's name, `rocksdict.Options`) that may change RocksDB's options for a store. Source:
+`RocksDBConfigSetter.setConfig`.
 """
 
 
 def ignore_expired(_store: str) -> None:
-    """Does nothing. `ignore_expired` is the default of `StoreContext.expired`, for a store without a task."""
+    """Does nothing. The default of `StoreContext.expired`, for a store without a task."""
 
 
 def ignore_read_again(_store: str, _reason: str) -> None:
-    """Does nothing. `ignore_read_again` is the default of `StoreContext.read_again`, for a store without a
-    changelog.
-    """
+    """Does nothing. The default of `StoreContext.read_again`, for a store without a changelog."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreContext:
     """The values and callbacks that a store gets from its task when it is opened.
 
-    `directory`: the directory of the task. A store keeps its files in `rocksdb/<name>` in the task's directory.
-    `changes`: None for a store that is not logged.
-    `rocksdb_config_setter`: the setting `rocksdb.config.setter`.
-    `expired`: a function that is called with the store's name when the store drops a put into an expired window.
-    `cache`: None if the store has no record cache, as in a standby.
-    `read_again`: a function that is called if, after `open`, the store may lack entries that its changelog still has.
-    The arguments of `read_again` are the store's name and a text with the reason. After the call of `read_again`, the
-    changelog is read from its beginning, and the store keeps its content.
+    `directory`: the directory of the task. A store has its files in the subdirectory `rocksdb/<name>`. `changes`: sends
+    the changes of the store; None for a store without a changelog. `rocksdb_config_setter`: the config
+    `rocksdb.config.setter`. `expired`: a function (store's name) that the store calls when it drops a put into an
+    expired window. `cache`: the record caches of the task; None if the store has no record cache, for example in a
+    standby. `read_again`: a function (store's name, reason) that the store calls in `open` if its changelog may have
+    entries that the store does not have. After this call, the task reads the changelog from its beginning, and the
+    store keeps its content.
     """
 
     task_id: TaskId
@@ -83,8 +78,8 @@ class StoreContext:
 
 
 class RecordClock(Protocol):
-    """The times of the record that is being processed, in milliseconds since the epoch. Before the first record, the
-    times are -1.
+    """The times of the record that is being processed, in milliseconds since 1970. Before the first record, the times
+    are -1.
     """
 
     @property
@@ -101,143 +96,144 @@ class NoRecords:
 
 
 class StateStore(Protocol):
-    """A store of any kind: the methods that tasks call."""
+    """A store of any kind, with the methods that tasks call."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def persistent(self) -> bool:
-        """True if the content outlives the process. The checkpoint contains offsets of persistent stores only."""
+        """True if the store's content outlives the process. Only persistent stores have offsets in the checkpoint."""
 
     @property
     def is_open(self) -> bool: ...
 
     def open(self, context: StoreContext) -> None:
-        """Open or create the store.
+        """Opens or creates the store.
 
-        Raises ProcessorStateError. Raises StoreOfAnotherKind if the files have to be deleted before the store can be
-        opened.
+        Raises ProcessorStateError. Raises StoreOfAnotherKind if the files of the store have to be deleted first.
         """
 
     def rebind(self, context: StoreContext) -> None:
-        """Use a new context, because the task was recycled. The store stays open and keeps its content."""
+        """Makes the store use a new context. A task calls this method when it is recycled. The store stays open and
+        keeps its content.
+        """
 
     def restore(self, batch: RecordBatch) -> None:
-        """Apply changelog records in bulk without logging them. If a key occurs in several records, the last record
-        decides. The value None deletes the key.
+        """Writes changelog records to the store without logging them. If a key occurs in several records, the last
+        record counts. The value None deletes the key.
         """
 
     def flush(self) -> None:
-        """Write all changes to disk, if the store is persistent."""
+        """Writes all changes to disk if the store is persistent."""
 
     def close(self) -> None:
-        """Flush and close the store. Does nothing if the store is closed."""
+        """Flushes and closes the store. Does nothing if the store is closed."""
 
 
 Entries = Iterator[tuple[bytes, bytes]]
-"""An iterator over pairs of key and value."""
+"""An iterator over pairs of a key and a value."""
 
 
 class KeyValueBytesStore(StateStore, Protocol):
-    """A key-value store of bytes. The layers of a key-value store have this protocol: a store in RocksDB or in memory,
-    change logging, and a record cache.
+    """A key-value store of bytes. Three layers of a key-value store have this protocol: the store in RocksDB or in
+    memory, change logging, and the record cache.
     """
 
     def get(self, key: bytes) -> bytes | None: ...
     def put(self, key: bytes, value: bytes | None) -> None: ...
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
-        """Put the entries in this order. After an error, none of the entries is in the store."""
+        """Puts the entries in this order. After an error, none of the entries is in the store."""
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
-        """Returns the entries from `start` inclusive to `exclusive_end` exclusive, in descending order if `reverse`. If
-        a bound is None, the range is open at this end.
+        """Returns the entries from `start` up to, but not including, `exclusive_end`. The order is descending if
+        `reverse` is True. If a bound is None, the range is open at this end.
         """
 
     def approximate_num_entries(self) -> int: ...
 
 
 class WindowBytesStore(StateStore, Protocol):
-    """A window store of bytes. The layers of a window store have this protocol: a store in RocksDB or in memory, change
-    logging, and a record cache.
+    """A window store of bytes. Three layers of a window store have this protocol: the store in RocksDB or in memory,
+    change logging, and the record cache. Window starts are in milliseconds. In `put`, the start must not be negative.
+    Ranges include both bounds, and a bound may be negative. A window can be read if its start is greater than observed
+    stream time minus retention. Observed stream time is the highest start that was put or restored after the store was
+    opened.
 
-    Window starts are in milliseconds, and must not be negative in `put`. Ranges include both ends, which may be
-    negative. A window is readable while its start is above observed stream time minus retention. Observed stream time
-    is the highest start that was put or restored since the store was opened.
-
-    Source: `WindowStore<Bytes, byte[]>`. Differs from Kafka: `put` returns the sequence number that the store has used,
-    and the changelog record gets the same number. In Kafka, the store and the change-logging layer count separately,
-    and their sequence numbers differ after a duplicate was deleted.
+    Source: `WindowStore<Bytes, byte[]>`. Differs from Kafka: `put` returns the sequence number in the store, and the
+    changelog record gets the same number. In Kafka, the store and the change-logging layer count separately, so their
+    numbers differ after a deletion of a duplicate.
     """
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
-        """Put a value, and return the sequence number for the changelog, or None if there is no change to log. Without
-        duplicates the sequence number is 0.
+        """Puts a value. Returns the sequence number for the changelog, or None if there is no change to log. In a store
+        without duplicates, the sequence number is 0.
 
-        `key`: the window key for `start_ms`, with sequence number 0. The value None deletes the window, but a store
-        with duplicates ignores the value None. A store in memory drops a put into an expired window. A store on disk
-        drops a put only if the window's segment was deleted. When a store drops a put, it calls `StoreContext.expired`.
+        `key`: the window key for `start_ms`, with sequence number 0. The value None deletes the window; a store with
+        duplicates ignores it. A store in memory drops each put into an expired window. A store on disk drops a put only
+        if the segment of the window has been deleted. If a put is dropped, the store calls `StoreContext.expired`.
         """
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         """Returns the value of a window. If the window has several duplicates, returns the duplicate with the highest
-        sequence number. `key`: see `put`.
+        sequence number. `key`: the window key for `start_ms`, with sequence number 0.
         """
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
-        """Returns the starts and values of a key's windows in order of time. Duplicates are in order of sequence
-        numbers.
+        """Returns the starts and values of a key's windows, sorted by time. Duplicates are sorted by sequence
+        number.
         """
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
-        """Returns keys, starts and values of all windows, in an order that depends on the store."""
+        """Returns the keys, starts and values of all windows. The order depends on the store."""
 
 
 Inner = TypeVar("Inner", bound=StateStore)
 
 
 class WrappedStateStore(Generic[Inner]):
-    """A store around an inner store. The outer store forwards the calls of a task to the inner store. Source:
-    `WrappedStateStore`.
-    """
+    """A store with an inner store, to which it forwards the calls of a task. Source: `WrappedStateStore`."""
 
     def __init__(self, inner: Inner) -> None:
-        self._inner = inner
-
-    @property
-    def inner(self) -> Inner:
-        return self._inner
+        self.inner = inner
 
     @property
     def name(self) -> str:
-        return self._inner.name
+        return self.inner.name
 
     @property
     def persistent(self) -> bool:
-        return self._inner.persistent
+        return self.inner.persistent
 
     @property
     def is_open(self) -> bool:
-        return self._inner.is_open
+        return self.inner.is_open
 
     def open(self, context: StoreContext) -> None:
-        self._inner.open(context)
+        self.inner.open(context)
+        self._bind(context)
 
     def rebind(self, context: StoreContext) -> None:
-        self._inner.rebind(context)
+        self.inner.rebind(context)
+        self._bind(context)
+
+    def _bind(self, context: StoreContext) -> None:
+        """Called after the inner store was opened or rebound. A store that uses the context of its task overrides
+        `_bind`.
+        """
 
     def restore(self, batch: RecordBatch) -> None:
-        self._inner.restore(batch)
+        self.inner.restore(batch)
 
     def flush(self) -> None:
-        self._inner.flush()
+        self.inner.flush()
 
     def close(self) -> None:
-        self._inner.close()
+        self.inner.close()
 
 
 class SerdesStore(WrappedStateStore[Inner], Generic[Inner, K, V]):
-    """A store of objects around a store of bytes."""
+    """A store of objects with an inner store of bytes."""
 
     def __init__(self, inner: Inner, key_serde: Serde[K], value_serde: Serde[V]) -> None:
         super().__init__(inner)
@@ -262,7 +258,7 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):
 
 
 class KeyValueStore(StateStore, Protocol[K, V]):
-    """A key-value store of objects. Keys are ordered by their bytes. Ranges include both ends. If a bound is None, the
+    """A key-value store of objects. Keys are sorted by their bytes. Ranges include both bounds. If a bound is None, the
     range is open at this end.
     """
 
@@ -276,11 +272,11 @@ class KeyValueStore(StateStore, Protocol[K, V]):
     def put_if_absent(self, key: K, value: V) -> V | None: ...
     def put_all(self, entries: list[tuple[K, V | None]]) -> None: ...
     def get_many(self, keys: Iterable[K]) -> list[V | None]:
-        """Returns the value of each key, as `get` does."""
+        """Returns the value of each key, or None for a key without a value."""
 
     def put_many(self, keys: Iterable[K], values: Iterable[V | None]) -> None:
-        """Put each value under the key at its index, in this order. A key may occur more than once. The value None
-        deletes the key.
+        """Puts the first value under the first key, the second value under the second key, and so on. A key may occur
+        several times. The value None deletes the key.
 
         If a key or a value cannot be serialized, no entry is put.
         """
@@ -289,13 +285,13 @@ class KeyValueStore(StateStore, Protocol[K, V]):
 
 
 class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]], Protocol[K, V]):
-    """A key-value store that keeps a timestamp with each value. In the store, the timestamp is 8 bytes before the
-    value. In the changelog, the timestamp of the value is the timestamp of the record.
+    """A key-value store with a timestamp for each value. In the store, the 8 bytes before a value are its timestamp. In
+    the changelog, the timestamp of a value is the timestamp of its record.
     """
 
 
 class Windowed(NamedTuple, Generic[K]):
-    """A key in a window. The window includes its start, `start_ms`, and excludes its end, `end_ms`."""
+    """A key in a window. The window includes the time `start_ms` and excludes the time `end_ms`."""
 
     key: K
     start_ms: int
@@ -303,8 +299,8 @@ class Windowed(NamedTuple, Generic[K]):
 
 
 class WindowStore(StateStore, Protocol[K, V]):
-    """A window store of objects. Times are window starts in milliseconds. Ranges include both ends. Windows that are
-    older than stream time minus retention cannot be read any more. A `put` of None deletes the window.
+    """A window store of objects. Times are window starts in milliseconds. Ranges include both bounds. Windows that
+    start before stream time minus retention cannot be read. A `put` of None deletes the window.
     """
 
     def put(self, key: K, value: V | None, window_start_ms: int) -> None: ...
@@ -321,6 +317,6 @@ class StoreBuilder(Protocol):
 
     @property
     def changelog(self) -> ChangelogConfig | None:
-        """The configs of the changelog; None if the store is not logged."""
+        """The configs of the changelog; None for a store without a changelog."""
 
     def build(self) -> StateStore: ...

@@ -3,11 +3,11 @@ separate file:
 
     rocksdb/<store>/store-format    {"kind": "window", "retention.ms": 660000, "segment.interval.ms": 330000}
 
-In a new version of an application, a store may have the old name but a different kind or a different retention. The new
-version would then misread the bytes of the old store, and the RocksDB files alone do not show the difference. The
-format file is written only when the whole content of the store has the recorded format. While windows are moved to
-segments of another length, the format file has no `segment.interval.ms`. Older releases of this package wrote no format
-file. If there is no format file, the store's keys are checked to find the kind of the store.
+A new version of an application may use an old store's name for another kind of store, or change the store's retention.
+Without a format file, the new version would misread the bytes of the old store, because the RocksDB files do not show
+the difference. The format file is written only when the whole content of the store has this format. While windows are
+moved to segments of another length, the format file has no `segment.interval.ms`. Older releases of this package wrote
+no format file. If there is no format file, the keys of the store show its kind.
 
 Kafka has no format file. Kafka keeps window stores and key-value stores in directories with different names. Kafka
 names a segment by its start time, and keeps values with timestamps in a separate column family.
@@ -24,7 +24,7 @@ from operating_system.private_files import private_opener
 from operating_system.whole_files import whole_file
 
 FORMAT_FILE_NAME = "store-format"
-"""RocksDB ignores a file of this name in its directory."""
+"""RocksDB ignores a file with this name in its directory."""
 
 _KIND, _RETENTION, _INTERVAL = "kind", "retention.ms", "segment.interval.ms"
 
@@ -43,8 +43,8 @@ class StoreKind(StrEnum):
 class StoreFormat:
     """The content of a format file.
 
-    `kind`: a `StoreKind`, or an unknown kind of a later release. `retention_ms`, `segment_interval_ms`: None if the
-    store is not a window store.
+    `kind`: a `StoreKind`, or a kind of a later release that this release does not know. `retention_ms`,
+    `segment_interval_ms`: None if the store is not a window store.
     """
 
     kind: str
@@ -64,7 +64,7 @@ def read_format(directory: Path) -> StoreFormat | None:
 
 
 def write_format(directory: Path, file_format: StoreFormat) -> None:
-    """Write the format file atomically. Raises OSError."""
+    """Writes the format file atomically. Raises OSError."""
     kind, retention_ms, interval_ms = file_format.kind, file_format.retention_ms, file_format.segment_interval_ms
     document = {_KIND: str(kind), _RETENTION: retention_ms, _INTERVAL: interval_ms}
     text = json.dumps({name: value for name, value in document.items() if value is not None})

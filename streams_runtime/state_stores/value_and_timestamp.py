@@ -1,8 +1,9 @@
-"""Converts values with timestamps to the bytes in a store: 8 bytes of milliseconds, big-endian, then the value.
+"""Converts values with timestamps to the bytes in a store: the timestamp in milliseconds as 8 big-endian bytes, and the
+value.
 
-A record of the changelog has the value without these 8 bytes, and the timestamp as the record's timestamp. So a restore
-puts the record's timestamp before each value again, for a whole batch at a time. Source: `ValueAndTimestampSerde`,
-`ValueAndTimestampSerializer`, `RecordConverters.rawValueToTimestampedValue`.
+A changelog record has the value without these 8 bytes. The timestamp of the value is the timestamp of the record. So a
+restore adds the record's timestamp before each value. Source: `ValueAndTimestampSerde`, `ValueAndTimestampSerializer`,
+`RecordConverters.rawValueToTimestampedValue`.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ TIMESTAMP_BYTES = 8
 _TIMESTAMP_AND_LONG = struct.Struct(">qq")
 _pack = struct.Struct(">q").pack
 unpack_timestamp = struct.Struct(">q").unpack_from
-"""Reads the bytes of a stored value, and returns a tuple with only the timestamp."""
+"""Reads the timestamp of a stored value. Returns a tuple with the timestamp as its only item."""
 
 EntryReader = Callable[[bytes], tuple[int, Any]]
-"""Reads the bytes of a stored value, and returns the timestamp in milliseconds and the value."""
+"""The type of a function that converts a stored value to a timestamp in milliseconds and the value."""
 
 EntryWriter = Callable[[int, Any], bytes]
-"""Converts a timestamp and a value, which must not be None, to the bytes to store."""
+"""The type of a function that converts a timestamp and a value to the stored bytes. The value must not be None."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class ValueAndTimestampSerde(Generic[V]):
         return ValueAndTimestamp(self.value_serde.deserialize(data[TIMESTAMP_BYTES:]), unpack_timestamp(data)[0])
 
     def serializer(self) -> Callable[[ValueAndTimestamp[V]], bytes | None]:
-        """Returns a function like `serialize`, which returns None (a deletion) for a ValueAndTimestamp without a
-        value.
+        """Returns a function like `serialize`, which returns None (a deletion) for a ValueAndTimestamp with the value
+        None.
         """
         serialize = self.value_serde.serialize
         return lambda given: None if given.value is None else _pack(given.timestamp_ms) + serialize(given.value)
@@ -53,14 +54,14 @@ class ValueAndTimestampSerde(Generic[V]):
         return ValueAndTimestampSerde(change(self.value_serde))
 
     def entry_reader(self) -> EntryReader:
-        """Returns a function like `deserialize` that makes no `ValueAndTimestamp`."""
+        """Returns a function like `deserialize` that returns a plain tuple instead of a `ValueAndTimestamp`."""
         if isinstance(self.value_serde, LongSerde):  # fast path for counts and most sums: one call into C
             return _TIMESTAMP_AND_LONG.unpack
         deserialize = self.value_serde.deserialize
         return lambda stored: (unpack_timestamp(stored)[0], deserialize(stored[TIMESTAMP_BYTES:]))
 
     def entry_writer(self) -> EntryWriter:
-        """Returns a function like `serialize` that needs no `ValueAndTimestamp`."""
+        """Returns a function (timestamp, value) that serializes like `serialize`."""
         if isinstance(self.value_serde, LongSerde):
             return _TIMESTAMP_AND_LONG.pack
         serialize = serializer_of(self.value_serde)
@@ -68,18 +69,17 @@ class ValueAndTimestampSerde(Generic[V]):
 
 
 class EntryAccess(NamedTuple):
-    """The functions with which operators of the DSL read and write a timestamped store, without making a
-    `ValueAndTimestamp`. Like the methods of the store, the functions of `EntryAccess` use the record cache and the
-    changelog. Only the task's thread may call the functions. After the store was closed or rebound, the functions must
-    not be called any more.
+    """The functions that operators of the DSL use to read and write a timestamped store. These functions do not make a
+    `ValueAndTimestamp`. Like the methods of the store, the functions use the record cache and the changelog. Only the
+    task's thread may call the functions. The functions must not be called after the store was closed or rebound.
 
-    `stored_key_of`: returns the stored form of a key, for calls of `get` and `put`. In a window store, the arguments of
+    `stored_key_of`: converts a key to the form that `get` and `put` need. In a window store, the arguments of
     `stored_key_of` are the key and the start of the window. `put`: writes an entry; its third argument is the timestamp
     of the entry.
-    `read`: converts the bytes that `get` returns to value and timestamp. `write`: converts value and timestamp to the
-    bytes for `put`.
-    `set_flush_listener`: see `NamedCache.set_flush_listener`; None without a record cache. `key_of`: deserializes a
-    cache key, which the listener gets. The result of `key_of` is the key or, in a window store, the `Windowed` key.
+    `read`: converts the bytes that `get` returns to the timestamp and the value. `write`: converts a timestamp and a
+    value to the bytes for `put`.
+    `set_flush_listener`: sets the listener of the record cache; None if there is no record cache. `key_of`: converts a
+    cache key, which the listener gets, to the key. In a window store, the result is a `Windowed` key.
     """
 
     stored_key_of: Callable[..., Any]
@@ -92,9 +92,9 @@ class EntryAccess(NamedTuple):
 
 
 class ValuesWithTimestamps(Sequence[bytes | None]):
-    """The values of a batch, each with its timestamp before the value. A value that is None stays None.
+    """The values of a batch. Each value begins with its timestamp. The value None stays None.
 
-    A value and its timestamp are joined when the value is read, which is cheaper than making a list of all values.
+    A value and its timestamp are joined when the value is read. This is cheaper than making a list of all values.
     """
 
     __slots__ = ("_timestamps_ms", "_values")
@@ -117,7 +117,7 @@ class ValuesWithTimestamps(Sequence[bytes | None]):
         return None if value is None else _pack(self._timestamps_ms[index]) + value
 
     def __iter__(self) -> Iterator[bytes | None]:
-        # fast path for batches in which no value is None or empty: it runs no Python code for each record
+        # fast path if no value is None or empty: it runs no Python code for each record
         if all(self._values):
             return map(add, map(_pack, self._timestamps_ms), self._values)
         return map(self.__getitem__, range(len(self._values)))

@@ -1,4 +1,6 @@
-"""The window store that processors use: objects around a store of bytes. Source: `MeteredWindowStore`."""
+"""The window store that processors use, which is the outer layer of a store of bytes and converts objects to bytes.
+Source: `MeteredWindowStore`.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,14 +17,14 @@ from streams_runtime.state_stores.value_and_timestamp import EntryAccess, ValueA
 from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_end_ms, window_key
 
 _new_tuple = tuple.__new__
-"""Makes a named tuple in half the time of a call of the tuple's class."""
+"""Makes a named tuple in half the time of a call of its class."""
 
 
 class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
-    """A `WindowStore[K, V]`. Raises StreamsRuntimeError for a key that is None, and the errors of serdes.
+    """A `WindowStore[K, V]`. Raises StreamsRuntimeError if a key is None. Raises the errors of serdes.
 
-    Differs from Kafka: a window that starts before 1970 is refused. Kafka puts a window that starts before 1970 into a
-    wrong segment.
+    Differs from Kafka: a window that starts before 1970 is refused. Kafka puts a window before 1970 into a wrong
+    segment.
     """
 
     def __init__(
@@ -32,7 +34,7 @@ class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
         self.window_size_ms = window_size_ms
 
     def window_of(self, window_key: bytes) -> Windowed[K]:
-        """Deserialize a window key."""
+        """Deserializes a window key."""
         start_ms, _ = suffix_of(window_key)
         key = self._deserialize_key(window_key[:-SUFFIX_BYTES])
         return _new_tuple(Windowed, (key, start_ms, window_end_ms(start_ms, self.window_size_ms)))
@@ -43,16 +45,16 @@ class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
                 f"store {self.name}: no window can start at {window_start_ms!r} ms; a whole number is needed"
             )
         stored_key = window_key(self._serialized_key(key), window_start_ms, 0)
-        self._inner.put(stored_key, None if value is None else self._serialize_value(value), window_start_ms)
+        self.inner.put(stored_key, None if value is None else self._serialize_value(value), window_start_ms)
 
     def fetch(self, key: K, start_ms: int) -> V | None:
         possible_start_ms = min(max(start_ms, 0), JAVA_LONG_MAX)  # the start in every window key is within this range
-        stored = self._inner.fetch(window_key(self._serialized_key(key), possible_start_ms, 0), start_ms)
+        stored = self.inner.fetch(window_key(self._serialized_key(key), possible_start_ms, 0), start_ms)
         return None if stored is None else self._deserialize_value(stored)
 
     def fetch_range(self, key: K, from_ms: int, to_ms: int) -> Iterator[tuple[int, V]]:
         deserialize = self._deserialize_value
-        windows = self._inner.fetch_range(self._serialized_key(key), from_ms, to_ms)
+        windows = self.inner.fetch_range(self._serialized_key(key), from_ms, to_ms)
         return ((start_ms, deserialize(value)) for start_ms, value in windows)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[K], V]]:
@@ -60,12 +62,12 @@ class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
         size_ms = self.window_size_ms
         return (
             (Windowed(deserialize_key(key), start_ms, window_end_ms(start_ms, size_ms)), deserialize_value(value))
-            for key, start_ms, value in self._inner.fetch_all(from_ms, to_ms)
+            for key, start_ms, value in self.inner.fetch_all(from_ms, to_ms)
         )
 
 
 class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
-    """A `WindowStore[K, ValueAndTimestamp[V]]`. A put of a ValueAndTimestamp without a value deletes the window."""
+    """A `WindowStore[K, ValueAndTimestamp[V]]`. A put of a ValueAndTimestamp with the value None deletes the window."""
 
     def __init__(
         self, inner: WindowBytesStore, key_serde: Serde[K], value_serde: Serde[V], *, window_size_ms: int
@@ -78,17 +80,17 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
 
     def entry_access(self) -> EntryAccess:
         """Returns the functions with which operators of the DSL read and write this store. See `EntryAccess`."""
-        inner, serde, serialize_key = self._inner, ValueAndTimestampSerde(self.value_serde), self._serialize_key
+        inner, serde, serialize_key = self.inner, ValueAndTimestampSerde(self.value_serde), self._serialize_key
         read, write = serde.entry_reader(), serde.entry_writer()
         is_cached = isinstance(inner, CachingWindowStore) and inner.cache is not None
         last_start_ms, suffix = -1, b""
 
         def stored_key_of(key: K, start_ms: int) -> bytes | tuple[bytes, int]:
-            """Returns the window key, which is also the cache key. Without a cache, returns a pair of the window key
+            """Returns the window key, which is also the cache key. In a store without a cache, returns the window key
             and the start.
             """
             nonlocal last_start_ms, suffix
-            # the suffix is kept, because most records belong to the same window as the previous record
+            # keep the suffix for the next call, because most records belong to the same window as the previous record
             if start_ms != last_start_ms:
                 last_start_ms, suffix = start_ms, window_key(b"", start_ms, 0)
             stored_key = serialize_key(key) + suffix
@@ -109,4 +111,4 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
         )
 
     def restore(self, batch: RecordBatch) -> None:
-        self._inner.restore(replace(batch, values=ValuesWithTimestamps(batch.values, batch.timestamps_ms)))
+        self.inner.restore(replace(batch, values=ValuesWithTimestamps(batch.values, batch.timestamps_ms)))

@@ -1,19 +1,19 @@
-"""Has the byte format of window keys in a store and in its changelog, and the retention of windows in a store.
+"""The byte format of window keys in a store and in its changelog, and the retention of windows in a store.
 
-A window key has the bytes of the key, then 8 bytes of window start and 4 bytes of sequence number. The numbers are
-big-endian, so the windows of a key are in order of time. The sequence number is 0 unless the store keeps duplicates. On
-disk, the window key follows 8 bytes with the number of the window's segment.
+A window key has the bytes of the key, 8 bytes with the window start, and 4 bytes with the sequence number. The numbers
+are big-endian, so the windows of a key are sorted by time. In a store without duplicates, the sequence number is 0. On
+disk, 8 bytes before the window key are the number of the window's segment.
 
-Each store has its own observed stream time: the highest window start that was put or restored since the store was
-opened. When the store is opened again, its observed stream time is -1, as in Kafka. A window has expired if its start
-is at or before `observed stream time - retention`. An expired window cannot be read any more.
+Each store has its own observed stream time: the highest window start that was put or restored after the store was
+opened. As in Kafka, it is -1 when the store is opened. A window expires when its start is not greater than `observed
+stream time - retention`. An expired window cannot be read.
 
-Windows are deleted in whole segments, because deleting single windows is slow. The segment of a window has the number
-`start // interval`, with an interval of max(retention / 2, one minute). The store deletes all segments below `(observed
-stream time - retention) // interval`, because each window in these segments has expired. So a window may stay for up to
-one interval after it has expired. In a store on disk, only a put into a deleted segment is dropped and counted. In a
-store on disk, a put into an expired window succeeds while the window's segment still exists. In a store in memory,
-every put into an expired window is dropped and counted.
+Windows are deleted in whole segments, because deleting single windows is slow. The number of a window's segment is
+`start // interval`. The interval is the greater one of `retention / 2` and one minute. The store deletes all segments
+below `(observed stream time - retention) // interval`, because each window in these segments has expired. So a window
+may stay for up to one interval after it has expired. A store on disk drops and counts a put only if the segment of the
+window has been deleted. While the segment exists, a put into an expired window succeeds. A store in memory drops and
+counts every put into an expired window.
 
 Source: `WindowKeySchema`, `AbstractSegments`, `AbstractRocksDBSegmentedBytesStore`, `InMemoryWindowStore`.
 """
@@ -32,7 +32,7 @@ MIN_SEGMENT_INTERVAL_MS = 60_000
 NO_STREAM_TIME_MS = -1
 
 START = slice(-12, -4)
-"""The slice of a window key that contains the window's start."""
+"""The slice of a window key with the window's start."""
 
 _SUFFIX = struct.Struct(">qi")
 _TEXT_START, _TEXT_SEQUENCE = 0x2020202020202020, 0x20202020
@@ -50,28 +50,24 @@ def suffix_of(window_key: bytes) -> tuple[int, int]:
 
 
 def next_sequence(sequence: int) -> int:
-    """Returns the next sequence number. The number after MAX_SEQUENCE is 0, because a sequence number must not be
-    negative.
-    """
+    """Returns the next sequence number. After MAX_SEQUENCE comes 0, because a sequence number must not be negative."""
     return (sequence + 1) & MAX_SEQUENCE
 
 
 def is_window_key(key: bytes, *, duplicates: bool) -> bool:
-    """Returns True if the key has the form of a key that a window store writes. `duplicates`: True if the store keeps
-    duplicates.
-    """
+    """Returns True if a window store may have written this key. `duplicates`: True if the store keeps duplicates."""
     if len(key) < SUFFIX_BYTES:
         return False
     start_ms, sequence = suffix_of(key)
     if not duplicates:
         return start_ms >= 0 and sequence == 0
-    # A key that is not a window key and ends with text has only bytes of 0x20 or more at its end. Decoded as a window
-    # key, it would have a start in 73 million years and a sequence number above 538 million.
+    # Some keys that are not window keys end with text. All bytes of a text are 0x20 or more. Decoded as a window key,
+    # such a key would have a start in 73 million years and a sequence number above 538 million.
     return start_ms >= 0 and sequence >= 0 and (start_ms < _TEXT_START or sequence < _TEXT_SEQUENCE)
 
 
 def are_window_keys(keys: Sequence[bytes], starts: Sequence[bytes], *, duplicates: bool) -> bool:
-    """Returns True if `is_window_key` is true for all keys. `starts`: the slice START of each key."""
+    """Returns True if `is_window_key` is True for all keys. `starts`: the slice START of each key."""
     if duplicates:
         return all(is_window_key(key, duplicates=True) for key in keys)
     return (
@@ -84,8 +80,8 @@ def are_window_keys(keys: Sequence[bytes], starts: Sequence[bytes], *, duplicate
 def may_be_window_record(key: bytes, timestamp_ms: int) -> bool:
     """Returns True if a window store may have written a changelog record with this key and timestamp.
 
-    Only stores of joins have windows with sequence numbers above 0. Windows of stores of joins start at the timestamps
-    of their records.
+    Sequence numbers above 0 occur only in the stores of joins. The windows in such a store start at the timestamps of
+    their records.
     """
     if len(key) < SUFFIX_BYTES:
         return False
@@ -94,33 +90,32 @@ def may_be_window_record(key: bytes, timestamp_ms: int) -> bool:
 
 
 def are_segmented_window_keys(*stored: bytes) -> bool:
-    """Returns True if each of these keys of a RocksDB can be a segment number followed by a window key, and if all
-    segments can have the same length.
+    """Returns True if each of these stored keys can be a segment number with a window key after it, and if all segments
+    can have the same length.
     """
-    shortest, longest = 1, JAVA_LONG_MAX  # the bounds of the possible segment length; each key narrows these bounds
+    shortest, longest = 1, JAVA_LONG_MAX  # the bounds of the possible segment length; each key makes this range smaller
     for key in stored:
         if len(key) < SEGMENT_BYTES + SUFFIX_BYTES or not is_window_key(key, duplicates=True):
             return False
         segment, start_ms = int.from_bytes(key[:SEGMENT_BYTES], "big"), suffix_of(key)[0]
-        # from segment == start_ms // length follows: start_ms / (segment + 1) < length <= start_ms / segment
+        # segment == start_ms // length implies: start_ms / (segment + 1) < length <= start_ms / segment
         shortest = max(shortest, start_ms // (segment + 1) + 1)
         longest = min(longest, start_ms // segment if segment else JAVA_LONG_MAX)
     return max(shortest, MIN_SEGMENT_INTERVAL_MS) <= longest
 
 
 def window_end_ms(start_ms: int, window_size_ms: int) -> int:
-    """Returns the end of a window, or JAVA_LONG_MAX if the end would be greater. Source:
-    `WindowKeySchema.timeWindowForSize`.
+    """Returns the end of a window, but at most JAVA_LONG_MAX. Source: `WindowKeySchema.timeWindowForSize`.
 
-    Differs from Kafka: in Kafka a record of a window with a greater end fails earlier, in `TimeWindows.windowsFor`.
+    Differs from Kafka: in Kafka, a record in a window with a greater end fails earlier, in `TimeWindows.windowsFor`.
     """
     end_ms = start_ms + window_size_ms
     return end_ms if end_ms <= JAVA_LONG_MAX else JAVA_LONG_MAX  # a conditional expression takes half the time of `min`
 
 
 class WindowRetention:
-    """Observed stream time and expiry of a store, from its `open` to its `close`. Only the task's thread changes a
-    `WindowRetention`.
+    """The observed stream time of a window store, and the segments that have expired. A store makes a new object each
+    time it is opened. Only the task's thread changes the object.
     """
 
     def __init__(self, retention_ms: int) -> None:
@@ -129,12 +124,12 @@ class WindowRetention:
         self.observed_ms = NO_STREAM_TIME_MS
         self.first_live_segment = 0
         self.next_expiry_ms = retention_ms + self.segment_interval_ms
-        """The observed stream time at which the next segment expires."""
+        """When observed stream time reaches this time, the next segment expires."""
         self.earliest_readable_ms = 0
 
     def observe(self, start_ms: int) -> bool:
-        """Advance observed stream time. Returns True if segments have expired. After the call, all segments below
-        `first_live_segment` have expired.
+        """Advances observed stream time. Returns True if segments have expired. All segments below `first_live_segment`
+        have then expired.
         """
         if start_ms <= self.observed_ms:
             return False
@@ -148,5 +143,5 @@ class WindowRetention:
 
 
 def segment_interval_ms(retention_ms: int) -> int:
-    """Returns the length of a segment, in milliseconds of window starts."""
+    """Returns the length of a segment in milliseconds: the range of window starts in it."""
     return max(retention_ms // 2, MIN_SEGMENT_INTERVAL_MS)

@@ -1,18 +1,19 @@
-"""Reads and writes the checkpoint file of a task. The file has, for each persistent store, the changelog offset up to
-which the store is complete on disk.
+"""Reads and writes the checkpoint file of a Streams task. For each persistent store, the file has the changelog offset
+up to which the store on disk is complete.
 
 Rules: the file `<task directory>/.checkpoint` is either complete or does not exist. A new file is first written under a
-temporary name in the same directory, then synced and renamed. After the rename, the directory is synced. A task without
-offsets has no checkpoint file. A file that cannot be parsed is renamed to `.checkpoint.corrupt-<n>`, so that a person
-can inspect the file.
+temporary name in the same directory, then synced and renamed. After the rename, the directory is synced. A Streams task
+without offsets has no checkpoint file. If the file cannot be parsed, it is renamed to `.checkpoint.corrupt-<n>`, so
+that an operator can inspect it.
 
 The first line of the file is the format version, 0. The second line is the number of entries. Each following line is
-one entry of the form `topic partition offset`. The offset of an entry is that of the last record that was applied to
+one entry of the form `topic partition offset`. The offset in an entry belongs to the last record that was applied to
 the store.
 Source: `OffsetCheckpoint`.
 
 Differs from Kafka: a broken file is renamed and does not end the thread. If the file cannot be written, an error is
-raised, because a disk that refuses this file will refuse the stores as well. In this case Kafka only logs a warning.
+raised here, because the stores on the same disk could not be written either. If Kafka cannot write the file, it only
+logs a warning.
 """
 
 import logging
@@ -26,12 +27,12 @@ from assignor.types import Offsets, TopicPartition
 from streams_runtime.tasks.file_system import SYSTEM_FILES, FileSystem, as_state_errors
 
 CHECKPOINT_FILE_NAME = ".checkpoint"
-"""The name of the checkpoint file. Files whose names begin with CHECKPOINT_FILE_NAME belong to the checkpoint. They do
-not count as state.
+"""The name of the checkpoint file. All files with names that begin with CHECKPOINT_FILE_NAME belong to the checkpoint,
+and do not count as state.
 """
 
 OFFSET_UNKNOWN = -4
-"""The value that stands for the unknown offset of a store that is on disk."""
+"""The value in the file for a store that is on disk, but has no known offset."""
 
 _VERSION = 0
 _WHITESPACE = re.compile(r"[ \t\n\v\f\r]+")
@@ -42,8 +43,8 @@ _logger = logging.getLogger(__name__)
 
 
 class CheckpointFile:
-    """The checkpoint file of one task. Only the holder of the lock of the task's directory may write the checkpoint
-    file. The methods raise ProcessorStateError in place of every OSError.
+    """The checkpoint file of one task. Only the thread that has locked the task's directory may write the checkpoint
+    file. The methods convert every OSError to a ProcessorStateError.
     """
 
     def __init__(self, task_directory: Path, files: FileSystem = SYSTEM_FILES) -> None:
@@ -71,9 +72,8 @@ class CheckpointFile:
             return None
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write the file. On return the file has these offsets, even if the machine fails afterwards.
-
-        For a negative offset that is not OFFSET_UNKNOWN, raises IllegalStateError and leaves the file as it is.
+        """Write the file. After `write` has returned, the file has these offsets even if the machine fails. If an
+        offset is negative and not OFFSET_UNKNOWN, raises IllegalStateError and does not change the file.
         """
         text = format_checkpoint(offsets)
         if text is None:
@@ -83,7 +83,7 @@ class CheckpointFile:
             self._files.write_whole(self.path, text.encode(), written_as=f"{CHECKPOINT_FILE_NAME}.tmp", synced=True)
 
     def delete(self) -> None:
-        """Delete the file. On return the file is gone, even if the machine fails afterwards."""
+        """Delete the file. After `delete` has returned, the file stays deleted even if the machine fails."""
         with (
             as_state_errors(f"the checkpoint file {self.path} cannot be deleted"),
             suppress(FileNotFoundError, NotADirectoryError),
@@ -102,8 +102,8 @@ class CheckpointFile:
 
 
 def next_offsets(checkpointed: Mapping[TopicPartition, int]) -> Offsets:
-    """Returns the offsets that a thread reports to the leader: the offset after each given offset, 0 for
-    OFFSET_UNKNOWN.
+    """Returns the offsets that a thread reports to the leader. Each returned offset is one higher than the given
+    offset, or 0 for OFFSET_UNKNOWN.
     """
     return {p: 0 if offset == OFFSET_UNKNOWN else offset + 1 for p, offset in checkpointed.items()}
 
@@ -112,7 +112,7 @@ def format_checkpoint(offsets: Mapping[TopicPartition, int]) -> str | None:
     """Returns the text of the file, in the order of `offsets`. Returns None if `offsets` is empty, because a task
     without offsets has no file.
 
-    Raises IllegalStateError for a negative offset other than OFFSET_UNKNOWN.
+    Raises IllegalStateError if an offset is negative and not OFFSET_UNKNOWN.
     """
     if not offsets:
         return None
@@ -125,10 +125,11 @@ def format_checkpoint(offsets: Mapping[TopicPartition, int]) -> str | None:
 
 
 def parse_checkpoint(data: bytes) -> Offsets:
-    """Parses a checkpoint file. Leaves out entries with a negative offset that is not OFFSET_UNKNOWN.
+    """Parses a checkpoint file. Leaves out entries with negative offsets, except OFFSET_UNKNOWN.
 
-    Raises DecodeError for a text in an unknown format. The `reason` of the error is Kafka's message. Differs from
-    Kafka: only ASCII digits can be read, and Java reads the digits of any script. Kafka writes only ASCII digits.
+    Raises DecodeError for a text in an unknown format. The field `reason` of the error is the message that Kafka would
+    use. Differs from Kafka: only ASCII digits can be read, but Java reads the digits of any script. Kafka itself writes
+    only ASCII digits.
     """
     lines = _Lines(data)
     version = lines.number(32)
@@ -152,7 +153,7 @@ def _is_valid(offset: int) -> bool:
 
 
 class _Lines:
-    """The lines of the file as `BufferedReader.readLine` splits them, and the position at which the current line
+    """Splits the file into lines as `BufferedReader.readLine` does, and knows the position at which the current line
     starts.
     """
 
@@ -180,7 +181,7 @@ class _Lines:
 
     def entry(self, line: str) -> tuple[str, int, int]:
         pieces = _WHITESPACE.split(line)
-        while len(pieces) > 1 and not pieces[-1]:  # Java's split drops empty pieces at the end
+        while len(pieces) > 1 and not pieces[-1]:  # Java's `split` drops empty strings at the end
             pieces.pop()
         if len(pieces) != 3:
             raise self.error(f"Malformed line in offset checkpoint file: '{line}'.")

@@ -1,22 +1,24 @@
-"""Handles failed records. A failed record ends the thread, is dropped, or goes to the dead-letter topic.
+"""Handles failed records. After a failed record, the thread ends, or the record is dropped, or it goes to the
+dead-letter topic.
 
-Rules: the user's handlers decide about failed records. One handler decides about errors in processing. A second handler
-decides about errors in reading (serdes, timestamps). The default response of a handler is FAIL. FAIL raises
-ProcessingFailed, which names task, topic, partition, offset and node. If the processing handler returns CONTINUE or
-DEAD_LETTER, only the failed node skips the record. The node's siblings still get the record, and the node's parent
-continues. A dead letter has the bytes and the headers of the input record, followed by Kafka's headers. A dead letter
-is sent like any output. So under exactly-once, the transaction that commits the record's offset includes the dead
-letter. If a handler raises an error, or returns a value other than a HandlerResponse, the response is FAIL. If a schema
-registry cannot be reached, no handler is called, because the record itself may be valid. If a function that processes a
-batch returns a wrong number of rows, no handler is called, because the records may be valid.
+Rules: the user's handlers decide about failed records. The processing handler decides about errors of processors. The
+deserialization handler decides about errors in reading a record, which are errors of serdes and timestamps. The default
+response of a handler is FAIL. FAIL raises ProcessingFailed, which names the Streams task, the topic, the partition, the
+offset and the node. If the processing handler returns CONTINUE or DEAD_LETTER, only the failed node skips the record.
+The other children of the node's parent still get the record, and the parent continues. A dead letter has the bytes and
+the headers of the input record, followed by Kafka's headers. A dead letter is sent in the same way as an output record.
+So under exactly-once, the dead letter and the offset of the record are in the same transaction. If a handler raises an
+error, or returns a value other than a HandlerResponse, the response is FAIL. If a schema registry cannot be reached, no
+handler is called, because the record itself may be valid. If a function that processes a batch returns a wrong number
+of rows, no handler is called, because the records may be valid.
 
 Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `ExceptionHandlerUtils` (KIP-1033, KIP-1034).
 
-Differs from Kafka: every handler that returns DEAD_LETTER uses the dead-letter topic. A dead letter always has key and
-value. In Kafka, key and value are missing if an output of the record was sent before the error. If the dead-letter
-topic refuses the record's timestamp, the dead letter gets the current time. If the dead letter is too large for the
-topic, the dead letter is sent without its stack trace. A dead letter has a header with the task, which Kafka does not
-add.
+Differs from Kafka: every handler can send a record to the dead-letter topic, by returning DEAD_LETTER. A dead letter
+always has the key and the value of the record. In Kafka, a dead letter has no key and no value if an output of the
+record was sent before the error. If the dead-letter topic refuses the record's timestamp, the dead letter gets the
+current time. If the dead letter is too large for the topic, the dead letter is sent without its stack trace. A dead
+letter also has a header with the id of the Streams task, which Kafka does not add.
 """
 
 import logging
@@ -24,6 +26,7 @@ import os
 import sysconfig
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -52,7 +55,7 @@ HEADER_OFFSET = "__streams.errors.offset"
 HEADER_TASK = "__streams.errors.task"
 
 NO_RECORD = RecordMetadata("", -1, -1)
-"""The metadata of a failed punctuation, because a punctuation has no input record."""
+"""The record metadata for a failed punctuation, which has no input record."""
 
 _LONGEST_MESSAGE = 120
 _TASK_MODULE = "streams_runtime.tasks.stream_task"
@@ -64,16 +67,15 @@ _INSTALLED_PREFIXES = (
     "<frozen ",
     *(sysconfig.get_path(kind) + os.sep for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
 )
-"""Prefixes of the paths of installed files. Neither an installed file nor a file of this package counts as the user's
-file.
+"""The paths of installed files begin with these prefixes. The user's code is in other paths, and not in this package.
 """
 
 _logger = logging.getLogger(__name__)
 
 
 def fail(record: FailedRecord) -> HandlerResponse:
-    """Lets the thread end. `fail` is the default handler, so that no record is dropped unless the user has chosen a
-    handler that drops records.
+    """Lets the thread end. `fail` is the default handler, so records are only dropped if the user has chosen another
+    handler.
     """
     _logger.error("%s; the thread ends", described(record))
     return HandlerResponse.FAIL
@@ -92,8 +94,8 @@ def dead_letter(record: FailedRecord) -> HandlerResponse:
 
 
 def described(record: FailedRecord) -> str:
-    """Returns one line with task, node, position of the record, error, and the line of the user's code that raised the
-    error.
+    """Describes the failure in one line: the Streams task, the node, the position of the record, the error, and the
+    line of the user's code that raised the error.
     """
     topic, partition, offset = record.metadata
     if offset < 0:
@@ -116,8 +118,8 @@ def _raised_at(error: Exception) -> str:
 
 @lru_cache
 def _is_users_file(name: str) -> bool:
-    # The path is taken from the code and not from `__file__`: on Spark executors this package is in an archive, and the
-    # code has relative paths.
+    # The path comes from the code object and not from `__file__`. On Spark executors this package is in an archive, and
+    # the paths in code objects are relative.
     own_directory = str(Path(_raised_at.__code__.co_filename).parents[1]) + os.sep
     return not os.path.normpath(name).startswith((own_directory, *_INSTALLED_PREFIXES))
 
@@ -125,12 +127,13 @@ def _is_users_file(name: str) -> bool:
 def _add_callers(error: Exception) -> None:
     """Add the frames of the user's code that called the failed node to the traceback.
 
-    The runtime catches the error where it calls the failed node, so the traceback does not have the frames of the nodes
-    that forwarded the record. The line that forwarded the record is often the cause of the error.
+    The runtime catches the error at the call of the failed node. So the traceback does not contain the frames of the
+    nodes that forwarded the record, although the forwarding line is often the cause of the error.
     """
     trace = error.__traceback__
     for frame, line in traceback.walk_stack(None):
-        if frame.f_globals.get("__name__") == _TASK_MODULE:  # the callers of the task do not belong to the topology
+        # the frames above the task's frame do not belong to the topology
+        if frame.f_globals.get("__name__") == _TASK_MODULE:
             break
         if _is_users_file(frame.f_code.co_filename):
             trace = TracebackType(trace, frame, frame.f_lasti, line)
@@ -138,7 +141,9 @@ def _add_callers(error: Exception) -> None:
 
 
 def dead_letter_headers(record: FailedRecord) -> Headers:
-    """Returns the record's own headers, the headers of KIP-1034, and the header with the task, in this order."""
+    """Returns these headers in order: the record's own headers, the headers of KIP-1034, and the header with the task
+    id.
+    """
     error = record.error
     topic, partition, offset = record.metadata
     trace = "".join(traceback.format_exception(error))
@@ -154,46 +159,38 @@ def dead_letter_headers(record: FailedRecord) -> Headers:
     )
 
 
+@dataclass(eq=False, repr=False)
 class ExceptionHandling:
-    """Calls the handlers of a task, and carries out their responses.
-
-    `sink`: a function that is called with the names of a node and of a topic. `sink` returns a function that writes
-    records, whose keys and values are bytes, to the topic. `dead_letter_topic`: the full name of the dead-letter topic;
-    None without such a topic.
+    """Calls the error handlers of a Streams task, and carries out their responses. `sink`: a function that takes the
+    name of a node and the name of a topic. The result of `sink` is a function that writes records with bytes as keys
+    and values to the topic. `dead_letter_topic`: the full name of the dead-letter topic; None if there is no
+    dead-letter topic.
     """
 
-    def __init__(
-        self,
-        sink: Callable[[str, str], Receiver],
-        dead_letter_topic: str | None,
-        processing: ExceptionHandler,
-        deserialization: ExceptionHandler,
-        losses: TaskLosses,
-        clock: Clock | None = None,
-    ) -> None:
-        self._clock = clock or SystemClock()
-        self._sink = sink
-        self._dead_letter_topic = dead_letter_topic
-        self._processing = processing
-        self._deserialization = deserialization
-        self._losses = losses
+    _sink: Callable[[str, str], Receiver]
+    _dead_letter_topic: str | None
+    _processing: ExceptionHandler
+    _deserialization: ExceptionHandler
+    _losses: TaskLosses
+    _clock: Clock = field(default_factory=SystemClock)
 
     @property
     def needs_raw_record(self) -> bool:
-        """True if the handler of processing errors may need the bytes of a failed record. The handlers `fail` and
+        """True if the processing handler may need the bytes of a failed record. The handlers `fail` and
         `log_and_continue` do not need the bytes.
         """
         return self._processing not in (fail, log_and_continue)
 
     def processing_failed(self, record: FailedRecord) -> None:
-        """Let the handler decide about the record. Returns if the task can continue. Raises ProcessingFailed if the
-        task cannot continue. If a dead letter cannot be sent, raises the error of the sink.
+        """Let the handler decide about the failed record. Returns normally if the task can continue without the record.
+        Raises ProcessingFailed if the task cannot continue. If a dead letter cannot be sent, raises the error of the
+        sink.
         """
         self._handle(self._processing, _PROCESSING, record)
 
     def deserialization_failed(self, record: FailedRecord) -> None:
-        """Let the handler decide about a record that cannot be deserialized or that has no valid timestamp. Returns if
-        the task can continue. Raises the errors of `processing_failed`.
+        """Let the handler decide about a record that cannot be deserialized or that has no valid timestamp. Returns
+        normally if the task can continue without the record. Raises the errors of `processing_failed`.
         """
         self._handle(self._deserialization, _DESERIALIZATION, record)
 
@@ -224,11 +221,13 @@ class ExceptionHandling:
                 f"{described(record)}",
                 record.task_id,
             ) from record.error
-        # the record may have failed because of a negative timestamp, which cannot be sent
+        # the record may have failed because its timestamp is negative, and a dead letter cannot have a negative
+        # timestamp
         timestamp_ms, headers = max(0, record.timestamp_ms), dead_letter_headers(record)
         send = self._sink(record.node, topic)
         has_own_timestamp, has_trace = True, True
-        # at most three tries: a later try has the current time, no stack trace, or neither timestamp nor stack trace
+        # There are at most three tries. After the first try, a dead letter is sent with the current time, without the
+        # stack trace, or with both changes.
         while True:
             try:
                 send(record.key, record.value, timestamp_ms, headers)
@@ -252,9 +251,7 @@ def _without_trace(headers: Headers) -> Headers:
 
 
 def _last_dropped_text(record: FailedRecord) -> str:
-    """Returns the last part of a notice about dropped records: the position and the error of the last dropped
-    record.
-    """
+    """Returns the end of a message about dropped records: the position and the error of the last dropped record."""
     topic, partition, offset = record.metadata
     where = "a punctuation" if offset < 0 else f"{topic}-{partition} at offset {offset}"
     error, message = _class_name(record.error), one_line(error_text(record.error), _LONGEST_MESSAGE)

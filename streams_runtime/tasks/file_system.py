@@ -1,19 +1,19 @@
-"""Provides the operations on files and directories that a task's state needs. The rules for the directories are in
-`state_directory`, which reaches the disk only through `FileSystem`.
+"""Provides the operations on files and directories that a task's state needs. `state_directory` has the rules for the
+directories, and uses only `FileSystem` to access the disk.
 
 Rules:
 - A file is first written under a temporary name in the same directory, then renamed. So a reader finds either the whole
-  old content or the whole new content. Only a synced write is sure to survive a failure of the machine. If the machine
-  fails after an unsynced write, the file may have the old content, the new content or a mixture of both.
-- Renames and deletions are durable once their directory was synced. Before the sync, a failure of the machine may undo
-  renames and deletions.
-- A lock is a `flock` on `<directory>/.lock`, a file with the holder's process id. A lock is released when the process
-  that holds it ends for any reason. A lock lasts until all processes have closed the lock file. A forked child inherits
-  its parent's open files, so an inherited lock would outlive the parent. Therefore a child closes inherited lock files
-  at once. A thread holds `_guard` while it opens a lock file and adds the lock to `_held`. A fork waits for `_guard`.
-  So no fork happens between these two steps, and each child knows all lock files.
+  old content or the whole new content. A synced write survives a failure of the machine. After an unsynced write and a
+  failure of the machine, the file may have the old content, the new content or a mixture of both.
+- A rename or a deletion is durable after its directory was synced. A failure of the machine may undo renames and
+  deletions that were not synced.
+- A lock is a `flock` on the file `<directory>/.lock`, which contains the id of the locking process. The lock is
+  released when the locking process ends for any reason. The kernel keeps a lock until all processes have closed the
+  lock file. A forked child inherits the open files of its parent, so it could keep the lock after the parent's end. To
+  prevent this, a child closes inherited lock files at once. A thread holds `_guard` while it opens a lock file and adds
+  the lock to `_held`. A fork waits for `_guard`. So a child finds each inherited lock file in `_held`.
 
-Stores keep their own files and do not use this class. Source: `java.nio.file.Files`, `Utils.atomicMoveWithFallback`,
+Stores write their own files without this class. Source: `java.nio.file.Files`, `Utils.atomicMoveWithFallback`,
 `FileChannel.tryLock`.
 """
 
@@ -40,7 +40,7 @@ _NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EBADF})
 
 @contextmanager
 def as_state_errors(what: str) -> Iterator[None]:
-    """Raises ProcessorStateError for an OSError in the block. `what`: the beginning of the message."""
+    """Converts an OSError in the `with` block to a ProcessorStateError. `what`: the beginning of the message."""
     try:
         yield
     except OSError as error:
@@ -63,8 +63,8 @@ class FileSystem:
 
     def write_whole(self, file: Path, data: bytes, *, written_as: str, synced: bool) -> None:
         """Replace the content of the file. Only the file's owner may read the file. `written_as`: the name under which
-        the data is written first, in the same directory. `synced`: True if on return the data has to survive a failure
-        of the machine.
+        the data is written first, in the same directory. `synced`: True if the written data has to survive a failure of
+        the machine.
         """
         written = file.with_name(written_as)
         with open(written, "wb", opener=private_opener) as stream:
@@ -88,7 +88,7 @@ class FileSystem:
         try:
             os.fsync(descriptor)
         except OSError as error:
-            # some file systems refuse to sync a directory, but keep renames and deletions in order without a sync
+            # some file systems cannot sync a directory, but they keep the order of renames and deletions anyway
             if error.errno not in _NO_DIRECTORY_SYNC:
                 raise
         finally:
@@ -121,10 +121,8 @@ class FileSystem:
         return os.path.isdir(path)
 
     def changed_ms(self, directory: Path, *, but: str) -> int:
-        """Returns the time of the last change of anything in the directory, in milliseconds since the epoch.
-
-        Ignores entries with the name `but`. If all entries have this name, or if the directory is empty, returns the
-        directory's own time.
+        """Returns the time of the last change in the directory, in milliseconds since the epoch. `but`: a name to
+        ignore. If the directory has no other entries, returns the time of the directory itself.
         """
         times = [
             os.lstat(os.path.join(path, name)).st_mtime_ns
@@ -135,10 +133,8 @@ class FileSystem:
         return (max(times, default=0) or directory.stat().st_mtime_ns) // 1_000_000
 
     def lock(self, directory: Path, what: str, *, wait_ms: int = 0) -> HeldLock:
-        """Lock an existing directory. `what`: the directory's name in messages.
-
-        Raises LockError if another holder still has the lock after `wait_ms`, and ProcessorStateError if the directory
-        cannot be locked.
+        """Lock an existing directory. `what`: the name of the directory for messages. Raises LockError if another
+        holder still has the lock after `wait_ms`, and ProcessorStateError if the directory cannot be locked.
         """
         return DirectoryLock.acquire(directory, what, wait_ms=wait_ms)
 
@@ -158,7 +154,9 @@ _held: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()
 
 
 class DirectoryLock:
-    """A lock that is held from `acquire` to `release`. The lock also excludes a second holder in the same process."""
+    """The lock of a directory, from `acquire` to `release`. No other process and no other object of this process can
+    lock the directory during this time.
+    """
 
     __slots__ = ("__weakref__", "_descriptor", "path")
 
@@ -192,11 +190,12 @@ class DirectoryLock:
             descriptor, self._descriptor = self._descriptor, None
             _held.discard(self)
         if descriptor is not None:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a forked child may still have the file open
+            # the lock is released explicitly, because a forked child may still have the file open
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
     def forget(self) -> None:
-        """Close the lock file in a forked child, without releasing the lock that the parent has."""
+        """In a forked child, close the lock file without releasing the parent's lock."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -218,7 +217,7 @@ def _lock_file(path: Path) -> int | None:
         except OSError:
             os.close(descriptor)
             raise
-        # the previous holder has deleted the file, so try again with the file that is at the path now
+        # the process that had the lock before has deleted the file, so try again with the new file at this path
         os.close(descriptor)
 
 

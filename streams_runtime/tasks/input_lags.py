@@ -1,14 +1,14 @@
-"""Finds the input partitions of which the log has records that the task has not received yet.
+"""Finds the input partitions with records in the log that the Streams task has not received yet.
 
-While the consumer is behind the last known end offset of a partition, `InputLags` makes no call. When the consumer has
-reached the last known end offset, `InputLags` asks the consumer for the present end offset. If the consumer does not
-know the present end offset, `InputLags` asks the log. `InputLags` asks for the end of the same partition again after
-ten milliseconds, or as soon as a record of the partition was read. If the log does not answer, the partition counts as
-having more records, and the next check asks again.
+`InputLags` keeps the last known end offset of each partition. While the consumer is behind this offset, no call is
+needed. After the consumer has reached this offset, `InputLags` asks the consumer for the present end offset. If the
+consumer does not know the present end offset, `InputLags` asks the log. For each partition, `InputLags` asks once in
+ten milliseconds, and also after each record of the partition. If the log does not answer, `InputLags` assumes that the
+partition has more records, and asks again at the next check.
 Source: `Consumer.currentLag` as `PartitionGroup` uses it (KIP-695).
 
-Differs from Kafka: Kafka uses the end that the last fetch returned, however old that end is. `InputLags` asks for the
-end again, because records may have been written since the last fetch.
+Differs from Kafka: Kafka uses the end offset of the last fetch, even if that fetch was long ago. `InputLags` asks for
+the present end offset, because records may have been written since the last fetch.
 """
 
 from collections.abc import Collection
@@ -21,8 +21,8 @@ ASK_AGAIN_MS = 10
 
 
 class InputLags:
-    """Compares the consumer's positions with the end offsets of the partitions. The end offsets are those of
-    READ_COMMITTED, which a consumer with any isolation level can reach.
+    """Compares the consumer's positions with the end offsets of the partitions. The end offsets are those for
+    READ_COMMITTED, because a consumer with either isolation level can reach them.
     """
 
     def __init__(self, log: Log, consumer: Consumer) -> None:
@@ -32,13 +32,15 @@ class InputLags:
         self._asked_at_ms: dict[TopicPartition, int] = {}
 
     def behind(self, partitions: Collection[TopicPartition], now_ms: int) -> set[TopicPartition]:
-        """Returns the partitions of which the log has, or may have, records that the consumer has not read yet."""
+        """Returns the partitions with records that the consumer has not read yet. Also returns the partitions that may
+        have unread records.
+        """
         behind: set[TopicPartition] = set()
         ask: dict[TopicPartition, int] = {}
         for partition in partitions:
             position = self._consumer.position(partition)
             if position is None or position < self._ends.get(partition, -1):
-                behind.add(partition)  # if the position is not known, the log may have more records
+                behind.add(partition)  # without a known position, the partition may have unread records
             elif now_ms - self._asked_at_ms.get(partition, -ASK_AGAIN_MS) >= ASK_AGAIN_MS:
                 ask[partition] = position
         if ask:
@@ -46,7 +48,9 @@ class InputLags:
         return behind
 
     def forget_end(self, partition: TopicPartition) -> None:
-        """Ask for the end again at the next call of `behind`, because new records of the partition were read."""
+        """Make the next call of `behind` ask for the end offset of this partition. Called after new records of the
+        partition were read.
+        """
         self._asked_at_ms.pop(partition, None)
 
     def clear(self) -> None:

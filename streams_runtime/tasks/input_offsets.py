@@ -1,44 +1,46 @@
-"""Manages the offsets of a task's input: the offsets at which reading begins, the offsets to commit, and the right to
-commit.
+"""Manages the input offsets of a Streams task: the offsets at which reading begins, the offsets to commit, and the
+right to commit.
 
     begin         Seeks the consumer to the committed offsets.
-    begin_work    Records that the task processes, punctuates or writes, and so has work to commit.
+    begin_work    Marks that the task has work to commit: it has processed, punctuated or written something.
     prepare       Sets the offsets to commit. Under exactly-once, the task processes nothing until `committed`.
-    committed     Records that the commit is done.
+    committed     Marks that the commit is done.
 
-Rules: reading begins at the committed offset. For a partition without a committed offset, `auto.offset.reset` of the
-source or of the configs decides the position at which reading begins. Reading of a repartition topic always begins at
-the earliest record. A task commits the offset of the next record to process: the offset of the first buffered record.
-If no record is buffered, the task commits the consumer's position, so that gaps left by transactions and compaction
-count as consumed. A task commits only offsets that differ from the offsets that the group has committed. So a task also
-commits the offset at which it began to read a partition that had no committed offset. Under exactly-once, the work of
-an aborted transaction is never committed. If the log deleted records before the group had read these records, the task
-reports their number.
+Rules: the task reads a partition from the committed offset on. If a partition has no committed offset,
+`auto.offset.reset` of the source or of the configs decides the first position. A repartition topic without a committed
+offset is always read from its earliest record. A task commits the offset of the first buffered record, which is the
+next record to process. If no record is buffered, the task commits the consumer's position. So the committed offset also
+moves past gaps, which transactions and compaction leave. A task commits an offset only if it differs from the group's
+committed offset. So if a partition had no committed offset, the task commits the offset from which it began to read.
+Under exactly-once, the work of an aborted transaction is never committed. If the log has deleted records that the group
+had not read, the task reports the number of deleted records.
 
-The metadata of a committed offset has the partition time, from which the next owner of the task continues. The metadata
-are in the format of Kafka's version 2, in base64: one byte 2, the time in eight bytes, and processor metadata.
-Processor metadata begin with the number of entries in four bytes. Each entry has the length of its name in four bytes,
-the name, and a number in eight bytes. In the processor metadata, a task stores the first needed changelog offset of
-each window store. Version 1 of the metadata, which has only the time, can be read as well. If the metadata has any
-other format, the partition time is unknown.
+The metadata of a committed offset contains the partition time. The next owner of the task continues from this time. The
+metadata is in Kafka's version 2, in base64: a byte with the value 2, the time in eight bytes, and processor metadata.
+The processor metadata begins with the number of entries in four bytes. Each entry has the length of its name in four
+bytes, the name, and a number in eight bytes. In the processor metadata, the task stores the first changelog offset that
+each window store still needs. Version 1 of the metadata, which has only the time, can be read as well. If the metadata
+has any other format, the partition time is unknown.
 
 Source: `StreamTask.resetOffsetsIfNeededAndInitializeMetadata`, `findOffsetAndMetadata`, `purgeableOffsets`,
 `TopicPartitionMetadata`, `ProcessorMetadata`.
-Differs from Kafka: in Kafka `auto.offset.reset` applies to repartition topics, too, and an offset is committed only
-after it has moved. So in Kafka with `latest`, an owner that gets no record commits no offset. The next owner then
-begins at the present end of the partition, and skips the records that were written after the first owner began
+Differs from Kafka: in Kafka, `auto.offset.reset` also applies to repartition topics. In Kafka, a task commits an offset
+only after it has processed records. So with `latest`, a Kafka task that gets no record commits no offset. The next
+owner of this Kafka task begins at the new end of the partition, and skips the records that were written before
 (KAFKA-12261).
 
-The right to commit is called a claim. A claim consists of one epoch for each input partition. The log stores these
-epochs. A task claims its input before it reads the input. A claim fences earlier claims of the same partitions: the
-owners of earlier claims cannot commit any more. A task that gives up its input releases the claim. Without the release,
-the next owner of the input would fence the producer of the thread, which all tasks of the thread use.
+A claim is the right to commit offsets of input partitions. A claim has an epoch for each partition. The log stores
+these epochs. A task claims its input partitions before it reads them. A claim fences earlier claims on the same
+partitions, so the owners of earlier claims cannot commit any more. A task that gives up its input releases the claim.
+Without the release, the next owner of the task would fence the producer of this thread, which all tasks of the thread
+use.
 """
 
 import base64
 import binascii
 import struct
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from assignor.types import Offsets, TaskId, TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted
@@ -59,42 +61,30 @@ _NEEDED_FROM = "changelog-needed-from:"
 _MAX_METADATA_BYTES = 2_500  # brokers take 4,096 bytes of metadata (offset.metadata.max.bytes), and base64 adds a third
 
 
+@dataclass(eq=False, repr=False)
 class InputOffsets:
     """The input offsets of one active task.
 
-    `committed_offsets`: the newest committed offset of each partition, which this task has looked up or has committed
-    itself. `changelogs_needed_from`: for each window store, the first changelog offset that the earlier owner of the
-    task needed.
+    `committed_offsets`: the newest committed offset of each partition that this task knows. `changelogs_needed_from`:
+    for each window store, the first changelog offset that the store of the task's earlier owner needed.
 
     `commit_needed`: True if the task has done work since the last commit. `commit_requested`: True if a commit should
-    not wait for the commit interval. A commit is requested if a processor asked for a commit, or if `auto.offset.reset`
-    set a position to `latest`. If another thread became the owner of the task before the commit of this position, the
-    new owner would skip records. `commit_pending`: under exactly-once, True from `prepare` until `committed`.
-    `prepared`: the offsets of the commit in progress.
+    not wait for the commit interval. A processor can request a commit. A commit is also requested if
+    `auto.offset.reset` has set a position to `latest`. If the owner of the task changed before this commit, the new
+    owner would begin at a later position and skip records. `commit_pending`: under exactly-once, True from `prepare`
+    until `committed`. `prepared`: the offsets of the commit in progress.
     """
 
-    def __init__(
-        self,
-        graph: ProcessorGraph,
-        state: StateManager,
-        consumer: Consumer,
-        producer: StreamsProducer,
-        configs: StreamsConfig,
-        losses: TaskLosses,
-    ) -> None:
-        self._task_id = state.task_id
-        self._sources = graph.sources
-        # Processed records of repartition topics are deleted, so no record was lost if a topic's first records are
-        # missing.
-        self._repartition_topics = graph.repartition_sources
-        self._windows = state.window_changelogs
-        self._consumer = consumer
-        self._producer = producer
-        self._log = producer.log
-        self._configs = configs
-        self._exactly_once = producer.exactly_once
-        self._losses = losses
-        self._aborted_before = producer.aborts  # the value of `producer.aborts` when the present work began
+    _graph: ProcessorGraph
+    _state: StateManager
+    _consumer: Consumer
+    _producer: StreamsProducer
+    _configs: StreamsConfig
+    _losses: TaskLosses
+
+    def __post_init__(self) -> None:
+        # the value of `producer.aborts` at the begin of the work that is not committed yet
+        self._aborted_before = self._producer.aborts
         self.clear()
 
     def clear(self) -> None:
@@ -103,22 +93,24 @@ class InputOffsets:
         self.prepared: CommittedOffsets = {}
         self.committed_offsets: dict[TopicPartition, int] = {}
         self.changelogs_needed_from: dict[str, int] = {}
-        self._known_to_group: dict[TopicPartition, int] = {}  # the newest known committed offset of each partition
-        # None while the task reads. After the buffer was cleared: the earlier result of `_read_up_to`.
+        # the newest committed offset of each partition that this task knows
+        self._known_to_group: dict[TopicPartition, int] = {}
+        # None while the task reads. After the task's buffer was cleared, the last result of `_read_up_to`.
         self._remembered: dict[TopicPartition, tuple[int, int]] | None = {}
 
-    # --- the start of reading
+    # --- Methods that set the positions for reading.
 
     def begin(self, partitions: Collection[TopicPartition], found: CommittedOffsets | None = None) -> Offsets:
-        """Seek the consumer to the group's committed offsets or, without a committed offset, to the position that
-        auto.offset.reset selects. Returns the committed partition time of each partition, -1 for an unknown time.
+        """Set the consumer's position in each partition to the group's committed offset. If a partition has no
+        committed offset, auto.offset.reset selects the position. Returns the committed partition time of each
+        partition; -1 for an unknown time.
 
-        `found`: the committed offsets of at least these partitions. The caller has looked up `found` after the
-        partitions were claimed. If `found` is None, `begin` looks up the offsets. Raises LogTimeout, and
-        StreamsRuntimeError if a partition has no committed offset and auto.offset.reset is `none`.
+        `found`: the committed offsets of these partitions, if the caller has looked them up after it claimed the
+        partitions. If `found` is None, `begin` looks up the offsets. Raises LogTimeout, and StreamsRuntimeError if a
+        partition has no committed offset and auto.offset.reset is `none`.
         """
         if found is None:
-            found = self._log.committed_offsets(self._configs.application_id, partitions)
+            found = self._producer.log.committed_offsets(self._configs.application_id, partitions)
         committed = {partition: found[partition] for partition in partitions if partition in found}
         self._known_to_group = {partition: one.offset for partition, one in committed.items()}
         fresh = self._reset_positions([p for p in partitions if p not in committed], "has no committed offset")
@@ -137,26 +129,26 @@ class InputOffsets:
         return partition_times_ms
 
     def reset(self, out_of_range: Mapping[TopicPartition, int]) -> None:
-        """Apply auto.offset.reset to partitions whose positions are out of range. Reports the skipped offsets.
+        """Apply auto.offset.reset to partitions if their positions are out of range. Reports the skipped offsets.
 
         `out_of_range`: the position of the consumer in each of these partitions. Raises the errors of `begin`.
         """
-        begins = self._log.begin_offsets(out_of_range)
+        begins = self._producer.log.begin_offsets(out_of_range)
         for partition, resumed_at in self._reset_positions(out_of_range, "has no record at its position").items():
             position, begin = out_of_range[partition], begins[partition]
             self._consumer.seek(partition, resumed_at)
-            # the group has not committed this offset yet, so that the next commit contains it
+            # without a known committed offset, the next commit contains the new position
             self._known_to_group.pop(partition, None)
             if position < begin:
                 self._losses.passed_over(partition, position, begin, resumed_at)
             else:
-                end = self._log.end_offsets([partition])[partition]
+                end = self._producer.log.end_offsets([partition])[partition]
                 self._losses.beyond_end(partition, position, end, resumed_at)
 
-    # --- uncommitted work
+    # --- Methods for work that is not committed yet.
 
     def begin_work(self) -> None:
-        """Record that the task has work to commit from now on."""
+        """Mark that the task has work to commit."""
         if not self.commit_needed:
             self.commit_needed = True
             self._aborted_before = self._producer.aborts
@@ -165,10 +157,8 @@ class InputOffsets:
         self.commit_requested = True
 
     def check_for_gaps(self, positions: Iterable[InputPosition]) -> bool:
-        """If the task has passed gaps in its input, call `begin_work`, so that the new offsets are committed. Returns
-        True if the task has work to commit.
-
-        `positions`: the task's progress in each partition, from the task's buffer.
+        """Call `begin_work` if the task has passed gaps in its input, so that the new offsets are committed. Returns
+        True if the task has work to commit. `positions`: the task's progress in each partition.
         """
         if not self.commit_needed and self._uncommitted(positions):
             self.begin_work()
@@ -176,58 +166,57 @@ class InputOffsets:
 
     def expect_transaction(self) -> None:
         """Raises TaskCorrupted if the transaction with the task's work was aborted."""
-        if self.commit_needed and self._exactly_once and self._producer.aborts != self._aborted_before:
-            raise TaskCorrupted([self._task_id], "the transaction with records of these tasks was aborted")
+        if self.commit_needed and self._producer.exactly_once and self._producer.aborts != self._aborted_before:
+            raise TaskCorrupted([self._state.task_id], "the transaction with records of these tasks was aborted")
 
     def abort(self) -> None:
         """Under exactly-once, abort the transaction if the task has work in it. Never raises."""
-        if self.commit_needed and self._exactly_once:
+        if self.commit_needed and self._producer.exactly_once:
             self._producer.abort()
 
-    # --- the commit
+    # --- Methods for the steps of a commit.
 
     def prepare(self, positions: Iterable[InputPosition]) -> None:
-        """Set `prepared` to the offsets that the group does not have yet. If the task only wrote records and read none,
-        `prepared` is empty. `prepare` looks up the needed offsets of changelogs even after `remember`, because a flush
-        may have written to changelogs since then.
+        """Set `prepared` to the offsets that are not committed yet. If the task has written records but read none,
+        `prepared` becomes empty. The first needed changelog offsets are always computed here, because a flush after
+        `remember` may have written to changelogs.
         """
-        self.commit_pending = self._exactly_once
-        uncommitted = self._uncommitted(positions)
-        needed_from = self._windows.needed_from() if uncommitted and self._windows.needed else {}
+        self.commit_pending = self._producer.exactly_once
+        uncommitted, windows = self._uncommitted(positions), self._state.window_changelogs
+        needed_from = windows.needed_from() if uncommitted and windows.needed else {}
         self.prepared = {
             partition: OffsetAndMetadata(offset, encode_partition_time(partition_time_ms, needed_from))
             for partition, (offset, partition_time_ms) in uncommitted.items()
         }
 
     def remember(self, positions: Iterable[InputPosition]) -> None:
-        """Keep the offsets to commit, because the task's buffer is about to be cleared. Without the buffer, only the
-        consumer's position is known, which is past records that were not processed.
+        """Store the offsets to commit before the task's buffer is cleared. After the buffer was cleared, only the
+        consumer's position is known, and this position is past records that were not processed.
         """
         if self._remembered is None:
             self._remembered = self._read_up_to(positions)
 
     def committed(self) -> None:
-        """Record that the prepared offsets are committed."""
+        """Mark the prepared offsets as committed."""
         for partition, one in self.prepared.items():
             self.committed_offsets[partition] = self._known_to_group[partition] = one.offset
         self.commit_needed = self.commit_requested = self.commit_pending = False
         self.prepared = {}
 
     def purgeable(self) -> Offsets:
-        """Returns the committed offset of each partition of a repartition topic. No task needs the records below this
-        offset any more.
+        """Returns the committed offsets of the repartition topics. The records below these offsets are not needed any
+        more.
         """
         return {
             partition: offset
             for partition, offset in self.committed_offsets.items()
-            if partition.topic in self._repartition_topics
+            if partition.topic in self._graph.repartition_sources
         }
 
     # --- inside
 
     def _uncommitted(self, positions: Iterable[InputPosition]) -> dict[TopicPartition, tuple[int, int]]:
-        """Returns the offset and the partition time to commit, for each partition whose offset the group does not have
-        yet.
+        """Returns the offsets and partition times that are not committed yet, by partition.
 
         While the task reads, the offsets come from `positions`. After the task's buffer was cleared, the offsets come
         from `remember`.
@@ -246,22 +235,23 @@ class InputOffsets:
         return found
 
     def _report_deleted_unread(self, fresh: Mapping[TopicPartition, int]) -> None:
-        """Report records that the log deleted before the group began to read a partition.
-
-        `fresh`: the first offset of each partition that the group begins to read. A partition that begins at `latest`
-        is not reported, because the group is not meant to read earlier records of the partition.
+        """Report records that the log had deleted before the group read the partition for the first time. `fresh`: the
+        first position in each partition that the group now begins to read. A partition with the reset `latest` is not
+        reported, because the group skips its earlier records on purpose.
         """
         for partition, begin in fresh.items():
+            # Processed records of repartition topics are deleted, so no record was lost if a topic's first records are
+            # missing.
             is_read_whole = self._reset_of(partition) is OffsetReset.EARLIEST
-            if begin > 0 and is_read_whole and partition.topic not in self._repartition_topics:
+            if begin > 0 and is_read_whole and partition.topic not in self._graph.repartition_sources:
                 self._losses.deleted_unread(partition, begin)
 
     def _reset_of(self, partition: TopicPartition) -> OffsetReset:
-        if partition.topic in self._repartition_topics:
-            # The application wrote the records of a repartition topic, and has committed the input from which it made
+        if partition.topic in self._graph.repartition_sources:
+            # The application itself wrote the records of a repartition topic, and has already committed the input of
             # these records. So a skipped record would be lost.
             return OffsetReset.EARLIEST
-        return self._sources[partition.topic].settings.auto_offset_reset or self._configs.auto_offset_reset
+        return self._graph.sources[partition.topic].settings.auto_offset_reset or self._configs.auto_offset_reset
 
     def _reset_positions(self, partitions: Collection[TopicPartition], why: str) -> Offsets:
         by_reset: dict[OffsetReset, list[TopicPartition]] = {}
@@ -271,20 +261,20 @@ class InputOffsets:
             raise StreamsRuntimeError(
                 f"{', '.join(map(str, none))} {why}, and auto.offset.reset is none: set it to earliest or latest, or "
                 "commit an offset for the group",
-                self._task_id,
+                self._state.task_id,
             )
         positions: dict[TopicPartition, int] = {}
         if earliest := by_reset.get(OffsetReset.EARLIEST):
-            positions |= self._log.begin_offsets(earliest)
+            positions |= self._producer.log.begin_offsets(earliest)
         if latest := by_reset.get(OffsetReset.LATEST):
-            positions |= self._log.end_offsets(latest)
+            positions |= self._producer.log.end_offsets(latest)
             self.commit_requested = True
         return positions
 
 
 def encode_partition_time(partition_time_ms: int, needed_from: Mapping[str, int] | None = None) -> str:
-    """Returns the metadata of a committed offset. `needed_from`: for each store, the first offset of its changelog that
-    is needed. Leaves out stores if the metadata would be too large.
+    """Returns the metadata of a committed offset. `needed_from`: for each window store, the first changelog offset that
+    is still needed. Leaves out stores if the metadata would be too large.
     """
     entries: list[bytes] = []
     for store, offset in (needed_from or {}).items():
@@ -297,8 +287,8 @@ def encode_partition_time(partition_time_ms: int, needed_from: Mapping[str, int]
 
 
 def decode_metadata(metadata: str) -> tuple[int, dict[str, int]]:
-    """Returns the partition time in milliseconds since the epoch and, for each store, the first offset of its changelog
-    that is needed. For metadata that cannot be read, returns UNKNOWN_TIME and an empty mapping.
+    """Returns the partition time in milliseconds since the epoch, and the first needed changelog offset of each window
+    store. For metadata that cannot be read, returns UNKNOWN_TIME and an empty mapping.
     """
     try:
         data = base64.b64decode(metadata, validate=True)
@@ -318,7 +308,7 @@ def _needed_from(data: bytes) -> dict[str, int]:
             start = at + _INT.size
             end = start + _INT.unpack_from(data, at)[0]
             name, at = data[start:end].decode(), end + _LONG.size
-            if end < start:  # the length is negative
+            if end < start:  # the name has a negative length
                 return {}
             number = int(_LONG.unpack_from(data, end)[0])
             if name.startswith(_NEEDED_FROM):
@@ -329,9 +319,9 @@ def _needed_from(data: bytes) -> dict[str, int]:
 
 
 class InputClaim:
-    """Makes and releases the claims of one active task: the rights to commit offsets of the task's input partitions.
-    `producer`: the thread's producer, which commits with the newest claim. `newest`: the newest claim, even if it was
-    released already; None before the first claim.
+    """Makes and releases the claims of one active task. A claim is the right to commit offsets of the task's input
+    partitions. `producer`: the thread's producer, which commits the task's offsets. `newest`: the newest claim of the
+    task, even if it was released; None before the first claim.
     """
 
     def __init__(self, task_id: TaskId, producer: StreamsProducer, group_id: str) -> None:
@@ -343,7 +333,7 @@ class InputClaim:
         self._is_released = False
 
     def accept(self, claim: Claim) -> None:
-        """Use this claim. The thread may have claimed the input of several tasks at once."""
+        """Use this claim, which the thread has made together with the claims of other tasks."""
         self.newest = claim
         self._is_released = False
 
@@ -360,8 +350,8 @@ class InputClaim:
             self.accept(self._log.claim(self._group_id, partitions, self._producer.transactional_id))
 
     def mark_released(self) -> Claim | None:
-        """Mark the newest claim as released, and return the claim, so that the caller releases it in the log. Returns
-        None if the task has no claim, or if the claim is marked already.
+        """Mark the newest claim as released, and return the claim. The caller then releases the claim in the log.
+        Returns None if the task has no claim, or if the claim is already marked.
         """
         if self.newest is None or self._is_released:
             return None
@@ -375,7 +365,7 @@ class InputClaim:
             self._log.release(claim)
 
     def allow_writes(self) -> None:
-        """Under at-least-once, let the task write as long as no newer claim exists."""
+        """Under at-least-once, let the producer write records of the task until another owner makes a newer claim."""
         self._producer.set_write_claim(self._task_id, self.newest)
 
     def forbid_writes(self) -> None:

@@ -1,22 +1,22 @@
-"""Finds the first offset of a window store's changelog that is still needed, and the newest timestamp in the changelog.
+"""Finds the first changelog offset that a window store still needs, and the newest timestamp in the changelog.
 
     NeededChanges       Tracks the needed changes of one changelog.
     WindowChangelogs    Has the changelogs of a task's window stores, and finds needed changes that were deleted before
                         a restore.
 
-A window store drops windows by stream time. The first records of the store's changelog are deleted independently of
-stream time, by the log's retention or by an operator. The remaining records do not show if a deleted record was still
-needed. So the task tracks the first offset at which the changelog may have a window that has not expired in the store.
-The task commits this offset with its input offsets.
+A window store drops windows by stream time. The log's retention or an operator may delete the first records of the
+changelog, independently of stream time. The remaining records do not show whether the store still needed a deleted
+record. So the Streams task tracks the first changelog offset that may belong to a window that has not expired. The task
+commits this offset together with its input offsets.
 
 Rules: a change is needed while its timestamp is above the newest timestamp minus the store's retention. A mark consists
-of a changelog offset and the newest timestamp of the changes below this offset. A mark is set when the newest timestamp
-has advanced by 1/128 of the retention, but at most by 12 hours. So there are about 128 marks or, for a long retention,
-one mark for each 12 hours of the retention. The computed offset may be lower than the first needed offset. The
-difference is at most the number of changes between two marks. The time between two marks is shorter than the day by
-which changelogs are kept longer than their stores. The offset of a change that is not acknowledged yet is estimated
-from the last known offset. The estimate assumes that the next commit will write as many transaction markers as the last
-commit.
+of a changelog offset and the newest timestamp of the changes below this offset. A mark is set whenever the newest
+timestamp has advanced by 1/128 of the retention or by 12 hours, whichever is shorter. So there are about 128 marks, or
+more if the retention is longer than 64 days. The computed offset may be too low, by at most the number of changes
+between two marks. An offset that is too low does no harm: two marks are at most 12 hours apart, and changelogs are kept
+for a day longer than windows in the stores. The offset of a change is estimated from the last known offset until the
+log acknowledges the change. The estimate assumes that the next commit will write as many transaction markers as the
+last commit.
 """
 
 from collections import deque
@@ -30,8 +30,8 @@ _MARKS = 128
 _LONGEST_STEP_MS = 12 * 3_600_000
 _NO_TIME_MS = -1
 _AT_ONCE = 64
-"""Changes are processed in parts of this many changes. Only in a part in which a mark has to be set are the changes
-processed one by one. Processing takes 0.06 us for each change, or 2 us in a part with a mark.
+"""Changes are processed in groups of 64. Usually a change takes 0.06 us. If a mark has to be set inside a group, the
+changes of the group are processed one by one, which takes 2 us for each change.
 """
 
 
@@ -51,25 +51,26 @@ class NeededChanges:
         self._marks: deque[tuple[int, int]] = deque()
         self._next_mark_ms = 0
         self._next_offset = 0
-        self._is_complete = False  # True if the marks go back to the first needed change
-        self._sent = self._marked_since = 0  # the changes sent and the marks set since the last acknowledgement
-        self._markers = 0  # an estimate of the transaction markers after the last acknowledged change
+        self._is_complete = False  # True if the marks go back to the first needed change.
+        # The number of changes that were sent, and the number of marks that were set, since the last acknowledgement.
+        self._sent = self._marked_since = 0
+        self._markers = 0  # The estimated number of transaction markers after the last acknowledged change.
 
     def from_beginning(self) -> None:
-        """Record that the store is restored from the first record that the log has."""
+        """Mark that the store is restored from the first record in the log."""
         self._is_complete = True
 
     def continue_from(self, needed_from: int | None, stream_time_ms: int) -> None:
-        """Continue with the values that an earlier owner of the task has committed. `needed_from`: None if the earlier
-        owner committed no offset. Does nothing if the store was restored from the beginning, or if the stream time is
-        unknown (negative).
+        """Continue with the values that an earlier owner of the task has committed. `needed_from`: the first needed
+        offset, or None if the earlier owner has committed no such offset. Does nothing if the store was restored from
+        the beginning of the log. Does nothing if the stream time is not known: `stream_time_ms` is then negative.
         """
         if self._is_complete or stream_time_ms < 0:
             return
         self._is_complete = True
         first = self._next_offset if not self._marks else self._marks[0][0]
         if self._marks:
-            # the earlier owner wrote the changes below the first mark, up to its stream time
+            # the earlier owner wrote the changes below the first mark, so their timestamps are at most its stream time
             self._marks[0] = (first, stream_time_ms)
         self._marks.appendleft((first if needed_from is None else min(first, needed_from), _NO_TIME_MS))
         self._advance(stream_time_ms)
@@ -83,7 +84,7 @@ class NeededChanges:
         self._marked_since = 0
 
     def advance_to(self, position: int) -> None:
-        """Record that every change below this offset was restored."""
+        """Every change below this offset was restored: continue at this offset."""
         self._next_offset = max(self._next_offset, position)
 
     def sent(self, timestamps_ms: Sequence[int]) -> None:
@@ -93,12 +94,12 @@ class NeededChanges:
         self._sent += count
 
     def acknowledged(self, last_offset: int) -> None:
-        """Record that the log has every sent change. `last_offset`: the offset of the last sent change."""
+        """Handle the log's acknowledgement of all sent changes. `last_offset`: the offset of the last sent change."""
         if not self._sent:
             return
         moved = last_offset + 1 - self._next_offset
         if moved:
-            # correct the marks since the last acknowledgement, whose estimated offsets were wrong by `moved`
+            # correct the estimated offsets of the marks since the last acknowledgement, which were wrong by `moved`
             for index in range(len(self._marks) - min(self._marked_since, len(self._marks)), len(self._marks)):
                 offset, before_ms = self._marks[index]
                 self._marks[index] = (offset + moved, before_ms)
@@ -116,8 +117,8 @@ class NeededChanges:
 
     @property
     def needed(self) -> int:
-        """The number of offsets from `needed_from` to the end of the changelog. The number is an upper limit for the
-        number of windows in the store.
+        """The number of offsets from `needed_from` to the end of the changelog. The store cannot have more windows than
+        this number.
         """
         first = self.needed_from
         return 0 if first is None else max(0, self._next_offset - first)
@@ -154,9 +155,8 @@ class NeededChanges:
 
 
 class MissingChanges(NamedTuple):
-    """The changes that a window store lacks, because the log had deleted these changes before the store was restored.
-    The missing changes have the offsets from `needed_from` to `begin` - 1. `begin` is the first offset that the store
-    has.
+    """The changes that a window store lacks. The log had deleted them before the store was restored. The missing
+    changes have the offsets from `needed_from` to `begin` - 1. `begin`: the first changelog offset that was restored.
     """
 
     store: str
@@ -175,7 +175,8 @@ class WindowChangelogs:
     def __init__(self, retentions_ms: Mapping[str, int], changelogs: Mapping[str, TopicPartition]) -> None:
         self._stores = {changelogs[store]: store for store in retentions_ms if store in changelogs}
         self.needed = {partition: NeededChanges(retentions_ms[store]) for partition, store in self._stores.items()}
-        # the first offset of each changelog that was restored from the log's first offset; empty after `continue_after`
+        # for each changelog that was restored from the log's begin offset: this begin offset; empty after
+        # `continue_after`
         self._begin_offsets: dict[TopicPartition, int] = {}
 
     def clear(self) -> None:
@@ -185,7 +186,7 @@ class WindowChangelogs:
             needed.clear()
 
     def restore_begins(self, partition: TopicPartition, begin: int) -> None:
-        """Record that a restore begins at `begin`, the first offset that the log has. `restore_begins`, `restored` and
+        """Mark that a restore begins at `begin`, the begin offset of the changelog. This method, `restored` and
         `advance_to` ignore partitions that are not changelogs of window stores.
         """
         if partition in self.needed:
@@ -197,30 +198,28 @@ class WindowChangelogs:
             self.needed[partition].restored(batch)
 
     def advance_to(self, partition: TopicPartition, position: int) -> None:
-        """Record that every change below this offset was restored."""
+        """Every change below this offset was restored: continue at this offset."""
         if partition in self.needed:
             self.needed[partition].advance_to(position)
 
     def needed_from(self) -> dict[str, int]:
-        """Returns, for each window store with a change, the first offset of its changelog that is needed."""
+        """Returns the first needed changelog offset of each window store that has any change."""
         known = {self._stores[partition]: needed.needed_from for partition, needed in self.needed.items()}
         return {store: offset for store, offset in known.items() if offset is not None}
 
     def continue_after(self, needed_from: Mapping[str, int], stream_time_ms: int) -> list[MissingChanges]:
-        """Continue the work of an earlier owner of the task. The earlier owner has committed its stream time and the
-        result of its method `needed_from`.
-
-        Returns the changes that the earlier owner's stores had but that the log had deleted before these stores were
-        restored. Only the first call after a restore returns the missing changes.
+        """Continue the work of the task's earlier owner. The arguments are the values that the task's earlier owner has
+        committed. Returns the needed changes that the log had deleted before this task restored its stores. Only the
+        first call after a restore returns missing changes.
         """
         missing: list[MissingChanges] = []
         for partition, changes in self.needed.items():
             store = self._stores[partition]
             needed, begin = needed_from.get(store), self._begin_offsets.get(partition)
-            # `needed` is None if the task had committed no offset for this store. `begin` is None if the store was not
-            # restored from the first offset of the log.
+            # `needed` is None if no offset was committed for this store. `begin` is None if the store was not restored
+            # from the begin offset of the changelog.
             if needed is not None and begin is not None and needed < begin:
                 missing.append(MissingChanges(store, partition, needed, begin))
             changes.continue_from(needed, stream_time_ms)
-        self._begin_offsets.clear()  # so that a second call of `continue_after` reports no missing changes
+        self._begin_offsets.clear()  # a second call of `continue_after` then reports no missing changes
         return missing

@@ -1,35 +1,36 @@
-"""Buffers the polled records of a task's input, and chooses the next record to process.
+"""Buffers the polled input records of a Streams task, and chooses the next record to process.
 
     PartitionGroup.add         Adds a batch of one partition, as columns.
     PartitionGroup.next_run    Returns the next run: consecutive records of one partition, which are processed together.
-    RecordQueue.deliver        Hands the records of a run to the source's receiver.
+    RecordQueue.deliver        Passes the records of a run to the receiver of the source node.
 
-The group has a queue for each partition. The next record is taken from the partition whose next record has the lowest
-timestamp. If more than buffered.records.per.partition records of a partition are buffered, the consumer pauses the
-partition until the task has processed enough records.
+The group has a queue for each partition. The group compares the next records of all partitions, and takes the record
+with the lowest timestamp. If more than buffered.records.per.partition records of a partition are buffered, the consumer
+pauses the partition until the task has processed enough records.
 
 Rules of a queue: a queue stores polled batches unchanged, as columns of bytes. A queue deserialises a record just
 before the record is processed. If the group has several partitions, each queue deserialises its next record in advance,
-because the choice of the partition needs the record's timestamp. Partition time is the highest timestamp of the records
-that a queue has handed out, -1 before the first record. A timestamp extractor gets the partition time as an argument. A
+because the choice of the partition needs the record's timestamp. The partition time of a queue is the highest timestamp
+of its processed records, or -1 before the first record. A timestamp extractor gets the partition time as an argument. A
 record that cannot be read goes to the handler of deserialization errors. A record with a negative timestamp is dropped.
 Unreadable records and dropped records count as consumed.
 
 Rules of `max.task.idle.ms`, for a partition that has no buffered record:
-- With -1, the task does not wait, and processes the records of the partitions that have buffered records.
-- With 0, the task waits as long as the log has, or may have, more records of the partition (see `InputLags`).
-- With a higher value, the task first waits as with 0. Once the log has no more records of the partition, the task waits
-  `max.task.idle.ms` for new records.
+- With the value -1, the task does not wait for records of this partition.
+- With the value 0, the task waits while the log may have unread records of the partition (see `InputLags`).
+- With a value above 0, the task also waits while the log may have unread records of the partition. With a value above
+  0, if the log has no unread records, the task waits `max.task.idle.ms` for new records.
 
 Records with equal timestamps are taken in the order that Java's `PriorityQueue` would give them. Partitions enter this
-priority queue in the order in which they got records. So partitions with equal timestamps mostly take turns. Source:
-`PartitionGroup` (KIP-695), `RecordQueue`, `RecordDeserializer`, `StreamTask.addRecords`.
+priority queue in the order in which they got records. So if the records of several partitions have equal timestamps,
+the partitions usually take turns. Source: `PartitionGroup` (KIP-695), `RecordQueue`, `RecordDeserializer`,
+`StreamTask.addRecords`.
 
 Differs from Kafka: a record is deserialised only after the earlier records of its partition were processed. So a broken
-record does not stop earlier records. An error of a timestamp extractor goes to the handler of deserialization errors.
-The task waits for several partitions at the same time. A task of Kafka waits for one partition after the other, so that
-n partitions may take n times `max.task.idle.ms`. `clear` resets the time that the task has waited. Kafka keeps the
-waited time.
+record does not stop earlier records. An error of a timestamp extractor goes to the deserialization handler. A task
+waits for all its empty partitions at the same time. Kafka's task waits for one partition after the other, so it may
+wait n times `max.task.idle.ms` for n partitions. The method `clear` resets the waiting time, but Kafka's `clear` does
+not.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
 from itertools import chain, repeat, takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
@@ -67,74 +69,69 @@ UNKNOWN_TIME = -1
 """Stream time and partition time before the first record."""
 
 _CENTURY_S = 946_684_800, 4_102_444_800
-"""The begin and the end of the years 2000 to 2099, in seconds since the epoch. A time of these years in a unit of
-`_UNITS`, if it is wrongly read as milliseconds, lies outside of these years.
+"""The begin of the year 2000 and the end of the year 2099, in seconds since the epoch. If a time of these years is in a
+unit of `_UNITS` and is wrongly read as milliseconds, the result is not in these years.
 """
 
 _UNITS = (("seconds", 1), ("microseconds", 1_000_000), ("nanoseconds", 1_000_000_000))
 
 _MOST_ROWS = 1_000
-"""The largest number of records that are sliced from a batch at once. After each unreadable record, the columns are
-sliced again from the next record on, so larger slices would be copied many times.
+"""The largest number of records in a slice of a batch. The columns are sliced again after each unreadable record, and
+larger slices would take longer to copy.
 """
 
 _logger = logging.getLogger(__name__)
 
 
 class TaskTime(Protocol):
-    """Has the stream time of the task, which is the highest processed timestamp, -1 before the first record."""
+    """Has the stream time of the task: the highest processed timestamp, or -1 before the first record."""
 
     stream_time_ms: int
 
 
 _Row = tuple[int, Any, Any, int, Headers]
-"""A record of the current batch: the index after the record, then the record's key, value, timestamp and headers."""
+"""A record of the current batch, as a tuple: the index after the record, its key, value, timestamp and headers."""
 
 _EMPTY: tuple[()] = ()
 _new_tuple = tuple.__new__
-"""Makes a named tuple in half the time of a call of its class."""
+"""Makes a named tuple, in half of the time that a call of its class takes."""
 
 
+@dataclass(eq=False, repr=False)
 class RecordQueue:
     """The records of one input partition that the task has not processed yet.
 
-    `on_failure`: a function that is called with each record that cannot be read. If `on_failure` returns, the queue
-    drops the record. If `on_failure` raises an error, the record stays in the queue.
-
-    `losses`: the object that counts records with a negative timestamp. The current batch is the batch from which the
-    queue reads. `place`: the index of the next record to hand out, in the current batch. While a record is handed out,
-    `place` is the index after this record. `offsets`: the offsets of the current batch. `handed_out`: the number of
-    records that `deliver` has handed out so far.
+    `on_failure`: a function for records that cannot be read. If `on_failure` returns, the queue drops the record. If
+    `on_failure` raises an error, the record stays in the queue. `losses`: the object that counts records with a
+    negative timestamp. The current batch is the batch from which the queue reads. `place`: the index of the next record
+    in the current batch. While a record is processed, `place` is already the index after this record. `offsets`: the
+    offsets of the current batch. `handed_out`: the number of records that `deliver` has passed to the receiver.
     """
 
-    def __init__(
-        self,
-        task_id: TaskId,
-        partition: TopicPartition,
-        source: SourceRunner,
-        on_failure: Callable[[FailedRecord], None],
-        losses: TaskLosses | None = None,
-    ) -> None:
-        self.partition = partition
-        self.topic_bytes = len(partition.topic)
-        self.source = source
+    _task_id: TaskId
+    partition: TopicPartition
+    source: SourceRunner
+    _on_failure: Callable[[FailedRecord], None]
+    losses: InitVar[TaskLosses | None] = None
+
+    def __post_init__(self, losses: TaskLosses | None) -> None:
+        topic, settings = self.partition.topic, self.source.settings
+        self.topic_bytes = len(topic)
         self.handed_out = 0
-        self._task_id = task_id
-        self._losses = losses or uncounted(task_id)
-        self._on_failure = on_failure
-        # None for `BytesSerde`, which returns the bytes unchanged, so that no deserializer is called
-        keys = serde_for_topic(source.settings.key_serde, partition.topic, is_key=True)
-        values = serde_for_topic(source.settings.value_serde, partition.topic, is_key=False)
+        self._losses = losses or uncounted(self._task_id)
+        # None for `BytesSerde`: it would return the bytes unchanged, so it is not called
+        keys = serde_for_topic(settings.key_serde, topic, is_key=True)
+        values = serde_for_topic(settings.value_serde, topic, is_key=False)
         self._deserialize_key = None if isinstance(keys, BytesSerde) else keys.deserialize
         self._deserialize_value = None if isinstance(values, BytesSerde) else values.deserialize
-        self._extract_timestamp = source.settings.timestamp_extractor
+        self._extract_timestamp = settings.timestamp_extractor
         self._batches: deque[RecordBatch] = deque()
         self.clear()
 
     def clear(self) -> None:
         """Forget all records and the partition time."""
         self._batches.clear()
-        self._backlog = 0  # the number of records in the batches after the current batch
+        self._backlog = 0  # The number of records in the batches after the current batch.
         self.offsets: Sequence[int] = _EMPTY
         self._timestamps: Sequence[int] = _EMPTY
         self._keys: BytesColumn = _EMPTY
@@ -142,8 +139,8 @@ class RecordQueue:
         self._headers: Sequence[Headers] | None = None
         self._length = 0
         self.place = self._run_start = 0
-        self._head: _Row | None = None  # the record at `place`, if it was read already
-        self._rows: Iterator[_Row] | None = None  # reads the records after the head; None until `_rows_from` is called
+        self._head: _Row | None = None  # The record at `place`, if it was already deserialised.
+        self._rows: Iterator[_Row] | None = None  # Reads the records after `_head`. None until `_rows_from` is called.
         self.partition_time_ms = self._time_before_ms = UNKNOWN_TIME
 
     def __len__(self) -> int:
@@ -156,8 +153,8 @@ class RecordQueue:
         return len(self)
 
     def poll(self) -> Record[Any, Any] | None:
-        """Takes and returns the next record, or None if there is no record. Raises the errors of `on_failure`, and then
-        keeps the record in the queue.
+        """Removes the next record and returns it. Returns None if there is no record. If `on_failure` raises an error,
+        raises this error, and the record stays in the queue.
         """
         head, self._head = self._read_head(), None
         if head is None:
@@ -173,14 +170,14 @@ class RecordQueue:
         on_error: Callable[[RecordQueue, Exception], None],
         until_ms: int = JAVA_LONG_MAX,
     ) -> None:
-        """Hand the next run of records, at most `max_records`, to the source's receiver. A run ends at the end of the
-        batch, or before a record that cannot be read or that is dropped. A run also ends after the first record whose
-        timestamp is `until_ms` or later.
+        """Pass the next run of at most `max_records` records to the receiver of the source node. A run ends at the end
+        of the batch, and before a record that cannot be read or has a negative timestamp. A run also ends after the
+        first record with the timestamp `until_ms` or a later timestamp.
 
-        `time`: the object whose stream time the records advance. `on_error`: a function that is called with an error
-        that the receiver raises for the record at `place`. `on_error` returns if the task may continue without the
-        record. If `on_error` raises an error, the record stays in the queue as the next record. Raises the errors of
-        `on_failure` and `on_error`.
+        `time`: an object with the stream time, which the records advance. `on_error`: a function that is called if the
+        receiver raises an error for the record at `place`. If `on_error` returns, the record is skipped. If `on_error`
+        raises an error, the record stays in the queue as the next record, and `deliver` raises this error. `deliver`
+        also raises the errors of `on_failure`.
         """
         head, self._head = self._read_head(), None
         if head is None:
@@ -215,27 +212,27 @@ class RecordQueue:
                     return
         except Exception:
             if place != done:
-                raise  # `on_error` has raised the error
-            # the record at `place` cannot be read, so the next run begins with this record
+                raise  # The error comes from `on_error`.
+            # The record at `place` cannot be read, so the next run begins with this record.
         finally:
             self.handed_out += done - first
 
     def rewind_run(self) -> None:
-        """Put the records of the last run back, so that the next run begins with the same record as the last run."""
+        """Put the records of the last run back into the queue, so that they are processed again."""
         self.handed_out -= self.place - self._run_start
         self.place = self._run_start
         self._rows = None
         self.partition_time_ms = self._time_before_ms
 
     def head_timestamp_ms(self) -> int | None:
-        """Returns the timestamp of the next record, or None if the queue is empty. Reads the record, and raises the
-        errors of `poll`.
+        """Returns the timestamp of the next record, or None if the queue is empty. Deserialises the record, so it
+        raises the errors of `poll`.
         """
         head = self._read_head()
         return None if head is None else head[3]
 
     def next_offset(self) -> int | None:
-        """Returns the offset of the first record that was not handed out, or None if the queue is empty."""
+        """Returns the offset of the next record, or None if the queue is empty."""
         if self.place < self._length:
             return self.offsets[self.place]
         return self._batches[0].offsets[0] if self._batches else None
@@ -249,24 +246,28 @@ class RecordQueue:
 
     @property
     def polled_place(self) -> int:
-        """The index of the record that was handed out last, in the current batch. Read `polled_place` before the next
-        record is handed out.
+        """The index in the current batch of the record that was processed last. The value is only valid until the next
+        record is processed.
         """
         return self.place - 1
 
     def polled_metadata(self) -> RecordMetadata:
-        """Returns the metadata of the record that was handed out last. Call `polled_metadata` before the next record is
-        handed out or read.
+        """Returns the metadata of the record that was processed last. Call this method before the next record is read
+        or processed.
         """
         topic, partition = self.partition
         return _new_tuple(RecordMetadata, (topic, partition, self.offsets[self.place - 1]))
 
     def polled_headers(self) -> Headers:
-        """Returns the headers of the record that was handed out last. The conditions of `polled_metadata` apply."""
+        """Returns the headers of the record that was processed last. Call this method before the next record is read or
+        processed.
+        """
         return _EMPTY if self._headers is None else self._headers[self.place - 1]
 
     def polled_raw(self) -> RawRecord:
-        """Returns the bytes of the record that was handed out last. The conditions of `polled_metadata` apply."""
+        """Returns the bytes of the record that was processed last. Call this method before the next record is read or
+        processed.
+        """
         return self._raw_at(self.place - 1)
 
     def failed(self, place: int, node: str, error: Exception) -> FailedRecord:
@@ -276,10 +277,12 @@ class RecordQueue:
         return FailedRecord(self._task_id, metadata, node, *self._raw_at(place), error)
 
     def count_before(self, limit_ms: int | None, max_records: int) -> int:
-        """Count the records that follow the next record in the current batch, up to the first record whose timestamp is
-        `limit_ms` or later. Counts at most `max_records`. If `limit_ms` is None, timestamps do not matter.
+        """Counts records of the current batch, from the second unprocessed record on, until a record has the timestamp
+        `limit_ms` or a later timestamp. Counts at most `max_records`. If `limit_ms` is None, records with any timestamp
+        are counted.
 
-        Returns 0 if the source has a timestamp extractor, because an extractor needs the deserialised records.
+        Returns 0 if the source has a timestamp extractor, because these timestamps are only known after the records
+        were deserialised.
         """
         if self._extract_timestamp is not None:
             return 0
@@ -296,9 +299,9 @@ class RecordQueue:
         return RawRecord(self._keys[place], self._values[place], headers, self._timestamps[place])
 
     def _read_head(self) -> _Row | None:
-        """Returns the next record that can be processed, and leaves it in the queue. Returns None if no record can be
-        processed. Drops the unreadable records, and the records with negative timestamps, that come before the returned
-        record. Raises the errors of `on_failure` for an unreadable record.
+        """Returns the next valid record, and leaves it in the queue. Returns None if the queue has no valid record.
+        Drops the invalid records before this record. An invalid record is unreadable or has a negative timestamp.
+        Raises the errors of `on_failure` for an unreadable record.
         """
         while self._head is None:
             if self.place == self._length:
@@ -323,8 +326,8 @@ class RecordQueue:
         return self._head
 
     def _rows_from(self, first: int) -> Iterator[_Row]:
-        """Returns an iterator that reads the next `_MOST_ROWS` records of the current batch, from the index `first` on.
-        The iterator cannot be used after it has raised an error.
+        """Returns an iterator over the next `_MOST_ROWS` records of the current batch, from the index `first` on. Do
+        not use the iterator any more after it has raised an error.
         """
         stop = min(first + _MOST_ROWS, self._length)
         rows: Iterator[_Row] = zip(
@@ -338,8 +341,8 @@ class RecordQueue:
         return rows if self._extract_timestamp is None else self._with_extracted_times(rows)
 
     def _with_extracted_times(self, rows: Iterator[_Row]) -> Iterator[_Row]:
-        """Replaces the records' timestamps by the extractor's. The callers drop records with negative timestamps.
-        Raises ValueError if a result of the extractor cannot be a timestamp.
+        """Replaces the timestamp of each record by the result of the timestamp extractor. The callers drop records with
+        negative timestamps. Raises ValueError if a result of the extractor cannot be a timestamp.
         """
         assert self._extract_timestamp is not None
         for place, key, value, own_ms, headers in rows:
@@ -354,8 +357,8 @@ class RecordQueue:
             yield place, key, value, timestamp_ms, headers
 
     def _report_other_units(self) -> None:
-        """Report timestamps that are likely not in milliseconds. Checks only the least and the greatest timestamp of
-        the batch, to save time.
+        """Report timestamps that are probably not in milliseconds. To save time, only the lowest and the highest
+        timestamp of the batch are checked.
         """
         for timestamp_ms in (min(self._timestamps), max(self._timestamps)):
             if unit := likely_unit(timestamp_ms):
@@ -389,15 +392,15 @@ class RecordQueue:
 
 
 RecordRun = tuple[RecordQueue, int]
-"""The next records to process: a queue, and the largest number of the queue's records that may be processed before the
-next run is chosen.
+"""The next records to process: a queue, and the number of its records that may be processed before the next run is
+chosen.
 """
 
 
 class InputPosition(NamedTuple):
     """The progress of a task in one partition. `next_offset`: the offset of the first buffered record, or None if the
-    partition has no buffered record. `partition_time_ms`: the highest timestamp that was handed out, -1 before the
-    first record.
+    partition has no buffered record. `partition_time_ms`: the highest processed timestamp of the partition, or -1
+    before the first record.
     """
 
     partition: TopicPartition
@@ -405,35 +408,30 @@ class InputPosition(NamedTuple):
     partition_time_ms: int
 
 
+@dataclass(eq=False, repr=False)
 class PartitionGroup:
-    """The record queues of one task. No other task uses this partition group. A group with one partition never waits
-    for other partitions, and reads each record just before it is processed.
+    """The record queues of one Streams task. A group with one partition never waits for other partitions, and reads
+    each record just before it is processed.
 
-    `new_queue`: a function that makes the queue of a partition, or raises StreamsRuntimeError for a partition that no
-    source reads. `consumer`: the consumer that reads the partitions. `paused`: the partitions that are paused because
-    too many of their records are buffered.
+    `new_queue`: a function that makes the queue of a partition. The function raises StreamsRuntimeError if no source
+    node reads the partition. `consumer`: the consumer that reads the partitions. `paused`: the partitions that are
+    paused because too many of their records are buffered.
     """
 
-    def __init__(
-        self,
-        partitions: Collection[TopicPartition],
-        new_queue: Callable[[TopicPartition], RecordQueue],
-        consumer: Consumer,
-        lags: InputLags,
-        configs: StreamsConfig,
-    ) -> None:
-        self._new_queue = new_queue
-        self._consumer = consumer
-        self._lags = lags
-        self._max_task_idle_ms = configs.max_task_idle_ms
-        self._max_buffered = configs.buffered_records_per_partition
-        self._queues: dict[TopicPartition, RecordQueue] = {}
-        self.paused: set[TopicPartition] = set()
-        self.set_partitions(partitions)
+    partitions: frozenset[TopicPartition]
+    _new_queue: Callable[[TopicPartition], RecordQueue]
+    _consumer: Consumer
+    _lags: InputLags
+    _configs: StreamsConfig
+    paused: set[TopicPartition] = field(default_factory=set, init=False)
+    _queues: dict[TopicPartition, RecordQueue] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.set_partitions(self.partitions)
 
     def set_partitions(self, partitions: Collection[TopicPartition]) -> None:
-        """Buffer these partitions from now on. Partitions that were in the group before this call keep their buffered
-        records. Raises the errors of `new_queue`.
+        """Change the partitions of the group. Partitions that stay in the group keep their buffered records. Raises the
+        errors of `new_queue`.
         """
         self._queues = {
             partition: self._queues.get(partition) or self._new_queue(partition) for partition in sorted(partitions)
@@ -441,14 +439,15 @@ class PartitionGroup:
         self.partitions = frozenset(self._queues)
         self.paused &= self.partitions
         self._only_queue = next(iter(self._queues.values())) if len(self._queues) == 1 else None
-        # Each queue is either in the heap, with the timestamp of its next record, or in `_idle`. An idle queue is
-        # empty, or its next record has not been read. Queues enter the heap in the order of `_idle`.
+        # Each queue is either in the heap, with the timestamp of its next record, or in `_idle`. A queue in `_idle` is
+        # empty, or its next record has not been deserialised yet. Queues move from `_idle` to the heap in the order of
+        # `_idle`.
         self._heap: JavaPriorityQueue[tuple[int, RecordQueue]] = JavaPriorityQueue(itemgetter(0))
         self._idle = dict(self._queues)
         self._deadlines: dict[TopicPartition, int] = {}
 
     def set_partition_times(self, times_ms: Mapping[TopicPartition, int]) -> None:
-        """Set the partition times to the values that an earlier owner of the task has committed."""
+        """Set the partition times, which an earlier owner of the task has committed."""
         for partition, time_ms in times_ms.items():
             self._queues[partition].partition_time_ms = time_ms
 
@@ -467,14 +466,18 @@ class PartitionGroup:
             self._idle.pop(partition, None)
             self._idle[partition] = queue
         buffered = queue.add(batch)
-        if buffered > self._max_buffered and partition not in self.paused:
+        if buffered > self._configs.buffered_records_per_partition and partition not in self.paused:
             self.paused.add(partition)
             self._consumer.pause((partition,))
         return buffered
 
     def resume_partitions(self) -> None:
         """Resume the paused partitions that have at most `buffered.records.per.partition` records."""
-        resumed = {partition for partition in self.paused if len(self._queues[partition]) <= self._max_buffered}
+        resumed = {
+            partition
+            for partition in self.paused
+            if len(self._queues[partition]) <= self._configs.buffered_records_per_partition
+        }
         if resumed:
             self._consumer.resume(resumed)
             self.paused -= resumed
@@ -487,8 +490,8 @@ class PartitionGroup:
         ]
 
     def ready(self, now_ms: int) -> bool:
-        """True if a record may be processed now. With several partitions, `ready` reads the next record of each
-        partition, and raises the errors of `RecordQueue.poll`.
+        """Returns True if a record may be processed now. If the group has several partitions, this method deserialises
+        the next record of each partition, so it raises the errors of `RecordQueue.poll`.
         """
         if self._only_queue is not None:
             return len(self._only_queue) > 0
@@ -496,29 +499,26 @@ class PartitionGroup:
             if self._idle:
                 self._read_heads()
         finally:
-            self.resume_partitions()  # `_read_heads` may have dropped bad records, and so made room for more records
+            # `_read_heads` may have dropped invalid records, so there may be room for more records
+            self.resume_partitions()
         return not self._idle or self._may_skip_idle(now_ms)
 
     @property
     def waits_for_records(self) -> bool:
-        """True if the group is empty, so that `ready` stays False until `add` is called.
-
-        False if the group has several partitions and max.task.idle.ms is above 0. With max.task.idle.ms above 0,
-        `ready` has to be called repeatedly, because the waiting time begins when a call finds that the log has no more
-        records.
+        """True if the group is empty and `ready` returns False until `add` is called. If the group has several
+        partitions and max.task.idle.ms is above 0, the value is always False. With these settings, `ready` has to be
+        called repeatedly: the waiting time begins when a call finds that the log has no more records.
         """
         if self.paused:
             return False
         if self._only_queue is not None:
             return not len(self._only_queue)
-        return self._max_task_idle_ms <= 0 and not len(self)
+        return self._configs.max_task_idle_ms <= 0 and not len(self)
 
     def next_run(self, now_ms: int, max_records: int) -> RecordRun | None:
-        """Returns the next run, of at most `max_records` records, or None if the group is not `ready`. Raises the
-        errors of `ready`.
-
-        The caller calls `deliver` of the queue. With several partitions, a run ends before a record that may have to
-        wait for a record of another partition.
+        """Returns the next run of at most `max_records` records, or None if the group is not `ready`. Raises the errors
+        of `ready`. The caller passes the run to the method `deliver` of the queue. If the group has several partitions,
+        a run ends before a record that may come after a record of another partition.
         """
         only = self._only_queue
         if only is not None:
@@ -530,15 +530,13 @@ class PartitionGroup:
         head = self._heap.poll()
         assert head is not None, "a group that is ready has a head"
         queue = head[1]
-        self._idle[queue.partition] = queue  # the queue stays idle until its next record is read
+        self._idle[queue.partition] = queue  # the queue stays in `_idle` until its next record is deserialised
         return queue, 1 + self._count_before_other_queues(queue, max_records - 1)
 
     def _count_before_other_queues(self, queue: RecordQueue, max_records: int) -> int:
-        """Count the records that follow the queue's next record and that certainly precede the records of all other
-        queues.
-
-        Returns 0 if more than two other queues have records. With more queues, each record that is taken moves its
-        queue in the heap. This move can change the order of queues with equal timestamps.
+        """Counts the records that certainly come before all records of other queues. The next record of `queue` itself
+        is not counted. Returns 0 if more than two other queues have records. If there are more queues, each processed
+        record moves its queue in the heap. The move can change the order of queues with equal timestamps.
         """
         others = len(self._heap)
         if max_records < 1 or others > _MAX_OTHER_QUEUES:
@@ -547,8 +545,8 @@ class PartitionGroup:
         return queue.count_before(lowest_other_ms, max_records)
 
     def clear(self) -> None:
-        """Forget the records, the times, the ends of the log and the paused partitions. The consumer does not resume
-        the paused partitions.
+        """Forget the records, the times, the end offsets and the paused partitions. This method does not resume the
+        paused partitions in the consumer.
         """
         self.paused.clear()
         for queue in self._queues.values():
@@ -558,10 +556,10 @@ class PartitionGroup:
 
     def _may_skip_idle(self, now_ms: int) -> bool:
         if not len(self._heap):
-            if self._max_task_idle_ms > 0:
-                self._waited_enough(now_ms)  # starts the waiting time if the log has no more records
+            if self._configs.max_task_idle_ms > 0:
+                self._waited_enough(now_ms)  # this call starts the waiting time if the log has no more records
             return False
-        return self._max_task_idle_ms == MAX_TASK_IDLE_DISABLED or self._waited_enough(now_ms)
+        return self._configs.max_task_idle_ms == MAX_TASK_IDLE_DISABLED or self._waited_enough(now_ms)
 
     def _read_heads(self) -> None:
         for partition, queue in list(self._idle.items()):
@@ -580,7 +578,7 @@ class PartitionGroup:
             if partition in behind:
                 self._deadlines.pop(partition, None)
                 enough = False
-            elif now_ms < self._deadlines.setdefault(partition, now_ms + self._max_task_idle_ms):
+            elif now_ms < self._deadlines.setdefault(partition, now_ms + self._configs.max_task_idle_ms):
                 enough = False
         return enough
 
@@ -588,14 +586,14 @@ class PartitionGroup:
 def _deserialized(deserialize: Callable[[bytes], Any] | None, cells: BytesColumn) -> Iterable[Any]:
     if deserialize is None:
         return cells
-    if all(cells):  # `map` takes half of the time, but passes None to the deserializer
+    if all(cells):  # `map` takes half of the time, but it would pass None to the deserializer
         return map(deserialize, cells)  # type: ignore[arg-type]
     return (None if cell is None else deserialize(cell) for cell in cells)
 
 
 def likely_unit(timestamp_ms: int) -> str | None:
-    """Returns the unit of `_UNITS` in which this timestamp is a time in the years 2000 to 2099, or None if there is no
-    such unit.
+    """Finds the unit of `_UNITS` in which this timestamp is a time in the years 2000 to 2099. Returns None if there is
+    no such unit.
     """
     for unit, units_per_second in _UNITS:
         if _CENTURY_S[0] * units_per_second <= timestamp_ms < _CENTURY_S[1] * units_per_second:

@@ -1,5 +1,5 @@
-"""Runs records and punctuations of an active task through the task's processors. `ProcessorRuntime` is the
-`TaskRuntime` of these processors.
+"""Runs records and punctuations of an active task through the task's processors. The processors use the class
+`ProcessorRuntime` through the interface `TaskRuntime`.
 
     process                Processes records. Consecutive records of one partition's batch form a run.
     punctuate_...          Fires the punctuations that are due by stream time or by wall-clock time.
@@ -7,19 +7,19 @@
     init_processors, close_processors
 
 Rules:
-- Stream time is the highest timestamp processed.
-- An error of a node goes to the handler of processing errors, with the input record. If the handler answers CONTINUE,
-  only the failed node skips the record. The other branches of the graph still get the record.
-- Some errors, `TASK_ERRORS`, do not go to a handler. If one of `TASK_ERRORS` interrupts the processing of a record, the
-  record is processed again later.
-- A punctuation has no input record. The argument of a punctuation is the time at which it fires, and not the time at
-  which it was due. An error in a punctuation also goes to the handler of processing errors, with task and node.
+- Stream time is the highest timestamp of the processed records.
+- If a node raises an error, the processing handler gets the error and the input record. If the handler returns
+  CONTINUE, only the failed node skips the record. The other branches of the graph still get the record.
+- The errors in `TASK_ERRORS` do not go to a handler. After an error in `TASK_ERRORS`, the record is processed again
+  later.
+- A punctuation has no input record. The argument of a punctuation is the time at which it fires, not the time at which
+  it was due. If a punctuation raises an error, the processing handler gets the error, the task and the node.
 - A task has to commit after it has processed a record, fired a punctuation, sent a record or changed a store.
-- If the log does not answer in time, the task tries again under at-least-once. Under exactly-once, a time-out raises
-  TaskCorrupted. A second try could apply a change twice, because the state may already have some changes of the record.
-- A flush of a record cache writes each change with the context of the input record that made the change. If a flush
-  forwards a change to a node that fails, the handler gets the input record that made the change. The handler gets the
-  same record if the task has no record cache.
+- If the log does not answer in time, a task under at-least-once tries again. If the log does not answer in time, a task
+  under exactly-once raises TaskCorrupted. The stores of the task may already contain some changes of the record, so a
+  second try could apply a change twice.
+- When a record cache is flushed, each change is written and forwarded with the context of the input record that made
+  it. If a node then fails, the handler gets this input record, as it would without a record cache.
 
 Source: `StreamTask.process`, `punctuate`, `initializeTopology`, `flush` and `schedule`, `ProcessorContextImpl`,
 `ProcessorNode.process`.
@@ -27,6 +27,7 @@ Source: `StreamTask.process`, `punctuate`, `initializeTopology`, `flush` and `sc
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import InitVar, dataclass
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.clock import Clock
@@ -49,58 +50,51 @@ from streams_runtime.tasks.record_collector import RecordCollector
 _SavedContext = tuple[ContextTuple | None, str | None, int, Headers]
 
 
+@dataclass(eq=False, repr=False)
 class ProcessorRuntime:
     """Runs the processors of one active task on the records of `buffer`.
 
-    `ProcessorRuntime` has more than a dozen public methods because it implements three interfaces: `TaskRuntime` for
-    processors, `RecordClock` and `RecordContexts` for stores, and the methods with which the task processes records and
-    fires punctuations.
+    `ProcessorRuntime` has more than a dozen public methods, because three kinds of callers use it. Processors use the
+    interface `TaskRuntime`. Stores use the interfaces `RecordClock` and `RecordContexts`. The task itself calls the
+    methods that process records and fire punctuations.
 
-    `stores`: the open stores, which the task sets; empty while the stores are closed. `cache`: None if the task has no
-    record cache. `current_system_time_ms`: the wall-clock time at which `process` was called or the present punctuation
-    began. `keeps_raw`: True if contexts include the bytes of the input record, because an error handler may need these
-    bytes.
+    `stores`: the open stores, which the task sets; empty while the stores are closed. `cache`: the record cache, or
+    None if the task has none. `current_system_time_ms`: the wall-clock time of the present call of `process` or of the
+    present punctuation. `keeps_raw`: True if an error handler may need the bytes of the input record. If `keeps_raw` is
+    True, record contexts include these bytes.
     """
 
-    def __init__(
-        self,
-        graph: ProcessorGraph,
-        buffer: PartitionGroup,
-        offsets: InputOffsets,
-        collector: RecordCollector,
-        handling: ExceptionHandling,
-        losses: TaskLosses,
-        *,
-        configs: StreamsConfig,
-        clock: Clock,
-        cache: ThreadCache | None,
-    ) -> None:
-        self.task_id = collector.task_id
+    graph: ProcessorGraph
+    _buffer: PartitionGroup
+    _offsets: InputOffsets
+    collector: RecordCollector
+    _handling: ExceptionHandling
+    losses: TaskLosses
+    configs: InitVar[StreamsConfig]
+    _clock: Clock
+    thread_cache: InitVar[ThreadCache | None]
+
+    def __post_init__(self, configs: StreamsConfig, thread_cache: ThreadCache | None) -> None:
+        self.task_id = self.collector.task_id
         self.application_id = configs.application_id
-        self.graph = graph
-        self.collector = collector
-        self.sink = collector.sink
-        self.losses = losses
-        self.cache = None if cache is None else TaskCache(cache, self)
+        self.sink = self.collector.sink
+        self.cache = None if thread_cache is None else TaskCache(thread_cache, self)
         self.stores: dict[str, StateStore] = {}
         self.stream_time_ms = UNKNOWN_TIME
-        self.current_system_time_ms = clock.now_ms()
-        self.keeps_raw = handling.needs_raw_record
+        self.current_system_time_ms = self._clock.now_ms()
+        self.keeps_raw = self._handling.needs_raw_record
         self._exactly_once = configs.exactly_once
-        self._buffer = buffer
-        self._offsets = offsets
-        self._handling = handling
-        self._clock = clock
-        self._current = graph.current
+        self._current = self.graph.current
         self._stream_time_punctuations = PunctuationQueue()
         self._system_time_punctuations = PunctuationQueue()
-        self.queue: RecordQueue | None = None  # the queue of the current input record; None while no run is processed
-        self._flush_context: ContextTuple | None = None  # the context of the change that a flush is writing
-        self._in_batch = False  # True while a node processes several records of the run at once
-        self.init_time_ms = UNKNOWN_TIME  # the wall-clock time while processors are initialised, else UNKNOWN_TIME
-        self._punctuated_ms = UNKNOWN_TIME  # the time of the punctuation that fires
+        self.queue: RecordQueue | None = None  # The queue of the current input record. None while no run is processed.
+        self._flush_context: ContextTuple | None = None  # The context of the change that a flush is writing.
+        self._in_batch = False  # True while a node processes several records of the run at once.
+        # The wall-clock time while processors are initialised. Otherwise UNKNOWN_TIME.
+        self.init_time_ms = UNKNOWN_TIME
+        self._punctuated_ms = UNKNOWN_TIME  # The time of the punctuation that is running.
         self._must_punctuate = False
-        self._stream_time_before_ms = UNKNOWN_TIME  # stream time when the present run began
+        self._stream_time_before_ms = UNKNOWN_TIME  # The stream time at which the present run began.
 
     # --- processors
 
@@ -113,27 +107,27 @@ class ProcessorRuntime:
             with self._noting_work():
                 self.graph.init(self)
         except Exception as error:
-            # close all processors, because the next try initialises all of them again
+            # The next try initialises all processors again, so all of them are closed here.
             with contextlib.suppress(StreamsRuntimeError):
                 self.close_processors()
             self.clear_punctuations()
             if isinstance(error.__cause__, TASK_ERRORS):
-                raise error.__cause__ from error  # an error of TASK_ERRORS concerns the task and not the processor
+                raise error.__cause__ from error  # an error in TASK_ERRORS is not an error of the processor
             raise
         finally:
             self.init_time_ms = UNKNOWN_TIME
 
     def close_processors(self) -> None:
-        """Call `close` of every processor. After all processors were closed, raises StreamsRuntimeError for the last
-        error of a processor.
+        """Call `close` of every processor. If processors raise errors, closes the other processors as well, and then
+        raises a StreamsRuntimeError for the last error.
         """
         with self._noting_work():
             self.graph.close()
 
     @contextlib.contextmanager
     def _noting_work(self) -> Iterator[None]:
-        """Record that the task has work to commit if the block sends a record or changes a store, even a store with a
-        record cache.
+        """Call `begin_work` if the `with` block sends a record or changes a store. A change counts even if it is only
+        in the record cache.
         """
         with self.collector.call_if_sent(self._offsets.begin_work):
             yield
@@ -143,7 +137,7 @@ class ProcessorRuntime:
     # --- records
 
     def is_ready(self, now_ms: int) -> bool:
-        """True if `process` has a record to process, or collected output records that an earlier call could not send.
+        """Returns True if `process` has a record to process, or if an earlier call could not send all output records.
         Raises the errors of `process`.
         """
         try:
@@ -157,9 +151,9 @@ class ProcessorRuntime:
         If the graph has nodes that take batches, processing stops after a record that makes a stream-time punctuation
         due.
 
-        Raises ProcessingFailed, TaskMigrated, StreamsRuntimeError. If the log does not answer in time, raises
-        TaskCorrupted under exactly-once. Under at-least-once, raises LogTimeout if no record was processed, and
-        otherwise returns. The next call of `process` sends the remaining output again.
+        Raises ProcessingFailed, TaskMigrated, StreamsRuntimeError. If the log does not answer in time under
+        exactly-once, raises TaskCorrupted. If the log does not answer in time under at-least-once, raises LogTimeout,
+        but only if no record was processed. The next call of `process` sends the remaining output records.
         """
         buffer, collector = self._buffer, self.collector
         self.current_system_time_ms = now_ms
@@ -195,7 +189,7 @@ class ProcessorRuntime:
         return processed
 
     def _process_run(self, queue: RecordQueue, max_records: int) -> None:
-        # `commit_needed` is tested here, to save the call of `begin_work` in most runs: a run may have only one record
+        # A run may have only one record, so the test of `commit_needed` saves the call of `begin_work` in most runs.
         if not self._offsets.commit_needed:
             self._offsets.begin_work()
         self.queue = queue
@@ -211,14 +205,14 @@ class ProcessorRuntime:
 
     def _next_punctuation_ms(self) -> int:
         """Returns the stream time of the next punctuation. Returns JAVA_LONG_MAX if no punctuation is scheduled, or if
-        a punctuation is due already.
+        the next punctuation is already due.
         """
         next_ms = self._stream_time_punctuations.next_time_ms()
         return next_ms if next_ms is not None and next_ms > self.stream_time_ms else JAVA_LONG_MAX
 
     def _run_collected(self, queue: RecordQueue) -> None:
-        """Let nodes that take batches process the records that they have collected in this run. If a node raises an
-        error, the whole run is processed again later.
+        """Nodes that take batches collect the records of a run. Make the nodes that take batches process the collected
+        records now. If a node raises an error, the whole run is processed again later.
         """
         try:
             self.graph.run_collected()
@@ -232,7 +226,7 @@ class ProcessorRuntime:
         """Let the handler decide about the next record of the queue. Raises an error if the task must not continue
         without the record.
         """
-        self._run_collected(queue)  # process the earlier records of the run before the failed record
+        self._run_collected(queue)  # the earlier records of the run are processed before the failed record is handled
         if isinstance(error, TASK_ERRORS):
             raise error
         self._handling.processing_failed(queue.failed(queue.place, self.graph.failed_node(error), error))
@@ -292,8 +286,8 @@ class ProcessorRuntime:
     # --- flush
 
     def flush(self) -> None:
-        """Flush the record cache, and give the producer all collected output records. Raises the errors of `process`.
-        If a call of `flush` fails, the next call flushes the remaining changes.
+        """Flush the record cache, and pass all collected output records to the producer. Raises the errors of
+        `process`. If a call of `flush` fails, the next call flushes the remaining changes.
         """
         try:
             if self.cache is not None:
@@ -303,8 +297,8 @@ class ProcessorRuntime:
             raise self._timed_out(error) from error
 
     def _send_rows_if_possible(self) -> None:
-        """Send the collected output of earlier records. Ignores errors, because the caller raises the error of the
-        failed record.
+        """Send the output of the records before the failed record. Ignores errors, because the caller raises the error
+        of the failed record.
         """
         with contextlib.suppress(StreamsRuntimeError, LogTimeout):
             self.collector.send_rows()
@@ -338,14 +332,14 @@ class ProcessorRuntime:
     def move_to(self, position: RunPosition, *, in_batch: bool) -> None:
         """See `TaskRuntime.move_to`."""
         assert self.queue is not None, "only records of a run are collected"
-        self.queue.place = position.place + 1  # a queue's place is the index after its current record
+        self.queue.place = position.place + 1  # the field `place` of a queue is the index after its current record
         self.stream_time_ms = position.stream_time_ms
         self._in_batch = in_batch
 
     def schedule(
         self, node: str, interval_ms: int, type: PunctuationType, callback: Punctuator, start_time_ms: int | None
     ) -> Cancellable:
-        """`NodeContext.schedule` has checked the arguments."""
+        """The caller, `NodeContext.schedule`, has checked the arguments."""
         if type is PunctuationType.STREAM_TIME:
             queue, now_ms = self._stream_time_punctuations, self.stream_time_ms
         else:
@@ -371,7 +365,8 @@ class ProcessorRuntime:
             failed = self.queue.failed(self.queue.polled_place, node, error)
         elif self._punctuated_ms != UNKNOWN_TIME:
             failed = self._failed_punctuation(node, error)
-        else:  # `init` or `close` has forwarded a record, so there is no input record and no punctuation to report
+        # the record was forwarded in `init` or `close`, so the error belongs to no input record and no punctuation
+        else:
             return False
         self._handling.processing_failed(failed)
         return True
@@ -390,7 +385,7 @@ class ProcessorRuntime:
             partition, offset, size = None, -1, 0
         else:
             offsets = queue.offsets
-            # indexing is faster in a list than in a range, and nearly every cached change needs an offset
+            # Nearly every cached change needs an offset, and a list returns its items faster than a range.
             if type(offsets) is range:
                 offsets = queue.list_offsets()
             partition, offset, size = queue.partition, offsets[queue.place - 1], queue.topic_bytes
@@ -416,8 +411,8 @@ class ProcessorRuntime:
 
     @property
     def record_timestamp_ms(self) -> int:
-        """The timestamp of the current processor's record. While `init` runs, the timestamp is the wall-clock time, as
-        in Kafka.
+        """The timestamp of the current processor's record. While `init` of a processor runs, the value is the
+        wall-clock time, as in Kafka.
         """
         timestamp_ms = self._current.timestamp_ms
         return timestamp_ms if timestamp_ms >= 0 else self.init_time_ms

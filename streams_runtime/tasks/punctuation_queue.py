@@ -1,13 +1,12 @@
 """Schedules punctuations, and finds the schedules that are due.
 
-Rules: the intervals of a STREAM_TIME schedule are counted from stream time 0. So the schedule fires with the first
-record, then at every interval. A WALL_CLOCK_TIME schedule first fires after one interval. If several intervals have
-passed since the last check, a schedule fires only once. For example, a schedule with the interval 5 is due at 5, and
-the queue is checked at
-21. The schedule fires once, with the time 21, and is next due at 25. A schedule with a start time fires only at start +
-    n * interval (KIP-1146). If the start has passed already, the schedule first fires at the next time start + n *
-    interval. If a callback cancels its own schedule, the schedule does not fire again. Schedules that are due at the
-    same time fire in the order that Java's `PriorityQueue` would give them.
+Rules: the intervals of a STREAM_TIME schedule begin at stream time 0. So a STREAM_TIME schedule fires after the first
+record, and then once in every interval. A WALL_CLOCK_TIME schedule first fires after one interval. If several intervals
+have passed since the last check, a schedule fires only once. For example, a schedule with the interval 5 is due at 5,
+but the queue is checked only at 21. In this example the schedule fires once, with the time 21, and is next due at 25. A
+schedule with a start time is due only at start + n * interval (KIP-1146). If the start has passed already, the schedule
+first fires at the next time start + n * interval. If a callback cancels its own schedule, the schedule does not fire
+again. Schedules that are due at the same time fire in the order that Java's `PriorityQueue` would give them.
 Source: `PunctuationQueue`, `PunctuationSchedule`, `StreamTask.schedule`.
 
 Differs from Kafka: a punctuation that raised an error stays due. So the punctuation is not lost when the thread tries
@@ -38,18 +37,14 @@ class PunctuationSchedule:
         self.cancelled = True
 
     def advance(self, now_ms: int) -> None:
-        """Set `time_ms` to the schedule's first time after `now_ms`. The new time is at least one interval after the
-        old time.
-        """
+        """Move `time_ms` by one or more intervals, to a time after `now_ms`."""
         missed = max(0, now_ms - self.time_ms) // self.interval_ms
         self.time_ms += (missed + 1) * self.interval_ms
 
 
 class PunctuationQueue:
-    """All punctuation schedules of one type in one task. As in Kafka, a cancelled schedule stays in the queue until its
-    time.
-
-    `due_ms`: no schedule is due before this time.
+    """All punctuation schedules of one type in one task. As in Kafka, a cancelled schedule is removed from the queue
+    only when it would be due. `due_ms`: no schedule is due before this time.
     """
 
     def __init__(self) -> None:
@@ -61,7 +56,7 @@ class PunctuationQueue:
         self.due_ms = min(self.due_ms, schedule.time_ms)
 
     def maybe_punctuate(self, now_ms: int, punctuate: Callable[[PunctuationSchedule], None]) -> bool:
-        """Call `punctuate` with each schedule that is due. Returns True if any schedule was due and not cancelled."""
+        """Call `punctuate` with each schedule that is due. Returns True if `punctuate` was called."""
         schedules = self._schedules
         punctuated = False
         while (schedule := schedules.peek()) is not None and schedule.time_ms <= now_ms:
@@ -82,7 +77,7 @@ class PunctuationQueue:
         return punctuated
 
     def next_time_ms(self) -> int | None:
-        """Returns the time at which the next schedule is due, or None if no schedule is left. Ignores cancelled
+        """Returns the earliest time at which a schedule is due, or None if there is no schedule. Ignores cancelled
         schedules.
         """
         return min((schedule.time_ms for schedule in self._schedules if not schedule.cancelled), default=None)
@@ -95,8 +90,8 @@ class PunctuationQueue:
 def first_schedule(
     node: str, interval_ms: int, type: PunctuationType, callback: Punctuator, *, start_time_ms: int | None, now_ms: int
 ) -> PunctuationSchedule:
-    """Returns a new schedule with the time at which it first fires. `now_ms`: the present stream time for STREAM_TIME,
-    and the present wall-clock time for WALL_CLOCK_TIME.
+    """Returns a new schedule with the time at which it first fires. `now_ms`: the present stream time if the type is
+    STREAM_TIME, or the present wall-clock time if the type is WALL_CLOCK_TIME.
     """
     if start_time_ms is None:
         first_ms = 0 if type is PunctuationType.STREAM_TIME else now_ms + interval_ms

@@ -1,22 +1,21 @@
-"""Sends the records that tasks write: records for output topics, changes of the tasks' stores, and dead letters.
+"""Sends the records that Streams tasks write: records for output topics, changes of stores, and dead letters.
 
     RecordCollector    Serializes records of one task, chooses their partitions, and collects the records in columns.
     StreamsProducer    Sends the records of one stream thread. All tasks of the thread share the producer, so a commit
                        covers all tasks.
 
-Rules of the collector: without a partitioner, Kafka's murmur2 hash of the key's bytes chooses the partition. Records
-without a key go to the partitions in turn. A store's change goes to the task's partition of the changelog. The log
-assigns an offset to a change when the log writes the change. The collector gets the offset with the log's
-acknowledgement or, under exactly-once, with the commit. A checkpoint contains only the offsets of acknowledged or
-committed changes.
+Rules of the collector: if the sink has no partitioner, the murmur2 hash of the key's bytes chooses the partition, as in
+Kafka. Records without a key go to the partitions in turn. A store's change goes to the task's partition of the
+changelog. The log assigns an offset to a change when it writes the change. Under at-least-once, the collector knows the
+offset after the log has acknowledged the change. Under exactly-once, the collector knows the offset after the commit. A
+checkpoint contains only the offsets of acknowledged or committed changes.
 
 Rules of the producer: under at-least-once, records are written without waiting for the commit. Under exactly-once,
-every record is sent in a transaction. A transaction begins when the first record or offset after the last commit is
-sent. Before a task reads its input, the task claims the input partitions in the log. A claim fences all earlier claims
-of the same partitions. The producer is fenced when a second producer with the same id is opened. The producer is also
-fenced when another owner claims the input partitions of one of the thread's tasks. The methods of a fenced producer
-raise `TaskMigrated`. The methods of any producer may raise the log's `LogTimeout`, which counts against
-`task.timeout.ms`.
+every record is sent in a transaction. The first record or offset after a commit begins a new transaction. Before a task
+reads its input partitions, it claims them in the log. A claim fences all earlier claims on the same partitions. The
+producer is fenced when a second producer with the same id is opened. The producer is also fenced when another owner
+claims the input partitions of one of the thread's tasks. The methods of a fenced producer raise `TaskMigrated`. The
+methods of any producer may raise the log's `LogTimeout`, which counts against `task.timeout.ms`.
 Source: `RecordCollectorImpl`, `StreamsProducer`.
 """
 
@@ -40,21 +39,22 @@ from streams_runtime.serdes import BYTES, NestedSerde, Serde, serde_for_topic, s
 from streams_runtime.tasks.needed_changes import NeededChanges
 
 MOST_ROWS = 10_000
-"""The largest number of records that are collected for one partition before the producer gets the records. Usually the
-producer gets the collected records at the end of `ProcessorRuntime.process`. The limit is needed because one punctuator
-or one call of a processor may write any number of records.
+"""If this number of records is collected for one partition, all collected records are passed to the producer. Usually
+the collected records are passed to the producer at the end of `ProcessorRuntime.process`. The limit is needed because a
+single call of a processor or punctuator may write any number of records.
 """
 
 _HOT_KEYS = 100_000
-"""The number of keys whose partitions a sink remembers."""
+"""The largest number of keys in the cache of a sink, which maps each key to its partition."""
 
 
 _FENCED = (ProducerFenced, CommitFenced)
 
 
 class _PartitionRows:
-    """Records of one partition that the producer does not have yet, as lists of the same length. Sending many records
-    at once takes a fifth of the time of sending each record alone. `limits`: the topic's limits for a record.
+    """Records of one partition that were not passed to the producer yet, as lists of the same length. Sending many
+    records in one call takes a fifth of the time of one call for each record. `limits`: the topic's limits for a
+    record.
     """
 
     __slots__ = ("keys", "limits", "partition", "timestamps_ms", "values")
@@ -73,11 +73,10 @@ class _PartitionRows:
 
 
 class RecordCollector:
-    """Collects and sends the output of one task. The collector is also the `ChangeLogger` of the task's stores.
-
-    `changelogs`: the partition for the changes of each logged store. `needed`: for each changelog of a window store,
-    the `NeededChanges` that gets the timestamps of sent changes. `pending`: the partitions with collected records that
-    `send_rows` has to send, in the order in which the partitions got their first record.
+    """Collects and sends the output of one task. The stores of the task use the collector as their `ChangeLogger`.
+    `changelogs`: the changelog partition of each logged store. `needed`: for each changelog of a window store, the
+    `NeededChanges` that gets the timestamps of sent changes. `pending`: the collected records for `send_rows`, in the
+    order in which their partitions got the first record.
     """
 
     def __init__(
@@ -98,11 +97,11 @@ class RecordCollector:
         self._rows: dict[TopicPartition, _PartitionRows] = {}
         self.pending: list[_PartitionRows] = []
         self._change_rows: dict[str, _PartitionRows] = {}
-        # each task starts with its own value, so that tasks send their first records without a key to different
-        # partitions
+        # The start value differs from task to task. So the tasks send their first records without a key to different
+        # partitions.
         self._keyless = task_id.partition
 
-    # --- to topics
+    # --- Records for output topics.
 
     def sink(
         self,
@@ -112,8 +111,8 @@ class RecordCollector:
         value_serde: Serde[Any] = BYTES,
         partitioner: StreamPartitioner | None = None,
     ) -> Receiver:
-        """Returns the receiver that serializes records, chooses their partitions and writes them to this topic. Do not
-        use the receiver after `clear`.
+        """Returns the receiver, which is a function: it serializes records, chooses their partitions and collects them
+        for this topic. Do not call the receiver after `clear`.
 
         `node`: the sending node, for error messages. The receiver looks up the topic's partitions when it gets the
         first record. The receiver raises SerdeMismatch, SchemaRegistryUnavailable, TaskMigrated, LogTimeout, and
@@ -149,8 +148,8 @@ class RecordCollector:
                 self._send_alone(rows, key_bytes, value_bytes, timestamp_ms, headers)
                 return
             if len(rows.keys) >= MOST_ROWS:
-                # first sends, then adds: after an error the input record is processed again, so its output must not be
-                # pending already
+                # The earlier records are sent before the new record is added. If sending fails, the input record is
+                # processed again, and the new record is added then.
                 self.send_rows()
             self._add(rows, key_bytes, value_bytes, timestamp_ms)
 
@@ -164,7 +163,7 @@ class RecordCollector:
             if partition is not None:
                 return self._rows_of(targets[partition])
             if key is None:
-                # all topics share one counter, which chooses the partitions of records without a key
+                # for records without a key, all topics share one counter
                 self._keyless += 1
                 return self._rows_of(targets[self._keyless % len(targets)])
             if len(rows_of_keys) >= _HOT_KEYS:
@@ -175,8 +174,8 @@ class RecordCollector:
         return sink
 
     def _partition_chooser(self, partitioner: StreamPartitioner, node: str, topic: str) -> Callable[[Any, Any], int]:
-        """Returns the function that chooses the partition for key and value. The function raises StreamsRuntimeError if
-        the partitioner chooses a partition that the topic does not have.
+        """Returns a function that calls the partitioner with a key and a value, and returns the partition. The function
+        raises StreamsRuntimeError if the partitioner chooses a partition that the topic does not have.
         """
         if isinstance(partitioner, NestedSerde):
             partitioner = partitioner.with_inner(lambda keys: serde_for_topic(keys, topic, is_key=True))
@@ -205,14 +204,16 @@ class RecordCollector:
             self._targets[topic] = targets
         return targets
 
-    # --- to changelogs
+    # --- Changes for changelogs.
 
     def limits_of(self, store: str) -> RecordLimits:
         """Returns the limits of one record in the changelog of a store. Raises the errors of a sink."""
         return self._changes_of(store).limits
 
     def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Raise the producer's error if the changelog does not take this change. Raises the errors of a sink."""
+        """Raises an error if this change is too large or otherwise invalid for the changelog. Raises the errors of a
+        sink.
+        """
         partition = self._changelogs[store]
         limits = self._producer.limits_of(partition)
         with _translating(f"sending a record to {partition}"):
@@ -223,12 +224,13 @@ class RecordCollector:
         errors of a sink.
         """
         rows = self._change_rows.get(store) or self._changes_of(store)
-        if timestamp_ms < 0:  # in `init` no record has set a time yet, and the log refuses negative timestamps
+        # in `init`, no record has set the time yet, so the timestamp is negative, and the log would refuse it
+        if timestamp_ms < 0:
             timestamp_ms = 0
         self._add(rows, key, value, timestamp_ms)
         if len(rows.keys) >= MOST_ROWS:
-            # first adds, then sends: the store has the change already, so the change must be pending even after an
-            # error
+            # The change is added before the records are sent, because the store already has the change. With this
+            # order, the change is not lost if sending fails.
             self.send_rows()
 
     def _changes_of(self, store: str) -> _PartitionRows:
@@ -238,9 +240,9 @@ class RecordCollector:
     def keep_window_changelogs(self) -> None:
         """Configure the log to keep the changes of window stores for as long as these changes are needed.
 
-        A window is readable until the store has a second window that starts later by the retention or more. The newest
-        change of a window is at most the window's size later than the window's start. A window's size is at most the
-        retention. So a change is needed for twice the retention at most.
+        A window can be read until another window in the store starts at least the retention later. The timestamp of a
+        window's last change is at most the window's size after the start of the window, and the size is at most the
+        retention. So a change is needed for at most twice the retention.
         """
         for partition, needed in self._needed.items():
             # the topic does not exist yet; the changelog reader waits for the topic
@@ -248,11 +250,11 @@ class RecordCollector:
                 self._producer.log.keep_windows(partition.topic, min(2 * needed.retention_ms, JAVA_LONG_MAX))
 
     def windows_at_risk(self, now_ms: int) -> list[WindowsAtRisk]:
-        """Returns the window stores whose changelogs may lose needed records, because the log deletes records by its
-        clock. Raises LogError. The store needs the changes whose timestamps are above stream time minus the store's
-        retention. The log keeps the records whose timestamps are above the clock's time minus the topic's retention. So
-        no needed record is lost as long as stream time is behind the clock by at most the difference of the two
-        retentions.
+        """Returns the window stores that are at risk: the log deletes records by the clock, and may delete needed
+        records of their changelogs. Raises LogError. A store needs all changes that are newer than stream time minus
+        the store's retention. The log keeps all records that are newer than the clock's time minus the topic's
+        retention. So a store is at risk if stream time is behind the clock by more than the topic's retention minus the
+        store's retention.
         """
         found: list[WindowsAtRisk] = []
         for store, partition in self._changelogs.items():
@@ -268,8 +270,8 @@ class RecordCollector:
     # --- rows
 
     def send_rows(self) -> None:
-        """Give the producer all collected records. Raises the errors of a sink. After an error, the next call sends the
-        records that the failed call has not given to the producer.
+        """Pass all collected records to the producer. Raises the errors of a sink. After an error, the next call
+        continues with the records that the producer does not have yet.
         """
         pending = self.pending
         while pending:
@@ -291,9 +293,7 @@ class RecordCollector:
     def _send_alone(
         self, rows: _PartitionRows, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers
     ) -> None:
-        """Send a record alone and not in columns, because the record has headers or because the producer has to check
-        the record against the topic's limits.
-        """
+        """Send a single record that has headers, or that the producer has to check against the topic's limits."""
         self.send_rows()  # send earlier records first, to keep the order
         self._has_sent = True
         self._producer.send(rows.partition, key, value, timestamp_ms, headers)
@@ -312,13 +312,11 @@ class RecordCollector:
             rows = self._rows[partition] = _PartitionRows(partition, self._producer.limits_of(partition))
         return rows
 
-    # --- what was sent
+    # --- Methods that report which records were sent.
 
     @contextmanager
     def call_if_sent(self, on_sent: Callable[[], None]) -> Iterator[None]:
-        """Call `on_sent` at the end of the block if the block sent records, or if collected records are pending at the
-        end.
-        """
+        """After the `with` block, call `on_sent` if the block sent records or if collected records are pending."""
         self._has_sent = False
         try:
             yield
@@ -329,12 +327,12 @@ class RecordCollector:
     def acknowledged_offsets(self) -> Offsets:
         """Returns the offset after the last acknowledged record, for each changelog that this task has written to.
 
-        Has to be called after each commit, because the method also passes the offsets to `NeededChanges`.
+        This method has to be called after each commit, because it also passes the offsets to `NeededChanges`.
         """
         if not self._written:
             return {}
         last = self._producer.last_offsets()
-        # `last` may also have an offset from an earlier task with this id, which does not count for this task
+        # `last` may contain offsets of an earlier task with the same id; these offsets are left out
         written = self._written & last.keys()
         for changelog, needed in self._needed.items():
             if changelog in written:
@@ -351,12 +349,10 @@ class RecordCollector:
 
 
 class StreamsProducer:
-    """The producer of one stream thread. Only this thread may use the producer. `transactional_id`: None under
-    at-least-once.
-
-    `initialize` or the first use opens the log's producer. After `reset`, the next use opens a new producer. `aborts`:
-    the number of aborted transactions. A task remembers this number when its work begins. If the number has grown when
-    the task commits, the work was in an aborted transaction.
+    """The producer of one stream thread. Only the stream thread may use its producer. `transactional_id`: None under
+    at-least-once. The log's producer is opened by `initialize`, or when it is used for the first time. After `reset`,
+    the next use opens a new producer. `aborts`: the number of aborted transactions. A task stores this number when it
+    begins to work. If the number is higher when the task commits, the transaction with the task's work was aborted.
     """
 
     def __init__(self, log: Log, transactional_id: str | None = None) -> None:
@@ -366,15 +362,16 @@ class StreamsProducer:
         self.transaction_in_flight = False
         self.aborts = 0
         self._write_claims: dict[TaskId, Claim] = {}
-        self._ready = False  # True if the producer is open and, under exactly-once, in a transaction
+        # under exactly-once: True if a transaction is open; under at-least-once: True if the producer is open
+        self._ready = False
 
     @property
     def exactly_once(self) -> bool:
         return self.transactional_id is not None
 
     def initialize(self) -> Producer:
-        """Returns the log's producer. If the log's producer is not open, opens the producer and so fences an earlier
-        producer with the same id. Raises the errors of `send`.
+        """Returns the log's producer. Opens the log's producer if it is not open. Opening it fences an earlier producer
+        with the same id. Raises the errors of `send`.
         """
         if self.producer is None:
             with _translating("opening the producer"):
@@ -383,11 +380,10 @@ class StreamsProducer:
         return self.producer
 
     def set_write_claim(self, task: TaskId, claim: Claim | None) -> None:
-        """Under at-least-once, let the task write as long as no newer claim exists. If `claim` is None, the task must
-        not write any more.
-
-        The write claim stops a thread that was expelled from its group. Without the write claim, such a thread could
-        write old values of a store to the changelog after the next owner has written newer values.
+        """Under at-least-once, let the producer write records of the task only while no newer claim exists. `claim`:
+        the claim of the task; None if the task must not write any more. The claim stops a thread that was removed from
+        its group. Without the check of the claim, such a thread could write old values of a store to the changelog
+        after the next owner has written newer values.
         """
         if self.exactly_once:
             return
@@ -417,8 +413,8 @@ class StreamsProducer:
     def send_columns(
         self, partition: TopicPartition, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]
     ) -> None:
-        """Send one record for each row of the columns. Raises the errors of `send`. After an error no record is
-        sent.
+        """Send one record for each row of the columns. Raises the errors of `send`. If `send_columns` raises an error,
+        it has sent none of the records.
         """
         if not self._ready:
             self._begin()
@@ -445,19 +441,18 @@ class StreamsProducer:
                 self.producer.flush()
 
     def commit(self, offsets: OffsetsToCommit = ()) -> None:
-        """Under exactly-once, end the transaction with these offsets in it. Under at-least-once, write the pending
-        records together with the offsets.
-
-        `offsets`: pairs of a claim and the offsets of the claim's partitions that have moved since the last commit. A
-        pair may have no offsets. The log also checks a claim without moved offsets, because a punctuation may have sent
-        records, and only the owner of the claim may write records. Does nothing if there are no offsets to commit and
-        no records to write. Raises the errors of `send`. After an error nothing is committed.
+        """Under exactly-once, commit the transaction together with these offsets. Under at-least-once, write the
+        pending records together with the offsets. `offsets`: pairs of a task's claim and the offsets that have changed
+        since the last commit. If a pair has no offsets, the log only checks the claim. The check of the claim is needed
+        because a punctuation may have sent records, and only the owner of the claim may write records. Does nothing if
+        there are no offsets to commit and no records to write. Raises the errors of `send`. If `commit` raises an
+        error, nothing was committed.
         """
         if self.exactly_once:
             self._commit_transaction(offsets)
             return
-        # A producer that is not open has no pending records. Without claims, a flush is enough, because there are no
-        # offsets.
+        # A producer that is not open has no pending records. If there are no claims, there are no offsets either, and a
+        # flush is enough.
         has_nothing_to_write = self.producer is None and not any(moved for _, moved in offsets)
         if not offsets or has_nothing_to_write:
             self.flush()
@@ -466,11 +461,12 @@ class StreamsProducer:
             self.initialize().commit_offsets(offsets)
 
     def abort(self) -> None:
-        """Abort the transaction in flight, if there is one. Never raises, because dirty closes call it.
+        """Abort the open transaction, if there is one. Raises no error, because a task that is closed after an error
+        calls `abort`.
 
-        A fenced producer stays open until its thread has rejoined the group and calls `reset`. After any other error of
-        the log, `abort` closes the producer. The log then aborts the transaction when the next producer with the same
-        id is opened.
+        If the producer is fenced, it stays open until the thread has joined the group again and calls `reset`. If the
+        log raises another error, `abort` closes the producer. The transaction of a closed producer is aborted when the
+        next producer with the same id is opened.
         """
         if not self.transaction_in_flight or self.producer is None:
             return
@@ -487,7 +483,7 @@ class StreamsProducer:
 
         Discards records that the producer has not written yet. The input offsets of these records are not committed, so
         the next owner of the tasks processes the input again. If the discarded records were written later, they could
-        follow the next owner's records in a changelog, and so replace newer values.
+        replace newer values of the next owner in a changelog.
         """
         producer, self.producer = self.producer, None
         self._mark_aborted()
@@ -497,7 +493,7 @@ class StreamsProducer:
             producer.discard()
             producer.close()
         except LogError:
-            # An error does no harm, because this producer is not used any more, and the next producer with the same id
+            # Errors can be ignored here: this producer is not used any more, and the next producer with the same id
             # fences it.
             return
 
@@ -537,7 +533,9 @@ class StreamsProducer:
 
 @contextmanager
 def _translating(doing: str) -> Iterator[None]:
-    """Raises the runtime's error for an error of the log in the block. `doing`: the action of the block."""
+    """Converts an error of the log in the `with` block to an error of the runtime. `doing`: the action of the block, as
+    a gerund, for the message.
+    """
     try:
         yield
     except LogError as error:
@@ -548,8 +546,8 @@ def _translated(error: LogError, doing: str) -> Exception:
     """Converts an error of the log to an error of the runtime. `doing`: the failed action, as a gerund, for the
     message.
 
-    `StreamsProducer.send` and `send_columns` call `_translated` directly, because the context manager `_translating`
-    would take a sixth of the time in which a record with headers is sent.
+    `StreamsProducer.send` and `send_columns` do not use the context manager `_translating`, because it would take a
+    sixth of the time for sending a record with headers.
     """
     if isinstance(error, _FENCED):
         return TaskMigrated(f"the producer was fenced while {doing}: {error}")

@@ -1,16 +1,18 @@
-"""Restores a table from its source topic. A restore applies only the records that the table applied.
+"""Restores a table from its source topic. A restore applies the same records that the table has applied. The table
+skips three kinds of records of the source topic. The table skips a record that the serdes cannot read, if the handler
+drops the record. The table skips a record that the timestamp extractor drops. The table skips a record with a key that
+is deserialized to None. If the value of a record is deserialized to None, the record deletes the key. A restore ends at
+the group's committed offset, so all restored records were processed before. If the restore cannot read a record, the
+table has skipped this record, too. So the restore calls no handler, counts no dropped record, and sends nothing to the
+dead-letter topic.
 
-The source topic may have records that the table left out. A table leaves out records that the serdes cannot read and
-that the handler drops, records that the timestamp extractor drops, and records whose key is deserialized to None. A
-record whose value is deserialized to None deletes the key. A restore ends at the group's committed offset, so all
-restored records were processed before. If the restore cannot read a record, the table has left out the record, too. So
-the restore calls no handler, counts no record, and sends no record to the dead-letter topic.
-
-A restore deserializes the records, and serializes keys and values again with the serdes of the store, because the bytes
-of a key may differ between topic and store. A timestamp extractor gets the partition time of the restored records, -1
-before the first restored record. Source: `KTableSource`, `RecordQueue`. Differs from Kafka: in Kafka a restore copies
-the bytes of the topic (KAFKA-8037), so bad records replace good records. As in Kafka, a restore begins at the beginning
-of the topic, even if the table began at the end of the topic (`auto.offset.reset=latest`).
+A restore deserializes each record, and serializes its key and value again with the serdes of the store. Records are
+serialized again because a key may have different bytes in the topic and in the store. A timestamp extractor gets the
+highest timestamp of the restored records as the partition time, or -1 before the first record. Source: `KTableSource`,
+`RecordQueue`.
+Differs from Kafka: in Kafka a restore copies the bytes of the topic (KAFKA-8037), so bad records replace good records.
+As in Kafka, a restore begins at the beginning of the topic, even if the table began at the end of the topic
+(`auto.offset.reset=latest`).
 """
 
 import logging
@@ -30,8 +32,9 @@ from streams_runtime.tasks.partition_group import RecordQueue
 
 RecordConverter = Callable[[RecordBatch], RecordBatch | None]
 """Converts a batch of a table's source topic to the records that the table put into its store. The keys and values of
-the result are bytes in the form in which the store keeps them. Returns None if the table put no record of the batch
-into its store. Call a converter with the batches of a partition in order of offsets. Raises SchemaRegistryUnavailable.
+the result have the bytes that the store keeps. The result is None if the table put no record of the batch into its
+store. A converter has to be called with the batches of a partition in order of offsets. Raises
+SchemaRegistryUnavailable.
 Source: `RecordConverter`.
 """
 
@@ -43,14 +46,15 @@ class SourceChangelog:
 
     def __init__(self, task_id: TaskId, partition: TopicPartition, source: SourceRunner, store: StateStore) -> None:
         self._queue = RecordQueue(task_id, partition, source, self._left_out, counted_before(task_id))
-        # A store that is not a `SerdesTimestampedKeyValueStore` is filled by a processor of the user. The content of
-        # such a store is assumed to be the bytes of the topic.
+        # If the store is not a `SerdesTimestampedKeyValueStore`, a processor of the user fills it. The runtime then
+        # assumes that the store has the same bytes as the topic.
         self._store = store if isinstance(store, SerdesTimestampedKeyValueStore) else None
         self._next_offset = 0
 
     def __call__(self, batch: RecordBatch) -> RecordBatch | None:
         queue = self._queue
-        if batch.offsets[0] < self._next_offset:  # the store is restored again from the beginning
+        # a batch with lower offsets means that the store is restored again from the beginning
+        if batch.offsets[0] < self._next_offset:
             queue.clear()
         partition_time_ms = queue.partition_time_ms
         queue.add(batch)
@@ -76,7 +80,8 @@ class SourceChangelog:
                 values.append(written[1])
         except BaseException:
             queue.clear()
-            queue.partition_time_ms = partition_time_ms  # the caller may pass the same batch again
+            # the partition time is set back, because the caller may pass the same batch again
+            queue.partition_time_ms = partition_time_ms
             raise
         self._next_offset = batch.offsets[-1] + 1
         left_out = len(batch) - len(keys)
@@ -102,7 +107,7 @@ class SourceChangelog:
 
 
 def source_changelogs(task: TaskId, graph: ProcessorGraph) -> dict[TopicPartition, RecordConverter]:
-    """Returns the converters for those changelogs of a task that are source topics."""
+    """Returns a converter for each changelog of a task that is also a source topic."""
     stores = {store.name: store for store in graph.stores}
     partitions = {store: TopicPartition(topic, task.partition) for store, topic in graph.source_changelogs.items()}
     return {

@@ -1,17 +1,18 @@
-"""A standby keeps copies of a task's stores up to date by reading their changelogs. A standby has no processors.
+"""A standby is a Streams task without processors. A standby has copies of the stores of an active task, and reads the
+changelogs to keep the copies up to date.
 
 Rules:
 - A standby is RUNNING as soon as its stores are open. The changelog reader applies the records of the changelogs to the
   stores, and advances the stores' offsets.
-- A commit of a standby writes a checkpoint, under at-least-once and under exactly-once. A standby needs a commit if its
-  `StateManager` reports that a checkpoint is due. A standby commits at most once in five seconds, because the thread
-  waits while the stores are flushed to disk.
-- When a standby is recycled, its stores stay open, and the new active task uses these open stores. A dirty close under
-  exactly-once leaves nothing on disk.
+- The only step of a standby's commit is to write a checkpoint. A standby needs a commit if its `StateManager` reports
+  that a checkpoint is due. A standby commits at most once in five seconds, because the thread waits while the stores
+  are flushed to disk.
+- When a standby is recycled, its stores stay open, and the new active task uses these open stores. If a standby is
+  closed dirty under exactly-once, its state on disk is deleted.
 
-Source: `StandbyTask`, `AbstractTask`. Differs from Kafka: in Kafka `commit_needed` is always true, and there is no
-minimum of five seconds between checkpoints. A standby that never had the lock of its directory deletes nothing on disk
-at a dirty close.
+Source: `StandbyTask`, `AbstractTask`. Differs from Kafka: in Kafka, `commit_needed` is always true, and checkpoints may
+follow each other in less than five seconds. If a standby never had the lock of its directory, a dirty close deletes
+nothing here.
 """
 
 from collections.abc import Mapping
@@ -79,8 +80,8 @@ class StandbyTask(Task):
         return {}
 
     def post_commit(self, *, enforce_checkpoint: bool) -> None:
-        """Write a checkpoint if a checkpoint is due or enforced. A task that is not initialised does not touch the file
-        on disk. Raises ProcessorStateError.
+        """Write a checkpoint if a checkpoint is due or `enforce_checkpoint` is True. Does nothing if the task is not
+        initialised. Raises ProcessorStateError.
         """
         self._expect("be committed", *_MAY_COMMIT)
         if self._is_open and (enforce_checkpoint or self.commit_needed()):

@@ -1,4 +1,4 @@
-"""Manages the directories in which tasks keep their state, and the locks of these directories.
+"""Manages the directories with the state of Streams tasks, and the locks of these directories.
 
     <state.dir>/<application.id>/                    locked by one process at a time, with .lock
         kafka-streams-process-metadata               the process id, which outlives the process
@@ -7,26 +7,27 @@
             .checkpoint                              see `checkpoint_file`
             rocksdb/<store>/                         a RocksDB with its format file, see `store_format`
 
-Rules: only a thread that has locked a task's directory writes or deletes files in the directory. When another thread of
+Rules: a thread has to lock a task's directory before it writes or deletes files in the directory. If another thread of
 the same process holds the lock, `lock` returns False, and the caller tries again later. If another process holds the
-lock, two processes use the same directory by mistake, and `lock` raises LockError. A thread may also lock the directory
-of a task that it does not run, in order to report the directory's offsets to the leader. This thread loses the lock
-when another thread is assigned the task.
+lock, `lock` raises LockError, because two processes must not use the same directory. A thread may also lock the
+directory of a task that it does not run, to report the offsets in the directory to the leader. The reporting thread
+loses the lock as soon as another thread gets the task.
 
 State is deleted in this order: the checkpoint is deleted, then the stores are renamed, then the renamed stores are
-deleted. If the process dies during a deletion, the remaining files cannot be mistaken for state. State that was
-restored from another log is deleted, because its changelog offsets mean nothing in this log. The files of the cluster
-id and of the process id are synced when they are written. Without the sync, a power failure could leave half a cluster
-id in the file. The next process would take this half for the id of another log, and delete all state. The file of the
-process id has `{"processId": "<uuid>"}`. If the file with the process id cannot be read, a new id is generated. Source:
-`StateDirectory`; KIP-441.
+deleted. With this order, no later process uses the remaining files as state if the process dies during a deletion.
+State that was restored from a different log is deleted, because the changelog offsets of that log are not valid in this
+log. The files of the cluster id and of the process id are synced when they are written. Without the sync, a power
+failure could leave an incomplete cluster id in the file. The next process would then delete all state, because the id
+differs from the log's id. The file of the process id contains `{"processId": "<uuid>"}`. If this file cannot be read, a
+new id is generated. Source: `StateDirectory`; KIP-441.
 
 Differs from Kafka: the lock of a task's directory also excludes other processes. In Kafka, this lock only excludes
-threads of the same process. If a person deletes the lock file of the application's directory, a second process can
-start. The second process cannot damage the state of the tasks that the first process runs. In Kafka, each named
-topology has its own directory. Here, the tasks of all topologies have their directories side by side. New directories
-are private to their owner (0700). The age of a task's directory is the time since the last change of anything in the
-directory. Kafka uses state that was restored from another cluster if the offsets are in range.
+threads of the same process. If somebody deletes the lock file of the application's directory, a second process can
+start. Because of the locks of the task directories, the second process cannot damage the state of the first process's
+tasks. In Kafka, each named topology has its own directory. Here, the tasks of all topologies have their directories
+side by side. New directories are private to their owner (0700). The age of a task's directory is the time since the
+last change of any file in it. Kafka does not compare cluster ids, and uses state from another cluster if its offsets
+are in range.
 """
 
 import itertools
@@ -37,6 +38,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import KW_ONLY, InitVar, dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -63,46 +65,43 @@ class LockOwner(Protocol):
     def name(self) -> str: ...
 
 
+@dataclass(eq=False, repr=False)
 class StateDirectory:
-    """The state of one application in one process. From the constructor to `close`, no other process can use the
-    directory.
+    """The state of one application in one process. No other process can use the directory until `close`.
 
-    Any thread may call the methods of `StateDirectory`. Every method raises ProcessorStateError with the path when an
-    operation on the disk fails. In a forked process, the methods raise ProcessorStateError, too. The constructor waits
-    at most `lock_wait_ms` for an earlier process that is ending, and raises LockError if that process does not end.
-    `files`: the file system of the directories; a simulation passes its own file system. `calling_thread`: a function
-    that returns the `LockOwner` of the calling thread. `process_id`: an id that stays the same each time an instance
-    opens this directory.
+    Any thread may call the methods of `StateDirectory`. A method raises ProcessorStateError with the path if an
+    operation on the disk fails. A method also raises ProcessorStateError in a forked process. If an earlier process
+    still holds the lock, the constructor waits at most `lock_wait_ms` for its end, and then raises LockError. `files`:
+    the file system of the directories; a simulation passes its own file system. `calling_thread`: a function that
+    returns the `LockOwner` of the calling thread. `process_id`: an id that stays the same each time an instance opens
+    this directory.
     """
 
-    def __init__(
-        self,
-        state_dir: Path,
-        application_id: str,
-        clock: Clock,
-        *,
-        lock_wait_ms: int = 0,
-        files: FileSystem = SYSTEM_FILES,
-        calling_thread: Callable[[], LockOwner] = threading.current_thread,
-    ) -> None:
+    state_dir: InitVar[Path]
+    application_id: InitVar[str]
+    _clock: Clock
+    _: KW_ONLY
+    lock_wait_ms: InitVar[int] = 0
+    files: FileSystem = SYSTEM_FILES
+    calling_thread: Callable[[], LockOwner] = threading.current_thread
+
+    def __post_init__(self, state_dir: Path, application_id: str, lock_wait_ms: int) -> None:
         checked_name(application_id, "an application id", "application.id")
         self.application_directory = state_dir.absolute() / application_id
-        self.files = files
-        self._calling_thread = calling_thread
-        self._clock = clock
         self._pid = os.getpid()
         self._mutex = threading.Lock()
         self._owners: dict[TaskId, LockOwner] = {}
         self._paths: dict[TaskId, Path] = {}
-        self._locked_to_report: set[TaskId] = set()  # tasks that were locked with `to_report`
+        # the tasks whose directories are locked only to report their offsets
+        self._locked_to_report: set[TaskId] = set()
         self._locks: dict[TaskId, HeldLock] = {}
         self._make_directory(self.application_directory)
-        files.warn_if_readable_by_others(self.application_directory)  # never raises an error
+        self.files.warn_if_readable_by_others(self.application_directory)  # never raises an error
         what = f"the state directory of application {application_id!r}"
-        self._process_lock = files.lock(self.application_directory, what, wait_ms=lock_wait_ms)
+        self._process_lock = self.files.lock(self.application_directory, what, wait_ms=lock_wait_ms)
         self._closed = False
         try:
-            self.process_id = stored_process_id(self.application_directory, files)
+            self.process_id = stored_process_id(self.application_directory, self.files)
         except OSError as error:
             self._process_lock.release()
             raise ProcessorStateError(
@@ -110,12 +109,12 @@ class StateDirectory:
             ) from error
 
     def belong_to(self, cluster_id: str) -> None:
-        """Delete state that was restored from another log, and log a warning. Keeps the state if the file with the
-        log's id does not exist. Call `belong_to` before any thread has a task. Raises LockError.
+        """If the state was restored from another log, delete it and log a warning. If the directory has no file with
+        the id of a log, the state is kept. Call `belong_to` before any thread has a task. Raises LockError.
         """
         file = self.application_directory / CLUSTER_FILE_NAME
         try:
-            # without the file, the state is assumed to be from this log
+            # if the file does not exist, the state is assumed to be from this log
             known = self.files.read(file).decode() if self.files.exists(file) else cluster_id
         except (OSError, UnicodeDecodeError) as error:
             raise ProcessorStateError(f"the file {file} cannot be read: {error}") from error
@@ -132,7 +131,8 @@ class StateDirectory:
         elif self.files.exists(file):
             return  # the file has this cluster id already
         with as_state_errors(f"the file {file} cannot be written"):
-            # written after the deletion, so that the next process deletes again if this process dies before this line
+            # The file is written after the deletion. So if this process dies during the deletion, the next process
+            # deletes the rest.
             self.files.write_whole(file, cluster_id.encode(), written_as=f"{file.name}.tmp", synced=True)
 
     def task_directory(self, task: TaskId) -> Path:
@@ -145,17 +145,17 @@ class StateDirectory:
         """Lock the task's directory for the calling thread. Returns False if another thread of this process holds the
         lock.
 
-        `to_report`: lock the directory only to report its offsets to the leader. A lock to report passes to the first
-        thread that calls `lock` without `to_report`. Raises LockError with the id of the other process when another
-        process holds the lock.
+        `to_report`: lock the directory only to report its offsets to the leader. The first thread that calls `lock`
+        without `to_report` takes the lock from the reporting thread. Raises LockError with the id of the other process
+        when another process holds the lock.
         """
         self._check_usable()
         with self._mutex:
             owner = self._owners.get(task)
-            me = self._calling_thread()
+            me = self.calling_thread()
             if owner is not None:
-                # Another owner keeps the lock, with one exception: the owner locked the directory with `to_report`, and
-                # the calling thread did not.
+                # If another thread has the lock, it usually keeps the lock. But a thread that has passed `to_report`
+                # loses the lock if the calling thread has not passed `to_report`.
                 if owner is not me and (to_report or task not in self._locked_to_report):
                     return False
                 if not to_report:
@@ -183,7 +183,7 @@ class StateDirectory:
 
     def holds(self, task: TaskId) -> bool:
         """True if the calling thread holds the lock of the task's directory."""
-        return self._owners.get(task) is self._calling_thread()
+        return self._owners.get(task) is self.calling_thread()
 
     def lock_owner(self, task: TaskId) -> LockOwner | None:
         """Returns the thread of this process that holds the lock of the task's directory, or None if no thread holds
@@ -197,7 +197,7 @@ class StateDirectory:
         return "another thread" if owner is None else f"thread {owner.name}"
 
     def non_empty_task_directories(self) -> list[TaskId]:
-        """Returns the tasks with state on disk, sorted by topology name and id."""
+        """Returns the ids of the tasks with state on disk, sorted by topology name and id."""
         return [task for task in self._tasks_on_disk() if not self.is_empty(task)]
 
     def is_empty(self, task: TaskId) -> bool:
@@ -216,9 +216,9 @@ class StateDirectory:
             return {}
 
     def wipe(self, task: TaskId) -> None:
-        """Delete the task's checkpoint and stores. If the thread does not hold the lock of the directory, `wipe` locks
-        the directory during the deletion. Renamed broken checkpoint files stay. Raises LockError when another thread or
-        process holds the lock.
+        """Delete the task's checkpoint and stores. If the calling thread has not locked the directory, `wipe` locks it
+        during the deletion. Broken checkpoint files that were renamed are not deleted. Raises LockError when another
+        thread or process holds the lock.
         """
         with self._locked(task):
             directory = self.task_directory(task)
@@ -226,25 +226,28 @@ class StateDirectory:
             self._discard(directory, [directory / name for name in self._names(directory) if _is_state(name)])
 
     def discard(self, task: TaskId, parts: Iterable[Path]) -> None:
-        """Delete these paths, which are relative to the task's directory. Also completes deletions that an earlier
-        process has not completed because it died.
+        """Delete these paths, which are relative to the task's directory. If an earlier process died during a deletion,
+        this method completes that deletion.
 
-        The checkpoint must not name the deleted stores. Raises LockError when another thread or process holds the lock.
+        The checkpoint must have no entries for the deleted stores. Raises LockError when another thread or process
+        holds the lock.
         """
         with self._locked(task):
             directory = self.task_directory(task)
             self._discard(directory, [directory / part for part in parts])
 
     def clean_obsolete(self, cleanup_delay_ms: int) -> list[TaskId]:
-        """Delete the tasks' directories that are not locked and that have not changed for longer than the delay. If a
-        directory cannot be deleted, logs a warning, and the next call tries again. Returns the tasks whose directories
-        were deleted. Source: `StateDirectory.cleanRemovedTasks`.
+        """Delete each task directory that is not locked and has not changed for longer than the delay. If a directory
+        cannot be deleted, logs a warning, and the next call tries again. Returns the tasks whose directories were
+        deleted. Source: `StateDirectory.cleanRemovedTasks`.
         """
         self._check_usable()
         return [task for task in self._tasks_on_disk() if self._clean(task, cleanup_delay_ms)]
 
     def close(self) -> None:
-        """Let other processes use the state. Unlocks tasks that are still locked, with a warning. Idempotent."""
+        """Release all locks, so that other processes can use the state. Logs a warning for each task directory that is
+        still locked. Idempotent.
+        """
         if self._closed or os.getpid() != self._pid:
             return
         with self._mutex:
@@ -284,7 +287,7 @@ class StateDirectory:
                 task = TaskId.parse(name)
             except ValueError:
                 continue
-            # `00_1` can be parsed, but is not the name of a task's directory
+            # `00_1` can be parsed as a task id, but it is not the name of a task's directory
             if str(task) == name and self.files.is_directory(self.application_directory / name):
                 tasks.append(task)
         return sorted(tasks, key=lambda task: (task.topology_name or "", task))
@@ -301,12 +304,14 @@ class StateDirectory:
                 self.unlock(task)
 
     def _discard(self, directory: Path, paths: list[Path]) -> None:
-        """Rename the paths, then delete them. A rename is atomic, so the path of a store never has half a store."""
+        """Rename the paths, then delete them. A rename is atomic. So the path of a store never leads to a partly
+        deleted store.
+        """
         deleted = directory / _DELETED
         files = self.files
         with as_state_errors(f"state in {directory} cannot be deleted"):
             files.delete_tree(deleted, ignore_errors=True)
-            # The new names of the paths. `delete_tree` may have failed above, so each `next` skips the names in use.
+            # The new names of the paths. If a directory could not be deleted above, its name is skipped.
             numbers = (number for number in itertools.count() if not files.exists(deleted / str(number)))
             for path in paths:
                 if files.exists(path):
@@ -321,7 +326,8 @@ class StateDirectory:
             if task in self._owners or self._unchanged_ms(task) <= cleanup_delay_ms or not self.lock(task):
                 return False
             try:
-                # check again: another thread may have written state before this thread got the lock
+                # the directory is checked again, because another thread may have written state before this thread got
+                # the lock
                 unchanged_ms = self._unchanged_ms(task)
                 if unchanged_ms <= cleanup_delay_ms:
                     return False
@@ -340,8 +346,8 @@ class StateDirectory:
             return False
 
     def _unchanged_ms(self, task: TaskId) -> int:
-        """Returns the milliseconds since the last change of anything in the task's directory. Ignores changes of the
-        lock file. Raises OSError.
+        """Returns the milliseconds since the last change of any file in the task's directory, except the lock file.
+        Raises OSError.
         """
         return self._clock.now_ms() - self.files.changed_ms(self._path(task), but=LOCK_FILE_NAME)
 
@@ -371,8 +377,7 @@ def _is_state(name: str) -> bool:
 
 def stored_process_id(application_directory: Path, files: FileSystem = SYSTEM_FILES) -> ProcessId:
     """Returns the process id in `<state.dir>/<application.id>`. If the directory has no readable id, writes a new id
-    first. Raises
-    OSError.
+    first. Raises OSError.
     """
     files.make_directory(application_directory)
     file = application_directory / PROCESS_FILE_NAME

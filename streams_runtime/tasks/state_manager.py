@@ -1,32 +1,37 @@
-"""Manages the stores of a task, and for each store the changelog offset up to which the store is complete.
+"""Manages the stores of a Streams task. For each store, keeps the changelog offset up to which the store is complete.
 
 Rules:
-- A store is complete up to and including its offset. The log need not have a record at that offset, because the record
-  may be deleted or the offset may belong to a transaction marker. `load_checkpoint` reads the offset once, then
-  `restore` and `advance_to` advance the offset. If the offset is None, the offset is not known, and the changelog is
-  read from the beginning.
-- While an active task runs, the task itself tracks the offsets of the last acknowledged records. The task passes these
-  offsets to `update_changelog_offsets` before each checkpoint and when the task is suspended.
+- A store is complete up to and including its offset. The log may have no record at the offset of a store: the record
+  may be deleted, or the offset may belong to a transaction marker. `load_checkpoint` reads the offset once. `restore`
+  and `advance_to` then advance the offset. If the offset is not known, it is None, and the changelog is read from the
+  beginning.
+- While an active task is RUNNING, the task itself tracks the offsets of the last acknowledged changes. The task passes
+  these offsets to `update_changelog_offsets` before each checkpoint, and when it is suspended.
 - The stores are flushed before a checkpoint is written, so the offsets in the file are never ahead of the stores on
-  disk. The checkpoint file has an entry for each persistent logged store. The entry of a store whose offset is not
-  known is OFFSET_UNKNOWN. When a task is marked as corrupted, its checkpoint file is deleted. After a power loss, the
-  file may have offsets beyond the end of the log, if the log has lost its latest commits
-  (`logs/embedded/connections.py`).
-- At-least-once: an active task writes a checkpoint at the end of restoring and when it closes. While the task runs, a
-  commit writes a checkpoint if the sum of the offsets has grown by more than 10,000.
-- Exactly-once: the checkpoint file is deleted as soon as it has been read. An active task writes the file only at a
-  clean close, and not while it runs. So if an active task has state on disk but no checkpoint, the state may contain
-  records that were never committed. `load_checkpoint` then raises TaskCorrupted.
+  disk. The checkpoint file has an entry for each persistent logged store. If the offset of a store is not known, the
+  entry is OFFSET_UNKNOWN. When a task is marked as corrupted, its checkpoint file is deleted. After a power loss, an
+  embedded log may lack its latest commits (`logs/embedded/connections.py`). The offsets in the checkpoint file may then
+  be beyond the end of the log.
+- At-least-once: an active task writes a checkpoint when it has restored its stores and when it closes. While the task
+  is RUNNING, a commit writes a checkpoint if the sum of the offsets has grown by more than 10,000.
+- Exactly-once: the checkpoint file is deleted as soon as it has been read. An active task writes the file only when it
+  is closed without an error. So if an active task has state on disk but no checkpoint, the state may contain changes
+  that were never committed. If an active task has state but no checkpoint under exactly-once, `load_checkpoint` raises
+  TaskCorrupted.
 - A standby writes a checkpoint at its first commit and when it closes. A later commit of a standby writes a checkpoint
-  if the sum of the offsets has grown by more than 10,000. A standby does not write a checkpoint at every commit,
-  because under exactly-once its stores would be flushed to disk ten times a second.
-- When a task is recycled, the new task of the other type (active or standby) gets the open stores and their offsets.
-- The files in a store's directory may be from another kind of store. If the store is logged, its files are deleted with
-  a warning, and the store is restored from the beginning. If the store is not logged, an error is raised.
+  if the sum of the offsets has grown by more than 10,000. A standby does not write a checkpoint at every commit.
+  With a checkpoint at every commit, the stores of the standby would be flushed to disk ten times a second under
+  exactly-once.
+- When an active task is recycled, a new standby gets its open stores and their offsets. When a standby is recycled, a
+  new active task gets its open stores and their offsets.
+- The directory of a store may contain files of a different kind of store, for example after the topology was changed.
+  If the store is logged, its files are deleted with a warning, and the store is restored from the beginning. If the
+  store is not logged, an error is raised.
 - A store may lack entries that its changelog still has, for example because the store's retention was raised. If a
-  store may lack entries, its changelog is read from the beginning and applied over the content of the store.
-- Before a store's format file gets a new kind or retention, OFFSET_UNKNOWN is written to the checkpoint. So even if the
-  process crashes after it has changed the format file, the next process restores the store from the beginning.
+  store may lack entries, its whole changelog is read and applied over the content of the store.
+- When the kind or the retention of a store changes, OFFSET_UNKNOWN is written to the checkpoint before the store's
+  format file is changed. So even if the process crashes after it has changed the format file, the next process restores
+  the store from the beginning.
 
 Source: `ProcessorStateManager`, `StateManagerUtil`, `LegacyCheckpointingStateStore`.
 
@@ -37,7 +42,7 @@ have old keys that compaction has removed from the changelog.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assignor.errors import AssignorFault
@@ -59,27 +64,23 @@ from streams_runtime.tasks.source_changelog import RecordConverter
 from streams_runtime.tasks.state_directory import StateDirectory
 
 OFFSET_DELTA_FOR_CHECKPOINT = 10_000
-"""A task writes a checkpoint at a commit when the sum of its offsets has grown by more than this number."""
+"""A commit writes a checkpoint if the sum of the task's changelog offsets has grown by more than this number."""
 
 STORES_DIRECTORY = Path("rocksdb")
-"""The directory of persistent stores. The directory of a store is `<task directory>/rocksdb/<store>`."""
+"""A persistent store has the directory `<task directory>/rocksdb/<store>`."""
 
 _logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class StoreMetadata:
-    """A store and its changelog (None if the store is not logged).
-
-    `offset`: the last changelog offset that is applied to the store; None if this offset is not known.
+    """A store and its changelog. `changelog`: None if the store is not logged. `offset`: the last changelog offset that
+    was applied to the store; None if this offset is not known.
     """
 
-    def __init__(self, store: StateStore, changelog: TopicPartition | None) -> None:
-        self.store = store
-        self.changelog = changelog
-        self.offset: int | None = None
-
-    def __repr__(self) -> str:
-        return f"StoreMetadata({self.store.name}: {self.changelog} @ {self.offset})"
+    store: StateStore
+    changelog: TopicPartition | None
+    offset: int | None = None
 
 
 class StateManager:
@@ -88,11 +89,11 @@ class StateManager:
     The order of calls is `lock`, `open_stores`, `load_checkpoint`, then other methods, then `close` and `unlock`. After
     `close` the stores may be opened again.
 
-    `changelogs`: the changelog partition of each store. A store with None or without an entry is not logged.
-    `source_changelogs`: the changelogs that are also inputs of the task, each with its `RecordConverter`. A restore
-    passes each batch of a source changelog to the converter, and applies the records that the converter returns.
-    `compacted_changelogs`: the changelogs of stores without windows, which are created with compaction alone.
-    `window_retentions_ms`: the retention of each window store that has a changelog of its own.
+    `changelogs`: the changelog partition of each store. If a store has no entry, or the entry is None, the store is not
+    logged. `source_changelogs`: the changelogs that are also inputs of the task, each with its `RecordConverter`. A
+    restore passes each batch of a source changelog to the converter, and applies the records that the converter
+    returns. `compacted_changelogs`: the changelogs of stores without windows, which are created with the cleanup policy
+    compact. `window_retentions_ms`: the retention of each window store that has a changelog of its own.
     `checkpoint_delta`: if the sum of the offsets has grown by more than `checkpoint_delta`, a commit writes a
     checkpoint. Simulations set `checkpoint_delta` to a lower number.
     """
@@ -124,7 +125,8 @@ class StateManager:
             metadata.changelog: metadata for metadata in self._metadata.values() if metadata.changelog is not None
         }
         self._checkpointed = {p: metadata for p, metadata in self._by_changelog.items() if metadata.store.persistent}
-        for name in self._metadata:  # a store that the user wrote may have a different name than its builder
+        # the name is checked here, because a store that the user wrote may not have the name of its builder
+        for name in self._metadata:
             if not is_legal_name(name):
                 raise ProcessorStateError(f"{shown_name(name)} cannot be the name of a store", task_id)
         if len(self._metadata) != len(stores):
@@ -147,11 +149,11 @@ class StateManager:
         self._was_empty = True
         # the sum of `changelog_offsets` when a checkpoint was last due or loaded; None before `load_checkpoint`
         self._sum_at_checkpoint: int | None = None
-        # the content that this object last wrote to the checkpoint file; None if it has not written the file or has
-        # deleted it
+        # The offsets that this object has written to the checkpoint file. The value is None if this object has not
+        # written the file, or has deleted the file.
         self._on_disk: dict[TopicPartition, int] | None = None
 
-    # --- the directory
+    # --- Methods for the task's directory.
 
     @property
     def task_directory(self) -> Path:
@@ -172,10 +174,10 @@ class StateManager:
     # --- opening
 
     def open_stores(self, context: StoreContext) -> None:
-        """Open the stores, unless they are open. A store without a changelog of its own gets a context without a change
-        logger. If the checkpoint is broken, renames the checkpoint, logs a warning and deletes all state. Raises
-        ProcessorStateError, and TaskCorrupted when the files of a store are broken. Differs from Kafka: in Kafka, a
-        store with broken files ends the thread at every start, until the files are deleted by hand.
+        """Open the stores if they are not open. If a store has no changelog of its own, its changes are not logged. If
+        the checkpoint file is broken, renames the file, logs a warning and deletes all state. Raises
+        ProcessorStateError, and TaskCorrupted when the files of a store are broken. Differs from Kafka: in Kafka, the
+        thread ends at every start until somebody deletes the broken files.
         """
         if self._opened or not self._metadata:
             return
@@ -199,10 +201,9 @@ class StateManager:
                 raise self._failed("open", metadata, error) from error
 
     def load_checkpoint(self) -> None:
-        """Take the offsets of the stores from the checkpoint. Under exactly-once, deletes the checkpoint file
-        afterwards.
-
-        Under exactly-once, raises TaskCorrupted for state without an offset, and then keeps the checkpoint file.
+        """Set the offsets of the stores to the offsets in the checkpoint. Under exactly-once, deletes the checkpoint
+        file afterwards. If a store has state but no offset in the checkpoint, raises TaskCorrupted under exactly-once,
+        and does not delete the file.
         """
         if self._sum_at_checkpoint is None:
             unused = dict(self._loaded_checkpoint)
@@ -232,17 +233,18 @@ class StateManager:
         return self._by_changelog[partition]
 
     def changelog_as_source(self, partition: TopicPartition) -> bool:
-        """True if the partition is an input of the task as well."""
+        """Returns True if the partition is also an input partition of the task."""
         return partition in self._source_changelogs
 
     def changelog_offsets(self) -> Offsets:
-        """Returns the next offset to apply for each changelog, 0 if the offset is not known."""
+        """Returns the next offset to apply of each changelog, or 0 if this offset is not known."""
         return {p: 0 if metadata.offset is None else metadata.offset + 1 for p, metadata in self._by_changelog.items()}
 
     def update_changelog_offsets(self, next_offsets: Mapping[TopicPartition, int]) -> None:
-        """Set the offsets of changelogs. Ignores partitions that are not changelogs. `next_offsets`: the offset after
-        the last record that was written to each changelog. For a source topic, `next_offsets` has the offset after the
-        last record that was read.
+        """Set the offsets of the stores. Ignores partitions that are not changelogs. `next_offsets`: the offset after
+        the last record in the store, by changelog. For a source topic, the value is the offset after the last record
+        that the task has read. For any other changelog, the value is the offset after the last record that the task has
+        written.
         """
         for partition, next_offset in next_offsets.items():
             if (metadata := self._by_changelog.get(partition)) is not None:
@@ -255,7 +257,7 @@ class StateManager:
         """Apply records of a changelog. If the changelog is a source topic, applies the records that its
         `RecordConverter` returns.
 
-        Raises ProcessorStateError, and then leaves the offset unchanged.
+        Raises ProcessorStateError. If `restore` raises an error, the offset does not change.
         """
         metadata = self._by_changelog[partition]
         convert = self._source_changelogs.get(partition)
@@ -272,7 +274,9 @@ class StateManager:
         self.window_changelogs.restored(partition, batch)
 
     def advance_to(self, partition: TopicPartition, position: int) -> None:
-        """Advance the offset, because every record of the changelog below this position is in the store."""
+        """Advance the store's offset to this position. The caller has made sure that all records below the position are
+        in the store.
+        """
         metadata = self._by_changelog[partition]
         if position > (0 if metadata.offset is None else metadata.offset + 1):
             metadata.offset = position - 1
@@ -281,30 +285,29 @@ class StateManager:
     # --- checkpoints
 
     def checkpoint_due(self) -> bool:
-        """True if a commit has to write a checkpoint, according to `changelog_offsets`."""
+        """Returns True if a commit has to write a checkpoint, because the sum of `changelog_offsets` is above
+        `checkpoint_limit`.
+        """
         return self._offset_sum() > self.checkpoint_limit()
 
     def checkpoint_limit(self) -> int:
-        """Returns the limit above which the sum of `changelog_offsets` makes a commit write a checkpoint.
-
-        The limit makes the first commit of a standby write a checkpoint. Under exactly-once, no commit of an active
-        task writes a checkpoint. Any other commit writes a checkpoint if the sum of the offsets has grown by more than
-        `checkpoint_delta`.
+        """Returns a limit: a commit writes a checkpoint if the sum of `changelog_offsets` is above the limit. The first
+        commit of a standby always writes a checkpoint. A commit of an active task under exactly-once never writes a
+        checkpoint. Any other commit writes a checkpoint if the sum has grown by more than `checkpoint_delta`.
         """
         if self._sum_at_checkpoint is None:
             return JAVA_LONG_MAX
         if self.task_type is TaskType.STANDBY:
             if self._on_disk is None:
-                return -1  # any sum of offsets is above -1
+                return -1  # every sum of offsets is above this limit
         elif self.exactly_once:
             return JAVA_LONG_MAX
         return self._sum_at_checkpoint + self.checkpoint_delta
 
     def maybe_checkpoint(self, *, enforce: bool) -> bool:
-        """Flush the stores and write the checkpoint file, if a checkpoint is due or enforced. The task calls
-        `maybe_checkpoint` at a commit. At a close and at the end of restoring, the task passes `enforce`.
-
-        Returns True if a checkpoint was due or enforced. Does not write the file if its content would not change.
+        """If a checkpoint is due or `enforce` is True, flush the stores and write the checkpoint file. The task calls
+        this method for a commit. When the task closes or has restored its stores, it passes `enforce`. Returns True if
+        a checkpoint was due or `enforce` is True. If the content of the file would not change, the file is not written.
         Raises ProcessorStateError.
         """
         if self._sum_at_checkpoint is None or not (enforce or self.checkpoint_due()):
@@ -321,23 +324,22 @@ class StateManager:
             self._on_disk = None
 
     def flush(self) -> None:
-        """Flush all stores even if one fails, then raise the first error. An error that is not an AssignorFault becomes
-        the cause of a ProcessorStateError.
+        """Flush every store. If a store raises an error, flushes the other stores as well, and then raises the first
+        error. An error that is not an AssignorFault becomes the cause of a ProcessorStateError.
         """
         self._for_each("flush", lambda metadata: metadata.store.flush())
 
-    # --- closing, and becoming the state of the other type of task
+    # --- Methods that close the stores, or pass them to a task of the other type.
 
     def mark_corrupted(self) -> None:
-        """Delete the checkpoint, and let `close` delete all state. Raises ProcessorStateError."""
+        """Delete the checkpoint file. The next call of `close` then deletes all state. Raises ProcessorStateError."""
         self._corrupted = bool(self._by_changelog)
         if self._opened:
             self.delete_checkpoint()
 
     def close(self) -> None:
-        """Close every store even if one fails, then forget the offsets. If the task is corrupted, deletes all state.
-
-        Raises the first error of a store. A second call does nothing.
+        """Close every store, and forget the offsets. If the task is marked as corrupted, deletes all state. If stores
+        raise errors, closes the other stores as well, and then raises the first error. A second call does nothing.
         """
         corrupted = self._corrupted
         try:
@@ -348,17 +350,16 @@ class StateManager:
                 self._directory.wipe(self.task_id)
 
     def wipe(self) -> None:
-        """Close the stores, and delete all state and the checkpoint. A task calls `wipe` for a dirty close under
-        exactly-once, and for corrupt state.
+        """Close the stores, and delete all state and the checkpoint. A task calls `wipe` if it is closed after an error
+        under exactly-once, or if its state is corrupt.
         """
         self._corrupted = bool(self._metadata)
         self.close()
 
     def transition_to(self, task_type: TaskType, context: StoreContext) -> None:
-        """Turn the state of an active task into the state of a standby, or the reverse, for a recycled task. The stores
-        stay open, and the offsets stay in memory.
-
-        Under exactly-once, an active task starts without a checkpoint. Raises ProcessorStateError.
+        """Prepare the state of a recycled task for a new task of the type `task_type`. The stores stay open, and the
+        offsets stay in memory. Under exactly-once, the checkpoint file is deleted if the new task is active. Raises
+        ProcessorStateError.
         """
         if self.exactly_once and task_type is TaskType.ACTIVE:
             self.delete_checkpoint()
@@ -385,7 +386,9 @@ class StateManager:
             metadata.store.open(context)
 
     def _read_again(self, store: str, reason: str) -> None:
-        """Implements `StoreContext.read_again`: read the store's changelog from the beginning."""
+        """Implements `StoreContext.read_again`: makes the restore read the changelog of the store from the
+        beginning.
+        """
         changelog = self._metadata[store].changelog
         if changelog is not None:
             self._forget_offset(changelog)
@@ -398,9 +401,9 @@ class StateManager:
             )
 
     def _forget_offset(self, changelog: TopicPartition) -> None:
-        """Forget the offset of a store that is being opened. Writes OFFSET_UNKNOWN for the store to the checkpoint
-        file, so that the store is restored from the beginning even after a crash. Does nothing for a store without an
-        entry in the checkpoint. `load_checkpoint` handles a store without an entry.
+        """Forget the offset of a store that is being opened. The checkpoint file gets OFFSET_UNKNOWN for the store. So
+        the store is restored from the beginning even if the process crashes now. Does nothing if the checkpoint has no
+        entry for the store, because `load_checkpoint` handles this case.
         """
         if changelog in self._loaded_checkpoint:
             self._loaded_checkpoint[changelog] = OFFSET_UNKNOWN
@@ -414,13 +417,11 @@ class StateManager:
         return replace(context, changes=None if unlogged else context.changes, read_again=self._read_again)
 
     def _stale_stores(self) -> list[Path]:
-        """Returns the directories of stores that have to be deleted, because they are restored from the beginning.
-
-        In the checkpoint, the offset of a stale store is OFFSET_UNKNOWN or missing. Under exactly-once, a store with a
-        missing offset is not stale, because `load_checkpoint` handles it.
+        """Returns the directories of the stale stores. A stale store has to be deleted, because it is restored from the
+        beginning. A store is stale if its offset in the checkpoint is OFFSET_UNKNOWN. A store without an entry is stale
+        only under at-least-once: under exactly-once, `load_checkpoint` handles this case.
         """
-        # the assumed offset of a store without an entry in the checkpoint; 0 stands for any offset that is not
-        # OFFSET_UNKNOWN
+        # The value for a store without an entry in the checkpoint. The value 0 means that the store is not stale.
         unnamed = 0 if self.exactly_once else OFFSET_UNKNOWN
         return [
             STORES_DIRECTORY / metadata.store.name
@@ -429,10 +430,9 @@ class StateManager:
         ]
 
     def _without_missing_stores(self, offsets: dict[TopicPartition, int]) -> Offsets:
-        """Returns the offsets of a checkpoint without the stores whose directories do not exist. Logs a warning with
-        these stores.
-
-        For example, a program that deletes old temporary files may have deleted a store and left the checkpoint.
+        """Returns the offsets without the offsets of missing stores. A store is missing if its directory does not
+        exist. Logs a warning that names the missing stores. For example, a program that deletes old temporary files may
+        have deleted a store but not the checkpoint.
         """
         missing = {
             p
@@ -457,9 +457,8 @@ class StateManager:
             self._on_disk = offsets
 
     def _for_each(self, operation: str, action: Callable[[StoreMetadata], None]) -> None:
-        """Call `action` for every store even if one call fails, then raise the first error.
-
-        `operation`: the verb that follows "could not" in messages.
+        """Call `action` for every store. If calls raise errors, makes the other calls as well, and then raises the
+        first error. `operation`: a verb for messages such as "could not flush".
         """
         failures: list[Exception] = []
         for metadata in self._metadata.values():

@@ -7,8 +7,7 @@
     prepare_commit, (the thread commits), post_commit                                        RUNNING, SUSPENDED
     suspend, close_clean | close_dirty | recycle_state | resume                              -> SUSPENDED -> CLOSED
 
-Only `StreamTask` changes the state of the task. `StreamTask` consists of the following parts, which do not know the
-state of the task:
+Only `StreamTask` changes the state of the task. The parts of the task do not know the state:
 
     buffer          `PartitionGroup`     Has the polled records that are not processed yet, and chooses the next record.
     runtime         `ProcessorRuntime`   Runs records and punctuations through the graph. Processors and stores use the
@@ -18,9 +17,10 @@ state of the task:
     state_manager   `StateManager`       Has the stores, the checkpoint and the directory's lock.
 
 Rules: a commit begins with a flush of the record cache. So the outputs and changes of a record are sent before the
-offset of the record is committed. Under at-least-once, outputs are written before or with the offsets. Under
-exactly-once, the task processes nothing between `prepare_commit` and `post_commit`, and has no checkpoint on disk while
-it runs. Work of an aborted transaction is never committed. Source: `StreamTask`, `AbstractTask`.
+offset of the record is committed. Under at-least-once, outputs are written before the offsets or together with them.
+Under exactly-once, the task processes nothing between `prepare_commit` and `post_commit`, and has no checkpoint on disk
+while it runs. If a transaction was aborted, the work in the transaction is never committed. Source: `StreamTask`,
+`AbstractTask`.
 """
 
 from collections.abc import Mapping
@@ -40,8 +40,9 @@ from streams_runtime.tasks.task import Task
 
 
 class StreamTask(Task):
-    """See `Task`. `TaskCreator` makes the parts of the task. Before `complete_restoration`, the input partitions have
-    to be assigned to the consumer. `runtime`: the interface through which the processors and stores use the task.
+    """See `Task`. `TaskCreator` makes the parts of the task. The consumer has to be assigned the input partitions
+    before `complete_restoration` is called. `runtime`: the interface through which the processors and stores use the
+    task.
     """
 
     type = TaskType.ACTIVE
@@ -62,8 +63,8 @@ class StreamTask(Task):
         self.runtime = runtime
         self._offsets = offsets
         self._claim = claim
-        # While the task runs, `_changelog_offsets` and `_checkpoint_limit` are newer than the results of
-        # `changelog_offsets` and `checkpoint_limit` of the state manager.
+        # While the task is RUNNING, the next two fields have newer values than the methods of the state manager with
+        # these names.
         self._changelog_offsets: dict[TopicPartition, int] = {}
         self._checkpoint_limit = 0
 
@@ -73,8 +74,8 @@ class StreamTask(Task):
 
     @property
     def claim(self) -> Claim:
-        """The claim of the task's input: the right to commit its offsets. Raises StreamsRuntimeError before the task is
-        initialised.
+        """The claim on the task's input partitions, which is the right to commit their offsets. Raises
+        StreamsRuntimeError before the task is initialised.
         """
         claim = self._claim.newest
         if claim is None:
@@ -86,44 +87,38 @@ class StreamTask(Task):
         return len(self._buffer)
 
     def node_runs(self) -> Mapping[str, NodeRun]:
-        """Returns for each node, except sources, if the node takes single records or batches, and the reason."""
+        """Returns, for each node that is not a source, whether the node takes single records or batches, and why."""
         return self.runtime.graph.node_runs()
-
-    @property
-    def dropped_records(self) -> int:
-        """The number of dropped records, for all reasons."""
-        return self.runtime.losses.dropped_records
 
     def changelog_offsets(self) -> Mapping[TopicPartition, int]:
         if self.state is TaskState.RUNNING:
             return dict.fromkeys(self.changelog_partitions, LATEST_OFFSET)
         return super().changelog_offsets()
 
-    # --- life cycle
+    # --- Methods that change the state of the task.
 
     def lock(self) -> None:
         """Lock the directory of a CREATED task. Idempotent. Raises LockError.
 
-        Call `lock` before the task's input is claimed. Otherwise the claim would fence a thread that still runs the
-        task.
+        Lock the directory before the task's input is claimed. If the input were claimed first, the claim could fence
+        another thread that still runs the task.
         """
         self._expect("lock its directory", TaskState.CREATED)
         self._lock_state()
 
     @property
     def needs_claim(self) -> bool:
-        """True if the task has to claim its input before it continues."""
+        """True if the task has no claim on exactly its input partitions."""
         return self._claim.is_needed(self.input_partitions)
 
     def take_claim(self, claim: Claim) -> None:
-        """Use this claim of the input. The thread has claimed the input of several tasks at once. Call `take_claim`
-        after
-        `lock`.
+        """Use this claim on the input partitions. The thread has made the claim together with the claims of other
+        tasks. Call this method after `lock`.
         """
         self._claim.accept(claim)
 
     def initialize_if_needed(self) -> None:
-        """See `Task`. Claims the input before it opens the stores."""
+        """See `Task`. An active task also claims its input, before it opens the stores."""
         if self.state is not TaskState.CREATED:
             return
         self.lock()
@@ -135,11 +130,10 @@ class StreamTask(Task):
         self._become(TaskState.RESTORING)
 
     def complete_restoration(self, committed: CommittedOffsets | None = None) -> None:
-        """Go from RESTORING to RUNNING. Does nothing in RUNNING. May be called again after LogTimeout.
-
-        `committed`: the group's offsets of the input, if the caller has looked up the offsets after the input was
-        claimed. If `committed` is None, `complete_restoration` looks up the offsets. Raises LogTimeout,
-        ProcessorStateError, and StreamsRuntimeError for an error in a processor's `init`.
+        """Change the state from RESTORING to RUNNING. Does nothing if the task is already RUNNING. After LogTimeout,
+        the call may be repeated. `committed`: the group's committed offsets of the input, if the caller has looked them
+        up after the input was claimed. If `committed` is None, this method looks up the offsets. Raises LogTimeout and
+        ProcessorStateError. Raises StreamsRuntimeError if `init` of a processor fails.
         """
         if self.state is TaskState.RUNNING:
             return
@@ -160,14 +154,15 @@ class StreamTask(Task):
             self.state_manager.maybe_checkpoint(enforce=True)
         self._changelog_offsets = self.state_manager.changelog_offsets()
         self._checkpoint_limit = self.state_manager.checkpoint_limit()
-        self._claim.allow_writes()  # before `init` of the processors, because `init` may write to stores
+        # writing is allowed before `init` of the processors, because `init` may write to stores
+        self._claim.allow_writes()
         self.runtime.init_processors()
         self._become(TaskState.RUNNING)
 
     def suspend(self) -> None:
         """See `Task`. Raises errors of a processor's `close`. The task is SUSPENDED even after an error.
 
-        If a processor's `close` wrote or forwarded something, the task needs a commit afterwards.
+        If `close` of a processor has written or forwarded something, the task needs a commit.
         """
         self._expect("be suspended", TaskState.CREATED, TaskState.RESTORING, TaskState.RUNNING, TaskState.SUSPENDED)
         if self.state is TaskState.SUSPENDED:
@@ -184,16 +179,16 @@ class StreamTask(Task):
             self._claim.forbid_writes()
 
     def mark_claim_released(self) -> Claim | None:
-        """Returns the claim, which the thread has to release together with the claims of other tasks. Returns None if
-        there is no claim to release, or if the task has uncommitted work. After the release, the next owner can claim
-        the input without fencing this thread. A task that is resumed claims its input again.
+        """Returns the claim if the thread has to release it. The thread releases the claims of several tasks together.
+        Returns None if there is no claim to release, or if the task has work that is not committed. After the release,
+        the next owner can claim the input without fencing this thread. A task that is resumed claims its input again.
         """
         return None if self._offsets.commit_needed else self._claim.mark_released()
 
     def resume(self) -> None:
         """See `Task`. A task that was suspended before it was initialised is CREATED again.
 
-        Raises TaskCorrupted if, under exactly-once, the task has work in a transaction that was not committed.
+        Under exactly-once, raises TaskCorrupted if the task has work that was not committed.
         """
         if self.state is TaskState.SUSPENDED:
             if self._exactly_once and self._offsets.commit_needed:
@@ -203,8 +198,8 @@ class StreamTask(Task):
             raise self._illegal("be resumed")
 
     def _before_clean_end(self) -> None:
-        """Release the claim. Raises TaskMigrated if the task has uncommitted work: then the caller has to close the
-        task dirty.
+        """Release the claim. Raises TaskMigrated if the task has work that is not committed. After TaskMigrated, the
+        caller has to call `close_dirty`.
         """
         if self._offsets.commit_needed:
             raise TaskMigrated("has records that are not committed and cannot be closed cleanly", self.id)
@@ -214,7 +209,7 @@ class StreamTask(Task):
         self._offsets.abort()
 
     def _close(self) -> None:
-        """Reset all parts. Keeps the deadline and the count of dropped records."""
+        """Reset all parts of the task. The deadline and the number of dropped records do not change."""
         try:
             super()._close()
         finally:
@@ -224,17 +219,17 @@ class StreamTask(Task):
             self._claim.forget()
             self._offsets.clear()
 
-    # --- records and punctuations
+    # --- Methods that process records and fire punctuations.
 
     def add_records(self, batch: RecordBatch) -> None:
-        """Buffer a batch of an input partition. A task that is not RUNNING drops the batch, because
-        `complete_restoration` seeks back to the committed offsets.
+        """Buffer a batch of an input partition. If the task is not RUNNING, it drops the batch: `complete_restoration`
+        later seeks to the committed offsets, so the records are read again.
         """
         if self.state is TaskState.RUNNING:
             self._buffer.add(batch)
 
     def is_process_ready(self, now_ms: int) -> bool:
-        """True if `process` has something to do. Raises the errors of `process`."""
+        """Returns True if `process` has something to do. Raises the errors of `process`."""
         return self.state is TaskState.RUNNING and not self._offsets.commit_pending and self.runtime.is_ready(now_ms)
 
     def process(self, now_ms: int, max_records: int) -> int:
@@ -255,11 +250,11 @@ class StreamTask(Task):
 
     @property
     def may_sleep(self) -> bool:
-        """True if the task has nothing to do until it gets records or its next wall-clock punctuation is due.
-
-        Call `may_sleep` after the task has processed and punctuated. While a task sleeps, the consumer may pass gaps in
-        the input (aborted or compacted records), so that a new offset has to be committed. The thread does not wake the
-        task for these gaps, because each commit calls `commit_needed` of every task, even of a sleeping task.
+        """True if the task has nothing to do until it gets records or until its next wall-clock punctuation is due.
+        Read this property after the task has processed and punctuated. While a task sleeps, the consumer may move past
+        gaps in the input, which aborted or compacted records leave. The position after a gap has to be committed, but
+        the thread does not wake the task for it. Each commit calls `commit_needed` of every task, and this method finds
+        such gaps.
         """
         return (
             self._buffer.waits_for_records
@@ -275,30 +270,31 @@ class StreamTask(Task):
     # --- commits
 
     def commit_needed(self) -> bool:
-        """True if the task has processed records, fired punctuations or passed gaps in its input since the last
+        """Returns True if the task has processed records, fired punctuations or passed gaps in its input since the last
         commit.
         """
         return self._offsets.commit_needed or self._offsets.check_for_gaps(self._buffer.positions())
 
     def commit_requested(self) -> bool:
-        """True if a commit should not wait for the commit interval, because a processor asked for a commit or because
-        the task began reading at `latest`. If this position were not committed, the task's next owner would begin at a
-        newer end of the log and skip records.
+        """Returns True if a commit should not wait for the commit interval. A commit is requested by a processor, or
+        because the task has begun to read a partition at `latest`. If the owner of the task changed before the commit
+        of this position, the new owner would begin at a later position and skip records.
         """
         return self._offsets.commit_requested
 
     def prepare_commit(self) -> Mapping[TopicPartition, int]:
-        """See `Task`. The returned offsets have no metadata. The result of `offsets_to_commit` has metadata.
-
-        Raises TaskMigrated, LogTimeout, StreamsRuntimeError, and TaskCorrupted when the task's transaction was aborted.
+        """See `Task`. The returned offsets have no metadata; call `offsets_to_commit` for offsets with metadata. Raises
+        TaskMigrated, LogTimeout, StreamsRuntimeError. Raises TaskCorrupted if the transaction with the task's work was
+        aborted.
         """
         if self.state is TaskState.CLOSED:
             raise self._illegal("prepare a commit")
         offsets = self._offsets
         if self.commit_needed():
             offsets.expect_transaction()
-            # At-least-once: the producer is not flushed here. The commit checks the claim, and writes the producer's
-            # pending records together with the offsets. So a fenced thread does not write its pending records.
+            # Under at-least-once, the producer is not flushed here. Instead, the commit checks the claim and writes the
+            # producer's pending records together with the offsets. So a fenced thread does not write its pending
+            # records.
             self.runtime.flush()
             offsets.prepare(self._buffer.positions())
         return {partition: one.offset for partition, one in offsets.prepared.items()}
@@ -310,7 +306,9 @@ class StreamTask(Task):
         return self._offsets.prepared
 
     def post_commit(self, *, enforce_checkpoint: bool) -> None:
-        """See `Task`. Under exactly-once, a RUNNING task ignores `enforce_checkpoint`. Raises ProcessorStateError."""
+        """See `Task`. Under exactly-once, a RUNNING task writes no checkpoint, even if `enforce_checkpoint` is True.
+        Raises ProcessorStateError.
+        """
         if self.state is TaskState.CLOSED:
             raise self._illegal("be committed")
         if self._is_open and self.state_manager.stores:
@@ -325,8 +323,8 @@ class StreamTask(Task):
         self._offsets.committed()
 
     def _checkpoint_while_running(self, moved: Mapping[TopicPartition, int], *, enforce: bool) -> None:
-        """Add the changelog offsets that have moved to `_changelog_offsets`, and write a checkpoint if a checkpoint is
-        due. The state manager is not called at each commit, because most commits of a running task write no checkpoint.
+        """Update `_changelog_offsets` with the offsets that have changed. Write a checkpoint if one is due. The state
+        manager is only called for a checkpoint, because most commits of a RUNNING task write none.
         """
         offsets = self._changelog_offsets
         offsets.update(moved)
@@ -336,16 +334,16 @@ class StreamTask(Task):
             self._checkpoint_limit = self.state_manager.checkpoint_limit()
 
     def purgeable_offsets(self) -> Mapping[TopicPartition, int]:
-        """Returns the committed offset of each partition of a repartition topic. No task needs the records below this
-        offset any more.
+        """Returns the committed offsets of the repartition topics. The records below these offsets are not needed any
+        more.
         """
         return self._offsets.purgeable()
 
-    # --- windows, partitions and resets
+    # --- Methods for windows, input partitions and resets.
 
     def windows_at_risk(self, now_ms: int) -> list[WindowsAtRisk]:
-        """Returns the window stores whose changelogs may lose needed records, because the log deletes records by its
-        clock. Reports each of these stores. Raises LogError.
+        """Returns the window stores that are at risk: the log deletes records by the clock, and may delete needed
+        records of their changelogs. Reports the window stores that are at risk. Raises LogError.
         """
         found = self.runtime.collector.windows_at_risk(now_ms)
         for risk in found:
@@ -353,8 +351,8 @@ class StreamTask(Task):
         return found
 
     def update_input_partitions(self, partitions: frozenset[TopicPartition]) -> None:
-        """Read these partitions after the next `complete_restoration`. A RUNNING task raises StreamsRuntimeError if
-        these partitions differ from its present partitions.
+        """Change the input partitions. The task reads the new partitions after the next `complete_restoration`. Raises
+        StreamsRuntimeError if the task is RUNNING and the partitions differ from its present partitions.
         """
         if self.state is TaskState.RUNNING and partitions != self.input_partitions:
             raise self._illegal("get other input partitions")
@@ -362,9 +360,9 @@ class StreamTask(Task):
         super().update_input_partitions(partitions)
 
     def reset_offsets(self, out_of_range: Mapping[TopicPartition, int]) -> None:
-        """After OffsetOutOfRange, continue at the offsets that auto.offset.reset selects, and report the skipped
-        offsets. `out_of_range`: for each partition, the position that is outside of the log's offsets. Partitions of
-        other tasks are ignored. Raises LogTimeout, and StreamsRuntimeError if auto.offset.reset is `none`.
+        """Handle OffsetOutOfRange: continue at the offsets that auto.offset.reset selects, and report the skipped
+        offsets. `out_of_range`: for each partition, the position that is out of range. Ignores partitions of other
+        tasks. Raises LogTimeout. Raises StreamsRuntimeError if auto.offset.reset is `none`.
         """
         own = {p: position for p, position in out_of_range.items() if p in self.input_partitions}
         if own:

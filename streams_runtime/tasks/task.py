@@ -1,14 +1,15 @@
-"""The base class of active tasks and standbys, with their states, the lock of their directory, and task.timeout.ms.
+"""Has `Task`, the base class of active tasks and standbys. `Task` handles the states of a task, the lock of its
+directory, and task.timeout.ms.
 
     CREATED -> RESTORING -> RUNNING -> SUSPENDED -> CLOSED        (a standby is RUNNING as soon as it is initialised)
 
-From each state except CLOSED a task may go to SUSPENDED. From SUSPENDED a task may go to CLOSED. A task that was
-suspended before it was initialised goes back to CREATED, because its stores are not open. A corrupt task is revived
-after its close: the task is CREATED again. The error for an illegal transition names the last twenty states.
+A task can become SUSPENDED from each state except CLOSED. A task can become CLOSED only from SUSPENDED. If a task was
+suspended before it was initialised and is resumed, it becomes CREATED again, because its stores are not open. After a
+corrupt task was closed, it is revived: it becomes CREATED again. The error for an illegal transition names the last
+twenty states.
 
-A task that never had the lock of its directory does not touch the directory's files. A task that replaces a recycled
-task has the lock of the directory and open stores from the beginning. Source: `Task`, `AbstractTask`,
-`StateManagerUtil`.
+A task that never had the lock of its directory does not touch the directory's files. When a task replaces a recycled
+task, it begins with open stores and with the lock of the directory. Source: `Task`, `AbstractTask`, `StateManagerUtil`.
 """
 
 import logging
@@ -39,10 +40,10 @@ _logger = logging.getLogger(__name__)
 class Task(ABC):
     """An active task or a standby. Only the task's own stream thread may call the task. Times are in milliseconds.
 
-    The public methods move the task from one state to the next, or carry out a step of a commit.
+    Each public method changes the state of the task or does a step of a commit.
 
-    `state_manager`: a new state manager for a task of this type, or the result of `recycle_state` of a task of the
-    other type, with open stores. The changelog reader passes the records of a restore to the state manager.
+    `state_manager`: a new state manager, or the state manager of a recycled task of the other type, which has open
+    stores. During a restore, the changelog reader passes records to the state manager.
     """
 
     type: TaskType
@@ -54,49 +55,47 @@ class Task(ABC):
         self.state = TaskState.CREATED
         self.state_manager = state_manager
         self.input_partitions = input_partitions
+        self.changelog_partitions = state_manager.changelog_partitions
         self._history = deque([self.state], maxlen=_HISTORY_LENGTH)
         self._deadline = TaskDeadline(self.id, task_timeout_ms)
         # A recycled state manager still has the type of the recycled task, and holds the directory's lock.
         self._holds_state = state_manager.task_type is not self.type
-        self._is_open = False  # True after `_open_state`: the stores are open for this task, the checkpoint was read
+        self._is_open = False  # True after `_open_state`, which opens the stores and reads the checkpoint
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id}, {self.state})"
-
-    @property
-    def changelog_partitions(self) -> frozenset[TopicPartition]:
-        return self.state_manager.changelog_partitions
 
     @property
     def stores(self) -> Mapping[str, StateStore]:
         """The open stores, by name. Queries read these stores."""
         return self.state_manager.stores
 
-    # --- states
+    # --- Methods that change the state.
 
     @abstractmethod
     def initialize_if_needed(self) -> None:
-        """Lock the directory of a CREATED task, open its stores and read its checkpoint. After `initialize_if_needed`,
-        the thread registers the changelogs of the task with the changelog reader.
+        """If the task is CREATED, lock its directory, open its stores and read its checkpoint. The thread then
+        registers the task's changelogs with the changelog reader.
 
-        Raises LockError, LogTimeout, TaskCorrupted, ProcessorStateError. After LockError, the thread tries again in a
-        later pass.
+        Raises LockError, LogTimeout, TaskCorrupted, ProcessorStateError. After LockError, the thread calls this method
+        again later.
         """
 
     @abstractmethod
     def suspend(self) -> None:
-        """Take no more records, and close the user's processors. Idempotent."""
+        """Stop taking records, and close the user's processors. Idempotent."""
 
     @abstractmethod
     def resume(self) -> None:
-        """Resume a SUSPENDED task, because it is assigned again. The task becomes RESTORING (active) or RUNNING
-        (standby).
+        """Resume a SUSPENDED task that is assigned again. An active task becomes RESTORING, and a standby becomes
+        RUNNING.
         """
 
     def close_clean(self) -> None:
-        """Close a task that is SUSPENDED and committed: write a checkpoint, close the stores, unlock the directory.
+        """Close a SUSPENDED task after its commit: write a checkpoint, close the stores and unlock the directory.
 
-        Raises ProcessorStateError. After an error the task is still SUSPENDED, and has to be closed dirty.
+        Raises ProcessorStateError. If `close_clean` raises an error, the task is still SUSPENDED, and the caller has to
+        call `close_dirty`.
         """
         if self.state is TaskState.CLOSED:
             return
@@ -108,8 +107,8 @@ class Task(ABC):
         self._close()
 
     def close_dirty(self) -> None:
-        """Close the task after an error, without committing. Never raises. Under exactly-once, also deletes the state
-        on disk.
+        """Close the task after an error, without a commit. Never raises an error. Under exactly-once, also deletes the
+        state on disk.
         """
         if self.state is TaskState.CLOSED:
             return
@@ -122,8 +121,8 @@ class Task(ABC):
         self._try("unlock its directory", self._close)
 
     def recycle_state(self) -> StateManager:
-        """Close a SUSPENDED and committed task, but leave its stores open and its directory locked. Returns the state
-        manager of the task, for a task of the other type.
+        """Close a SUSPENDED task after its commit. The stores of the task stay open, and its directory stays locked.
+        Returns the state manager, which the caller passes to a new task of the other type.
         """
         self._expect("be recycled", TaskState.SUSPENDED)
         self._before_clean_end()
@@ -132,7 +131,7 @@ class Task(ABC):
         return self.state_manager
 
     def revive(self) -> None:
-        """Make a CLOSED task CREATED again, so that the thread restarts the task."""
+        """Change the state from CLOSED to CREATED, so that the thread starts the task again."""
         self._expect("be revived", TaskState.CLOSED)
         self.clear_task_timeout()
         self._become(TaskState.CREATED)
@@ -144,55 +143,58 @@ class Task(ABC):
 
     @abstractmethod
     def prepare_commit(self) -> Mapping[TopicPartition, int]:
-        """Returns the input offsets to commit, which may be empty. On return, the producer has every record of the
-        task.
+        """Returns the input offsets to commit, which may be empty. After this method has returned, all output records
+        of the task were passed to the producer.
         """
 
     @abstractmethod
     def post_commit(self, *, enforce_checkpoint: bool) -> None:
-        """Write a checkpoint after a commit, by the rules of the processing guarantee (see `StateManager`)."""
+        """Write a checkpoint after a commit, if the rules in `StateManager` require it."""
 
     def changelog_offsets(self) -> Mapping[TopicPartition, int]:
         """Returns the changelog offsets to report to the leader. For a running active task, each offset is
-        LATEST_OFFSET. For a standby, and for an active task that is not running, each offset is the next offset to
-        apply.
+        LATEST_OFFSET. For any other task, each offset is the next offset to apply.
         """
         return self.state_manager.changelog_offsets()
 
-    # --- input partitions and task.timeout.ms
+    # --- Methods for input partitions and task.timeout.ms.
 
     def update_input_partitions(self, partitions: frozenset[TopicPartition]) -> None:
         self.input_partitions = partitions
 
     def maybe_init_task_timeout_or_throw(self, now_ms: int, cause: Exception | None = None) -> None:
-        """Record that the task made no progress. The first call starts the period of task.timeout.ms. A call after the
-        end of this period raises TaskTimeout.
+        """Call this method if the task makes no progress. The first call starts the time-out task.timeout.ms. If the
+        time-out is over, a later call raises TaskTimeout.
         """
         self._deadline.failed(now_ms, cause)
 
     def clear_task_timeout(self) -> None:
         self._deadline.succeeded()
 
-    # --- for the subclasses
+    # --- Methods for the subclasses.
 
     def _before_clean_end(self) -> None:
-        """Prepare for a clean close or for recycling. Raises an error if the task has to be closed dirty instead."""
+        """Prepare for a clean close or for recycling. Raises an error if the task cannot end clean and the caller has
+        to call `close_dirty`.
+        """
         return
 
     def _drop_work(self) -> None:
-        """Forget uncommitted work before a dirty close, so that no later commit contains this work."""
+        """Forget the work that is not committed, before a dirty close. After `_drop_work`, no later commit contains
+        this work.
+        """
         return
 
     def _become(self, state: TaskState) -> None:
-        """Go to the given state. Raises StreamsRuntimeError for an illegal transition."""
+        """Change the state. Raises StreamsRuntimeError if the task may not go from the present state to this state."""
         if state not in _STEPS[self.state]:
             raise self._illegal(f"become {state.value}")
         self.state = state
         self._history.append(state)
 
     def _expect(self, doing: str, *states: TaskState) -> None:
-        """Raises StreamsRuntimeError unless the state is one of `states`. `doing`: the refused step, such as "be
-        closed", for the message.
+        """Raises StreamsRuntimeError if the present state is not one of the given states. `doing`: a verb for the
+        message, such as "be closed".
         """
         if self.state not in states:
             raise self._illegal(doing)
@@ -216,8 +218,8 @@ class Task(ABC):
         cache: TaskCache | None = None,
     ) -> None:
         """Open the stores and read the checkpoint. `changes`: the object that sends the changes of logged stores; None
-        in a standby. `clock`: the object that has the time of the current record. `expired`: a function that is called
-        for each change that a store drops because the change is too old. `cache`: the record cache, or None.
+        for a standby. `clock`: the object that knows the time of the current record. `expired`: a function that a store
+        calls when it drops a change that is too old. `cache`: the record cache, or None.
 
         Raises TaskCorrupted, ProcessorStateError.
         """
@@ -232,8 +234,8 @@ class Task(ABC):
         self._is_open = True
 
     def _close(self) -> None:
-        """Become CLOSED, and unlock the directory for other tasks. Raises ProcessorStateError. The task is CLOSED even
-        after an error.
+        """Become CLOSED, and unlock the directory for other tasks. Raises ProcessorStateError. Even if this method
+        raises an error, the task is CLOSED.
         """
         holds_state, self._holds_state, self._is_open = self._holds_state, False, False
         try:
@@ -252,8 +254,8 @@ class Task(ABC):
 class TaskDeadline:
     """Raises TaskTimeout when one operation of a task has failed for longer than task.timeout.ms.
 
-    The first failure starts the period, and a success ends it. `operation`: the action that follows "could not" in the
-    message.
+    The first failure starts the time-out, and a success ends it. `operation`: a verb for the message, such as "make
+    progress".
     Source: `AbstractTask.maybeInitTaskTimeoutOrThrow`.
     """
 
@@ -264,7 +266,9 @@ class TaskDeadline:
         self._deadline_ms: int | None = None
 
     def failed(self, now_ms: int, cause: Exception | None) -> None:
-        """Record that the operation failed at `now_ms` (monotonic). Raises TaskTimeout once task.timeout.ms is over."""
+        """Call this method after a failure of the operation. Raises TaskTimeout if task.timeout.ms is over. `now_ms`:
+        the monotonic time.
+        """
         if self._deadline_ms is None:
             self._deadline_ms = now_ms + self._timeout_ms
         elif now_ms > self._deadline_ms:
@@ -282,8 +286,8 @@ class TaskDeadline:
 class TaskDeadlines:
     """Deadlines of several tasks.
 
-    Each operation of a task has its own deadline. For example, a successful read of one changelog does not end the
-    period for a second changelog whose topic is missing.
+    Each operation of a task has its own deadline. For example, a task may read one changelog while the topic of another
+    changelog is missing. A successful read of one changelog does not end the time-out of the other.
     """
 
     def __init__(self, timeout_ms: int, clock: Clock) -> None:
@@ -292,7 +296,7 @@ class TaskDeadlines:
         self._deadlines: dict[tuple[TaskId, str], TaskDeadline] = {}
 
     def failed(self, task_id: TaskId, operation: str, cause: Exception) -> None:
-        """Record that the operation of the task failed. Raises the errors of `TaskDeadline.failed`."""
+        """Call this method after a failure of the operation. Raises the errors of `TaskDeadline.failed`."""
         deadline = self._deadlines.get((task_id, operation))
         if deadline is None:
             deadline = self._deadlines[task_id, operation] = TaskDeadline(task_id, self._timeout_ms, operation)
@@ -308,11 +312,10 @@ class TaskDeadlines:
 
 
 def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
-    """Raise the most severe error of tasks that failed in the same step. Does nothing if there are no errors.
-
-    An error other than TaskMigrated and TaskCorrupted is most severe, because it ends the thread. TaskMigrated is more
-    severe than TaskCorrupted, because after TaskMigrated the thread loses all active tasks. Several TaskCorrupted are
-    raised as one error.
+    """Raise the most severe of these errors, which come from several tasks in the same step. Does nothing if there are
+    no errors. The least severe error is TaskCorrupted. Several TaskCorrupted are raised as one error. TaskMigrated is
+    more severe than TaskCorrupted, because the thread then loses all active tasks. Any other error is the most severe,
+    because it ends the thread.
     Source: `TaskManager.maybeThrowTaskExceptions`.
     """
     corrupted: set[TaskId] = set()
@@ -336,8 +339,8 @@ def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
 
 
 def with_task(error: Exception, task: TaskId) -> Exception:
-    """Returns an error with the id of the task. Adds the task's id to an error of the runtime, and returns this error.
-    An error that is not one of the runtime's errors becomes the cause of a new StreamsRuntimeError.
+    """Returns an error that has the id of the task. If the given error is a StreamsRuntimeError, sets its task id and
+    returns it. Any other error becomes the cause of a new StreamsRuntimeError.
     """
     if isinstance(error, StreamsRuntimeError):
         if error.task_id is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from assignor.types import ProcessId, TaskId
 from streams_runtime.common.clock import Clock
@@ -65,7 +65,13 @@ class _Silent:
 
     def nothing(self, *_: Any, **__: Any) -> None: ...
 
-    processed = task_processed = polled = committed = punctuated = restored = restoring = standby_lags = nothing
+    @property
+    def polls(self) -> Self:
+        return self
+
+    commits = punctuations = polls
+
+    inc = processed = task_processed = restored = restoring = standby_lags = nothing
     tasks = buffered = close = dropped = passed_over = windows_missing = windows_at_risk = nothing
 
 

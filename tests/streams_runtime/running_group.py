@@ -49,14 +49,26 @@ class Group:
         self.client.declare(self.id, counting_definition(self.application(), standbys=standbys).body())
 
     def start(
-        self, name: str = "a", *, listener: RememberingListener | None = None, serve_at: str | None = None, **more: Any
+        self,
+        name: str = "a",
+        *,
+        listener: RememberingListener | None = None,
+        serve_at: str | None = None,
+        incarnation: int | None = None,
+        **more: Any,
     ) -> StreamsInstance:
-        instance = self.prepared(name, listener=listener, serve_at=serve_at, **more)
+        instance = self.prepared(name, listener=listener, serve_at=serve_at, incarnation=incarnation, **more)
         instance.start()
         return instance
 
     def prepared(
-        self, name: str = "a", *, listener: RememberingListener | None = None, serve_at: str | None = None, **more: Any
+        self,
+        name: str = "a",
+        *,
+        listener: RememberingListener | None = None,
+        serve_at: str | None = None,
+        incarnation: int | None = None,
+        **more: Any,
     ) -> StreamsInstance:
         """One that has not started yet."""
         told = listener or RememberingListener()
@@ -64,7 +76,10 @@ class Group:
             self.application(name, **more),
             self.client,
             InstanceOptions(
-                thread_name=lambda index: f"{name}-{index}", thread_listener=lambda _name: told, serve_at=serve_at
+                thread_name=lambda index: f"{name}-{index}",
+                thread_listener=lambda _name: told,
+                serve_at=serve_at,
+                incarnation=incarnation,
             ),
         )
         self.instances.append(instance)

@@ -1,9 +1,9 @@
-"""Places the active tasks that `apart` pins keep on different clients, before all other tasks are placed.
+"""Places the active tasks of `apart` pins on different clients. Tasks without `apart` pins are placed later.
 
 The tasks of `apart` pins are placed one by one. A task stays on its home client (see `copies.py`) if the client has
-room and has no task that conflicts with it. If a task conflicts with other tasks on every client, it may displace one
-of these tasks. The displaced task moves to another client, where it may displace a third task, and so on. A chain of
-displacements is an augmenting path in Kuhn's algorithm. If all tasks of one rule can be placed without conflict, the
+room and no task on the client conflicts with it. If a task conflicts with other tasks on every client, it may displace
+one of these tasks. The displaced task moves to another client, where it may displace a third task, and so on. A chain
+of displacements is an augmenting path in Kuhn's algorithm. If all tasks of one rule can be placed without conflict, the
 algorithm finds a place for each of these tasks. If several rules name the same task, the algorithm may miss a solution.
 """
 
@@ -19,8 +19,8 @@ _LONGEST_EXCHANGE = 100
 
 
 class ApartPlacement:
-    """Places the tasks of `apart` pins. `present[client]`: the number of tasks on the client, to which this class adds
-    the tasks that it places.
+    """Places the tasks of `apart` pins. `present[client]`: the number of tasks on the client; this class adds the tasks
+    that it places.
     """
 
     def __init__(
@@ -40,8 +40,8 @@ class ApartPlacement:
 
     def placed(self, most: Sequence[int]) -> tuple[list[int], list[int]]:
         """Returns the client of each task, and the tasks whose pins were ignored because no client without a conflict
-        was found. `most[client]`: the number of tasks up to which a client without a conflict is preferred. A client
-        may get more than `most[client]` tasks, for example by an exchange of tasks.
+        was found. `most[client]`: the number of tasks that the client should have. A client may get more tasks, for
+        example by an exchange of tasks.
         """
         order = sorted(
             range(len(self._tasks)),
@@ -66,8 +66,8 @@ class ApartPlacement:
         return self._owner, set_aside
 
     def _preferred(self, number: int) -> list[int]:
-        """Returns the clients that the task may go to, best first: the home, then the clients with the least missing
-        state, then the clients with the fewest tasks per thread.
+        """Returns the clients that the task may go to, best first. The home comes first. The other clients are sorted
+        by missing state, and then by tasks per thread.
         """
         each = self._tasks[number]
         return sorted(
@@ -81,14 +81,14 @@ class ApartPlacement:
         )
 
     def _has_room(self, number: int) -> bool:
-        """Returns False if a rule of the task names more tasks than the clients have different values. If there are
-        more tasks than values, no exchange can resolve the conflict.
+        """Returns False if a rule of the task applies to more tasks than the clients have different values. If there
+        are more tasks than values, no exchange of tasks can resolve the conflict.
         """
         return all(self._named[rule] <= len(set(rule.value)) for rule in self._rules[number])
 
     def _exchange(self, number: int, tried: set[int]) -> bool:
-        """Places the task on a client where it conflicts with exactly one other task, and moves that task to another
-        client. If no exchange of this kind is possible, changes nothing and returns False.
+        """Places the task on a client where it conflicts with exactly one other task, and moves the other task to
+        another client. If no exchange of this kind is possible, changes nothing and returns False.
         """
         tried.add(number)
         if len(tried) > _LONGEST_EXCHANGE:

@@ -4,7 +4,7 @@ The home of a task is the client that ran it. A task has no home if the client t
 client has a smaller lag. By the rules of KIP-441, a task without a home moves at once and cannot stay on the client
 that ran it.
 
-The level of a copy grows with the part of the state that is missing: from 0 (caught up) to `NO_COPY` (no state).
+The level of a copy shows how much of the state is missing, from 0 (caught up) to `NO_COPY` (no state).
 MinimalMovementTaskAssignor compares levels instead of lags in records, so that a small change of a lag does not change
 a decision.
 """
@@ -23,8 +23,8 @@ NO_COPY = 8
 NOBODY = -1
 
 _HEAVIEST = 1_000_000
-"""The weight of the heaviest task, as a whole number; the weights of all other tasks are scaled to this weight and
-rounded.
+"""The heaviest task gets this whole number as its weight. The weights of all other tasks are scaled by the same factor
+and rounded.
 """
 
 
@@ -33,10 +33,9 @@ class Copies:
     """The copies of all tasks before the rebalance, by task number as in `WorkingState`.
 
     `home[task]`: the home client (see the module docstring), or NOBODY. `previous[task]`: the client that ran the task,
-    even if it is not the task's home. `level[task]`: each client that has some of the state, with the level of its
-    copy, smallest lag first. `elsewhere[task]`: the level of all clients that `level[task]` lacks: CAUGHT_UP if even
-    these clients count as caught up, otherwise NO_COPY. `weight[task]`: the weight of the task as a whole number, at
-    least 1.
+    even if it is not the task's home. `level[task]`: the level of each client that has some of the state, smallest lag
+    first. `elsewhere[task]`: the level of all clients that `level[task]` lacks; CAUGHT_UP if all clients count as
+    caught up, otherwise NO_COPY. `weight[task]`: the weight of the task as a whole number, at least 1.
     """
 
     home: list[int]
@@ -95,9 +94,8 @@ def _as_whole(weights: list[float]) -> list[int]:
 
 
 def _previous_owners(state: WorkingState, lags: LagRanking) -> list[int]:
-    """Returns, for each task, the client that reports the task as running, or else a client that had the task active,
-    or else NOBODY. Of several clients that report the task as running, or that had the task active, returns the first
-    client.
+    """Returns the previous owner of each task: the first client that reports the task as running. If no client reports
+    the task as running, the previous owner is the first client on which the task was active, or else NOBODY.
     """
     owner = [NOBODY] * len(state.tasks)
     place = state.places
@@ -113,8 +111,9 @@ def _previous_owners(state: WorkingState, lags: LagRanking) -> list[int]:
 
 
 def _with_unknown_as_whole(lags: LagRanking, whole: list[int]) -> LagRanking:
-    """Replaces each unknown reported lag by the length of the whole changelog, and each unknown unreported lag by
-    Java's Long.MAX_VALUE. Kafka sorts unknown lags before all other lags, because UNKNOWN_OFFSET_SUM is negative.
+    """Replaces unknown lags. If the client reported the task, the lag becomes the length of the whole changelog. If the
+    client did not report the task, the lag becomes Java's Long.MAX_VALUE. Kafka sorts unknown lags before all other
+    lags, because UNKNOWN_OFFSET_SUM is negative.
 
     `whole[task]`: the number of records that a client without state of the task has to restore, as far as known.
     """
@@ -136,9 +135,9 @@ def _counts_as_caught_up(lags: LagRanking, task: int) -> bool:
 def _levels(lags: LagRanking, task: int, whole: int, is_known: bool) -> dict[int, int]:
     """Returns the levels of the clients that have some state, smallest lag first.
 
-    `is_known`: True if `whole` is the changelog's length, in which case every client that reported the task has some
-    state. If `is_known` is False, `whole` is only the largest reported lag, and a client with this lag counts as a
-    client without state.
+    `is_known`: True if `whole` is the length of the changelog. If `is_known` is True, every client that reported the
+    task has some state. If `is_known` is False, `whole` is only the largest reported lag, and a client with this lag
+    counts as a client without state.
     """
     levels: dict[int, int] = {}
     for client, lag in sorted(lags.reported[task].items(), key=lambda entry: (entry[1], entry[0])):

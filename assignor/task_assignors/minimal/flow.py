@@ -5,13 +5,13 @@ there is a path of usable arcs from the source to the sink. Every arc has a reve
 capacity of the reverse arc is the flow on the arc itself, so a later path can undo an earlier choice. The method always
 fills a path that is cheapest at that time.
 
-So the flow is always the cheapest flow of its size. A flow is the cheapest of its size if no cycle of usable arcs has a
-negative cost, because two flows of one size differ only by such cycles. Filling a cheapest path makes no cycle of
-negative cost. A new cycle has to use a reverse arc of the path. If the cost of the new cycle were negative, a detour
+So the flow is always the cheapest flow of its size. Two flows of one size differ only by cycles of usable arcs. So a
+flow is the cheapest of its size if no cycle of usable arcs has a negative cost. Filling a cheapest path makes no cycle
+of negative cost. A new cycle has to use a reverse arc of the path. If the cost of the new cycle were negative, a detour
 around the reversed arc would have been cheaper than the path.
 
 Dijkstra's algorithm finds the cheapest paths. Dijkstra's algorithm does not allow negative costs, but reverse arcs have
-negative costs. So every node has a number, its potential, and the search uses the price of an arc in place of its cost:
+negative costs. So every node has a number, its potential. The search uses the price of an arc in place of its cost:
 `cost + potential[source] - potential[target]`. The sum of the prices along a path differs from the sum of the costs
 only by the potentials of the two end nodes. So the cheapest paths by price are the cheapest paths by cost. At the
 beginning all potentials are 0 and no cost is negative.
@@ -19,18 +19,18 @@ beginning all potentials are 0 and no cost is negative.
 After each search, the distance `d` of each node is added to the node's potential. Adding the distances keeps all prices
 at 0 or more. For a usable arc from u to v, `d(v) <= d(u) + price`, because `d(v)` is the length of the shortest path to
 v. The new price is `price + d(u) - d(v)`, so it is not negative. For an arc on a cheapest path, `d(v) = d(u) + price`.
-So the new price of the arc is 0, and so is the price of its reverse arc, which becomes usable when the path is filled.
-The search stops at the sink. A comment in `_reprice` explains which potential the nodes beyond the sink get.
+So the new price of the arc is 0. The reverse arc becomes usable when the path is filled, and its price is 0, too. The
+search stops at the sink. A comment in `_reprice` explains which potential the nodes beyond the sink get.
 
 All cheapest paths of the same cost are filled together, as in Dinic's algorithm. `_levels` computes the level of each
 node: its number of steps from the source over usable arcs of price 0. `_fill_levels` fills all paths on which each arc
-leads to the next level. Each of these paths then has a full arc, and the reverse arcs lead back to lower levels. So the
-shortest remaining path over usable arcs of price 0 has more steps than before, and the number of rounds with `_levels`
+leads to the next level. Each filled path has a full arc, and its reverse arcs lead back to lower levels. So the
+shortest remaining path over usable arcs of price 0 has more steps than before. So the number of rounds with `_levels`
 and `_fill_levels` is limited. When no path of price 0 is left, the next Dijkstra search finds paths of a greater cost.
 There is one Dijkstra search for each different path cost, and a last search that finds no path. The number of different
 path costs is small if tasks have equal weights.
 
-If several flows have equal cost, the order in which nodes and arcs were added decides which flow is the result.
+If several flows have equal cost, the order in which nodes and arcs were added determines the result.
 """
 
 from heapq import heappop, heappush
@@ -48,7 +48,8 @@ class FlowNetwork:
     def __init__(self) -> None:
         self._arcs_of: list[list[int]] = []
         self._potential: list[int] = []
-        # the target node, the free capacity, and the cost of one unit, by arc number; the reverse of arc n is n ^ 1
+        # For each arc: the target node, the free capacity, and the cost of one unit. The reverse arc of arc n is arc n
+        # ^ 1.
         self._target: list[int] = []
         self._capacity: list[int] = []
         self._cost: list[int] = []
@@ -115,8 +116,8 @@ class FlowNetwork:
         to_sink = reached[-1][1]
         # The search stops at the sink, so the distances of nodes beyond the sink are unknown. For a node beyond the
         # sink, it is enough to add the sink's distance `to_sink` to the potential. Only differences of potentials
-        # matter, so `to_sink` is subtracted from the sum for every node, and the potentials of nodes beyond the sink do
-        # not change.
+        # matter, so `to_sink` is subtracted from the sum for every node. The potentials of nodes beyond the sink then
+        # do not change.
         for node, so_far in reached:
             potential[node] += so_far - to_sink
         return True

@@ -3,13 +3,13 @@
 Kafka has no counterpart of this assignor. A user has to choose MinimalMovementTaskAssignor by its name.
 MinimalMovementTaskAssignor keeps Kafka's protocol: warm-ups, max.warmup.replicas, standbys, tags and probing
 rebalances. A task never moves from a caught-up client to a client that is not caught up. The placement is as balanced
-as that of Kafka's assignor; only the targets of tasks differ. In each rebalance, Kafka's HighAvailabilityTaskAssignor
-distributes all tasks anew over the sorted process ids. So in Kafka, a new client changes the targets of nearly all
-tasks. With MinimalMovementTaskAssignor, only as many tasks move as the new client has to get.
+as the placement of Kafka's assignor. Only the targets of tasks differ from Kafka's targets. In each rebalance, Kafka's
+HighAvailabilityTaskAssignor distributes all tasks anew over the sorted process ids. So in Kafka, a new client changes
+the targets of nearly all tasks. With MinimalMovementTaskAssignor, only as many tasks move as the new client has to get.
 
-If min_traffic or balance_subtopology is configured and all racks are known, cross-rack traffic decides between
-placements that move equally many tasks of equal total weight. No task moves only to save traffic, so the configured
-costs of traffic and non-overlap have no effect.
+Cross-rack traffic can decide between placements that move equally many tasks of equal total weight. The traffic is
+compared only if min_traffic or balance_subtopology is configured and all racks are known. No task moves only to save
+traffic, so the configured costs of traffic and non-overlap have no effect.
 
 The assignor first decides the targets of active tasks (`targets.py`) and the targets of standbys
 (`standby_targets.py`). Then the assignor uses the lags to decide which clients run the tasks for now (`transition.py`).

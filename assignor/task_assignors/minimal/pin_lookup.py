@@ -1,7 +1,7 @@
-"""The rules of the configured pins for the tasks and clients of one rebalance.
+"""The rules that the configured pins set for the tasks and clients of one rebalance.
 
 If no client can keep a task's pin, the pin is ignored for this task, because the task has to run on some client. If a
-pin is ignored, the log gets a decision of the kind PIN_SET_ASIDE.
+pin is ignored, a decision of the kind PIN_SET_ASIDE is logged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ the client's number if the pin separates copies by process.
 @dataclass(frozen=True, slots=True)
 class AllowedClients:
     """The clients that may get a task. `clients`: the allowed clients, sorted. `members`: the allowed clients as a set.
-    `set_aside`: True if no client can keep the task's pins, so that all clients are allowed.
+    `set_aside`: True if no client can keep the task's pins; all clients are then allowed.
     """
 
     clients: tuple[int, ...]
@@ -41,7 +41,7 @@ class ApartRule:
     """The rule of one `apart` pin. Two rules are equal only if they are the same object.
 
     `value[client]`: the value that must differ between the clients of the pin's copies; None for a client without the
-    tag. A client without the tag never conflicts with another client. `used`: each value with the number of copies on
+    tag. A client without the tag never conflicts with another client. `used`: for each value, the number of copies on
     clients that have this value.
     """
 
@@ -85,7 +85,7 @@ class PinnedTasks:
 
 def is_free(rules: Sequence[ApartRule], client: int, instead_of: int | None = None) -> bool:
     """True if a copy on `client` would conflict with no other copy. `instead_of`: the client whose copy would move to
-    `client`, and so is not counted as a conflict.
+    `client`; this copy does not count as a conflict.
     """
     for rule in rules:
         value = rule.value[client]
@@ -98,7 +98,9 @@ def is_free(rules: Sequence[ApartRule], client: int, instead_of: int | None = No
 
 
 def use(rules: Sequence[ApartRule], client: int, copies: int = 1) -> None:
-    """Adds `copies` to the number of copies on `client` in each rule; a negative number removes copies."""
+    """Counts copies on `client` in each rule. `copies`: the number of new copies; a negative number stands for removed
+    copies.
+    """
     for rule in rules:
         value = rule.value[client]
         if value is not None:

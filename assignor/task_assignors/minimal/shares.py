@@ -4,8 +4,8 @@ A client's share is a fraction. The client gets its share rounded down or rounde
 share rounded up are the client's bounds. If no pin restricts a task and no client already has more than its share, the
 bounds are computed in whole numbers, without rounding errors. If a pin restricts a task, or if a client already has
 more than its share, tasks with the same allowed clients form a group. The groups whose clients have the fewest threads
-are distributed first. A group of tasks goes to those of its allowed clients that have the fewest tasks per thread,
-until these clients have equally many tasks per thread.
+are distributed first. The tasks of a group go to the allowed clients with the fewest tasks per thread, until these
+clients have equally many tasks per thread.
 """
 
 import math
@@ -38,8 +38,8 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class TaskClass:
-    """A class of `count` tasks that may go to the `allowed` clients (sorted). The tasks of each class are spread evenly
-    over clients.
+    """A class of tasks that may go to the same clients. `count`: the number of the tasks. `allowed`: the clients,
+    sorted. The tasks of each class are spread evenly over clients.
     """
 
     count: int
@@ -59,9 +59,9 @@ def even_shares(classes: Sequence[TaskClass], capacity: Sequence[int], present: 
 
 
 def level_shares(total: int, capacity: Sequence[int], least: Sequence[int], most: Sequence[int]) -> list[Fraction]:
-    """Distributes `total` over the clients in proportion to their threads, as exact fractions. Each client gets at
-    least `least[client]` and at most `most[client]`. If the sum of `most` is smaller than `total`, only the sum of
-    `most` is distributed.
+    """Distributes tasks over the clients in proportion to their threads, as exact fractions. `total`: the number of
+    tasks. `least[client]`, `most[client]`: the bounds of the client's share. If the sum of all upper bounds is smaller
+    than `total`, only this sum is distributed.
     """
     shares: list[Fraction | None] = [None] * len(capacity)
     left, free = max(min(total, sum(most)), sum(least)), set(range(len(capacity)))
@@ -85,8 +85,8 @@ def level_shares(total: int, capacity: Sequence[int], least: Sequence[int], most
 
 
 def _unpinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], present: Sequence[int]) -> Shares | None:
-    """Returns the bounds if every client may get every task. Returns None if a client already has more than its share,
-    because the other clients' shares are then not in proportion to their threads.
+    """Returns the bounds if every client may get every task. Returns None if a client already has more than its share.
+    The shares of the other clients are then not in proportion to their threads.
     """
     threads = sum(capacity)
     total = sum(present) + sum(each.count for each in classes)
@@ -111,7 +111,7 @@ def _pinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], presen
 
     Tasks with the same allowed clients form a group. The groups are distributed one after the other, first the group
     whose allowed clients have the fewest threads. A later group may fill clients that an earlier group could have
-    avoided, so all groups are distributed repeatedly, `_SWEEPS` times in total.
+    avoided. So all groups are distributed repeatedly, `_SWEEPS` times in total.
     """
     groups: dict[tuple[int, ...], int] = {}
     for each in classes:

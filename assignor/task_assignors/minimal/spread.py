@@ -1,8 +1,8 @@
-"""Finds the clients that may get a task's standbys: clients that have no copy and that the pins allow, spread over
-tags.
+"""Finds the clients that may get a task's standbys. A client may get a standby if it has no copy of the task and the
+pins allow it. The tags of the client should differ from the tags of the clients with a copy.
 
-Tags follow Kafka's rule in `task_assignors/client_tags.py`. If every client without a copy has a used tag, a standby
-may go to any client without a copy. Source: KIP-708.
+The rule for tags is Kafka's rule, in `task_assignors/client_tags.py`. If every client without a copy has a used tag, a
+standby may go to any client without a copy. Source: KIP-708.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from assignor.task_assignors.client_tags import ClientTags, Tag
 from assignor.task_assignors.minimal.pin_lookup import AllowedClients, PinnedTasks, is_free, use
 from assignor.task_assignors.working_state import WorkingState
 
-_ORDERS_OF = 4  # for a task with more standbys than this, `is_spread` checks only one order of the standbys
+_ORDERS_OF = 4  # if a task has more standbys than this number, `is_spread` checks only one order of the standbys
 
 
 class StandbySpread:
@@ -68,8 +68,8 @@ class StandbySpread:
     def spread_first(self, task: int, there: Sequence[int]) -> list[int]:
         """Returns the clients that keep their copy of the task. `there`: the clients that have a copy.
 
-        The tag rule chooses clients of `there`, one after the other. The tag rule stops when all remaining clients of
-        `there` have used tags and a client outside `there` has no used tags.
+        The tag rule chooses the clients that keep their copy, one after the other. The tag rule stops when all
+        remaining clients with a copy have used tags and a client without a copy has no used tags.
         """
         copies, left = [self._state.owner[task]], list(there)
         while left:

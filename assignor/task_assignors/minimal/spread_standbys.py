@@ -4,10 +4,10 @@ The method of this module keeps the number of restored standbys low, but does no
 `standby_targets.py`):
 
 1. Every task keeps its present copies. A copy on the client from which the active task moves away is kept as well.
-2. Missing standbys go to the clients with the fewest copies per thread. With a rack-aware strategy, if several clients
-   are equally loaded, the standby goes to the client that reads the fewest of the task's partitions across racks.
-3. Standbys move from clients with more than their share of all copies to clients with less than their share. Standbys
-   move first if the destination has some state of their task. Next come the standbys of tasks of which the source has
+2. Missing standbys go to the clients with the fewest copies per thread. If clients are equally loaded and a rack-aware
+   strategy is configured, the standby goes to the client with the fewest cross-rack reads.
+3. Standbys move from clients with more than their share of all copies to clients with less than their share. First,
+   standbys move to clients that have some state of their task. Then the source gives away the standbys of which it has
    the least state.
 """
 
@@ -40,8 +40,8 @@ class SpreadStandbys:
         self._of_task: dict[int, list[int]] = {task: [] for task in tasks}
 
     def placed(self, num_standby_replicas: int, balance: bool) -> dict[int, list[int]]:
-        """Places the standbys. Returns each task with the clients of its standbys. `balance`: False if standbys of
-        other tasks are placed later, in a way that balances the clients.
+        """Places the standbys. Returns the clients of each task's standbys. `balance`: False if the caller places
+        standbys of other tasks later, and balances the clients then.
         """
         self._keep_present_standbys(num_standby_replicas)
         self._place_missing(num_standby_replicas)
@@ -50,8 +50,8 @@ class SpreadStandbys:
         return self._of_task
 
     def _keep_present_standbys(self, wanted: int) -> None:
-        """Lets each task keep the copies that it has. Tasks that have more caught-up copies than they need are handled
-        last, and keep the copies on the least loaded clients.
+        """Keeps the present copies of each task. Tasks with more caught-up copies than they need are handled last. A
+        task with too many caught-up copies keeps the copies on the least loaded clients.
         """
         choosing: list[int] = []
         for task in self._of_task:
@@ -116,7 +116,8 @@ class SpreadStandbys:
 
     def _draw(self, queue: list[tuple[float, int]], task: int, on_unused_tags: bool) -> int | None:
         """Removes from the queue the least loaded client that may hold a standby of the task, and returns this client.
-        Of several least loaded clients that may hold the standby, removes the client with the fewest cross-rack reads.
+        If several of the least loaded clients may hold the standby, removes the client with the fewest cross-rack
+        reads.
         """
         spread = self._spread
         used: frozenset[Tag] = frozenset()
@@ -147,9 +148,9 @@ class SpreadStandbys:
                     break
 
     def _quotas(self) -> list[int]:
-        """Returns the number of copies that each client should have: its share, rounded down or up. If only some shares
-        can be rounded up, clients that already have more copies than their rounded-down share have priority, so that
-        fewer copies move.
+        """Returns the number of copies that each client should have: its share, rounded down or up. If not all shares
+        can be rounded up, clients that already have more copies than their rounded-down share have priority. Because of
+        this rule, fewer copies move.
         """
         state = self._state
         active = [len(tasks) for tasks in state.active]
@@ -163,8 +164,8 @@ class SpreadStandbys:
         return quota
 
     def _take_present_standbys(self, quota: list[int]) -> None:
-        """Moves standbys from clients with too many copies to clients with too few copies that have some state of the
-        task. The first moves are the moves to the clients with the least missing state.
+        """Moves standbys from clients with too many copies. The destination of a standby has too few copies and some
+        state of the task. The moves to clients with the least missing state come first.
         """
         copies, state = self._copies, self._state
         claims = sorted(
@@ -184,8 +185,8 @@ class SpreadStandbys:
 
     def _give_one(self, source: int, quota: list[int]) -> bool:
         """Moves one standby from `source` to another client. Of the clients that may hold the standby, chooses the
-        client that lacks the most copies per thread. Tries the tasks of which `source` has the least state first. Of
-        several tasks with equal state, tries the lightest task first.
+        client that lacks the most copies per thread. The task of which `source` has the least state is tried first. If
+        `source` has equal state of two tasks, the lighter task is tried first.
         """
         state = self._state
         lacking = [client for client in range(len(quota)) if state.assigned[client] < quota[client]]
@@ -200,8 +201,8 @@ class SpreadStandbys:
     def _give_along_a_chain(self, source: int, quota: list[int]) -> bool:
         """Moves standbys along a chain of clients, if no client with too few copies may take a standby from `source`.
 
-        Each client of the chain gets a standby from the previous client, and gives a standby of another task to the
-        next client of the chain. A breadth-first search finds the shortest chain. Returns True if a standby has moved.
+        Each client of the chain gets a standby from the previous client, and gives another standby to the next client.
+        A breadth-first search finds the shortest chain. Returns True if a standby has moved.
         """
         state = self._state
         came_from: dict[int, tuple[int, int]] = {}
@@ -223,8 +224,8 @@ class SpreadStandbys:
         return False
 
     def _move_along(self, source: int, taker: int, came_from: dict[int, tuple[int, int]]) -> bool:
-        """Carries out the moves of the chain, the last move first. Stops if the moves carried out so far have made the
-        next move illegal, which only tags and pins can cause. Returns True if a standby has moved.
+        """Carries out the moves of the chain, the last move first. Stops if the next move has become illegal because of
+        tags or pins. Returns True if a standby has moved.
         """
         moved = False
         while taker != source:

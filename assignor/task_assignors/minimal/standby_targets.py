@@ -1,15 +1,15 @@
-"""The targets of standbys, chosen so that as few standbys as possible have to be restored from nothing.
+"""The targets of standbys, chosen so that as few standbys as possible are restored from the beginning.
 
 Each client gets its share of all copies, active and standby, rounded down or up. A client from which an active task
-moves away has the whole state of the task. So for a standby of a task, the client from which the active task moves away
-is as suitable as a client that had a standby.
+moves away has the whole state of the task. So for a standby, the previous owner of a task is as suitable as a client
+that had a standby.
 
 For small groups, this module finds the optimum: the cheapest flow of standbys from tasks to clients (`flow.py`). In the
 flow network, every task sends one unit for each of its standbys to clients other than its owner. The price of a unit
-grows with the state that the client has to restore. With a rack-aware strategy, if two clients have to restore equally
-much, the client that reads more partitions across racks has the higher price. The network has one arc for each pair of
-task and client, so the flow is computed only for networks of up to `MAX_ARCS` arcs. For larger groups, for tasks of the
-tag rule and for tasks of `apart` pins, `spread_standbys.py` finds targets step by step. The targets that
+grows with the state that the client has to restore. If two clients have to restore equally much and a rack-aware
+strategy is configured, the client with more cross-rack reads has the higher price. The network has one arc for each
+pair of a task and a client. The flow is computed only for networks of up to `MAX_ARCS` arcs. For larger groups, for
+tasks of the tag rule and for tasks of `apart` pins, `spread_standbys.py` finds targets step by step. The targets that
 `spread_standbys.py` finds are seldom worse than the optimum.
 """
 
@@ -37,8 +37,8 @@ def assign_standby_targets(
     foreign: Sequence[Foreign] = (),
 ) -> list[list[int]]:
     """Places standbys in `state`, whose active tasks are on their targets. Returns the clients of each task's standbys,
-    sorted. `foreign[task][client]`: the number of partitions that a standby of the task on the client reads across
-    racks; empty without a rack-aware strategy.
+    sorted. `foreign[task][client]`: the number of cross-rack reads of a standby of the task on the client; empty
+    without a rack-aware strategy.
     """
     tasks = range(len(state.tasks))
     exactly = [task for task in tasks if not spread.spreads(task) and not spread.is_apart(task)]
@@ -81,8 +81,8 @@ def _log_reason(state: WorkingState, copies: Copies, task: int, standbys: list[i
 MAX_ARCS = 5_000
 
 _TOO_MANY = 4
-"""The number of copies above a client's share for which each copy costs more than the previous copy. All further copies
-have the same price. Only pins can force more copies on a client than the client's share.
+"""The number of price steps for copies above a client's share. Each price step costs more than the previous step. All
+copies after the last step have the same price. Only pins can force a client to have more copies than its share.
 """
 
 
@@ -94,8 +94,8 @@ def cheapest_standbys(
     num_standby_replicas: int,
     foreign: Sequence[Foreign] = (),
 ) -> dict[int, list[int]]:
-    """Returns each of `tasks` with the clients of its standbys. A task gets fewer than `num_standby_replicas` standbys
-    if fewer clients may hold a standby of it.
+    """Returns the clients of the standbys of each task in `tasks`. If fewer than `num_standby_replicas` clients may
+    hold a standby of a task, the task gets fewer standbys.
 
     The copies that `state` already has do not move.
     """
@@ -138,9 +138,8 @@ def cheapest_standbys(
 
 
 def _add_clients(network: FlowNetwork, sink: int, state: WorkingState, units: int, uneven: int) -> list[int]:
-    """Adds a node for each client to the network, with arcs to the sink. Returns the nodes. `uneven`: the price of the
-    copy by which a client exceeds its share rounded down; `uneven` must be more than the greatest possible price of all
-    copies together.
+    """Adds a node for each client to the network, with arcs to the sink. Returns the nodes. `uneven`: the price of a
+    copy above the client's rounded-down share; it must be more than the greatest possible price of all copies together.
     """
     most = [len(state.tasks)] * len(state.clients)
     nodes: list[int] = []
@@ -158,10 +157,9 @@ def _add_clients(network: FlowNetwork, sink: int, state: WorkingState, units: in
 
 @dataclass(frozen=True, slots=True)
 class _StandbyPrices:
-    """The prices of placing standbys. `level`: the price of each unit of weight, for each level away from caught up.
-    `foreign`: the price of each partition that is read across racks. With a rack-aware strategy, `level` is more than
-    the sum of all other terms, and `foreign` is more than the sum of the terms after `foreign`. So a comparison of two
-    sums of prices compares criterion by criterion.
+    """The prices of placing standbys. `level`: the price of one level of missing state, for each unit of the task's
+    weight. `foreign`: the price of each partition that is read across racks. With a rack-aware strategy, each price is
+    more than the sum of all lower prices. So a comparison of two sums compares the most important criterion first.
     """
 
     level: int
@@ -174,8 +172,8 @@ class _StandbyPrices:
         return cls((copies + 1) * (most_foreign + 1), copies + 1)
 
     def of_copy(self, level: int, weight: int, ran_it_until_now: bool, foreign: int) -> int:
-        """Returns the price of a standby on a client. The last term of the sum makes a client that had a standby
-        cheaper than a client from which the active task moves away.
+        """Returns the price of a standby on a client. Because of the last term, a client that had a standby is cheaper
+        than a client from which the active task moves away.
         """
         kept = weight if self.foreign == 0 else 1
         return self.level * level * weight + self.foreign * foreign + ran_it_until_now * kept

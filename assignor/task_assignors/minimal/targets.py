@@ -1,23 +1,23 @@
 """The targets of active tasks, chosen so that as few tasks as possible change their client.
 
 Each client gets its share of all tasks, and of each subtopology's tasks, rounded down or up (`shares.py`). Several
-placements give each client its shares. This module finds the best of the placements that give each client its shares,
-by the following criteria, the most important criterion first:
+placements give each client its shares. Of all placements that give each client its shares, this module finds the best
+placement by four criteria. The most important criterion comes first:
 
-1. the fewest tasks away from home (`copies.py`); a task without a home is at home on each client where it is caught up
-2. the least weight away from home
-3. with a rack-aware strategy, the fewest partitions read across racks
-4. for the tasks that move, the clients with the least missing state
+1. The placement has the fewest tasks away from home (`copies.py`). A task without a home is at home on each client
+   where it is caught up.
+2. The tasks away from home have the least total weight.
+3. With a rack-aware strategy, the fewest partitions are read across racks.
+4. The tasks that move go to the clients with the least missing state.
 
-The best placement is the cheapest flow of tasks to clients (`flow.py`). A later rebalance finds the same optimum as the
-earlier rebalance that began the moves. The optimum stays the same because the racks do not change, and because each
-finished move or warm-up only reduces the cost of the earlier optimum. So after a task's warm-up has begun, no later
-rebalance gives the task another target.
+The best placement is the cheapest flow of tasks to clients (`flow.py`). If a rebalance has begun moves, the next
+rebalance finds the same best placement. The racks do not change, and each finished move or warm-up only reduces the
+cost of this placement. So after a task's warm-up has begun, no later rebalance gives the task another target.
 
-Most tasks are placed without the flow. If a client is home to at most its rounded-down share of a subtopology's tasks,
-the client keeps all of these tasks. If a client is home to more than its rounded-down share of a subtopology's tasks,
-the client gets no other tasks of this subtopology. Tasks with the same clients and the same prices are equivalent, so
-the flow network has one node for all equivalent tasks.
+Most tasks are placed without the flow. A client that is home to tasks of a subtopology keeps all of these tasks, up to
+its rounded-down share. A client that is home to more tasks than its rounded-down share gets no other tasks of the
+subtopology. Tasks with the same clients and the same prices are equivalent, so the flow network has one node for all
+equivalent tasks.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from assignor.types import TaskId
 @dataclass(frozen=True, slots=True)
 class Prices:
     """The prices that convert the cost of placing tasks to one number. Each price is higher than the greatest possible
-    total cost at all lower prices, so that a comparison of two sums compares criterion by criterion.
+    sum of all lower prices. So a comparison of two sums compares the most important criterion first.
 
-    `foreign`: the price of each partition read across racks. `weight`: the price of each unit of weight away from home.
-    `move`: the price of each task away from home. `uneven_class`: the price of each task of a class that a client gets
-    above its rounded-down share of this class. `uneven_client`: the price of each task that a client gets above its
-    rounded-down share of all tasks.
+    `foreign`: the price of each partition read across racks. `weight`: the price of placing a task away from its home,
+    for each unit of the task's weight. `move`: the price of placing a task away from its home. `uneven_class`: the
+    price of each task above a client's rounded-down share of a class. `uneven_client`: the price of each task above a
+    client's rounded-down share of all tasks.
     """
 
     foreign: int
@@ -53,8 +53,8 @@ class Prices:
 
     @classmethod
     def of(cls, weights: Sequence[int], most_foreign: int) -> Prices:
-        """Computes the prices. `weights`: the weights of the tasks to place. `most_foreign`: the greatest number of
-        partitions that the tasks to place can together read across racks.
+        """Computes the prices. `weights`: the weights of the tasks to place. `most_foreign`: the greatest possible
+        number of cross-rack reads of all tasks to place.
         """
         total = sum(weights)
         foreign = NO_COPY * total + 1
@@ -138,8 +138,8 @@ def _within(bounds: ShareBounds, count: int) -> bool:
 
 @dataclass(slots=True)
 class _TaskGroup:
-    """A group of equivalent tasks. `arcs`: the arcs to the clients that are a home or have some of the tasks' state,
-    each with its client. `elsewhere`: the arcs to the hubs of all other clients, each with its hub.
+    """A group of equivalent tasks. `arcs`: one arc for each client that is a home or has some of the tasks' state, as
+    (client, arc). `elsewhere`: one arc for each hub of other clients, as (hub, arc).
     """
 
     members: list[int] = field(default_factory=list)
@@ -164,23 +164,22 @@ class _Cell:
 
 
 _GroupKey = tuple[tuple[int, ...], int, tuple[tuple[int, int], ...], int, bool, tuple[int, ...]]
-"""A key of six fields, which are equal for equivalent tasks: the homes with room, smallest lag first; the weight; the
-levels that affect the placement, by client; the level on all other clients; True if the task has a home, with or
-without room; `foreign`.
+"""A key of six fields, which are equal for equivalent tasks. The first three fields are the homes with room (smallest
+lag first), the weight, and the levels of the clients that affect the placement. The last three fields are the level of
+all other clients, True if the task has a home, and `foreign`.
 """
 
 
 class _EvenPlacement:
     """The flow network that places the tasks, and its result.
 
-    `may_be_uneven`: True if a client's share of all tasks may require more or fewer tasks of a class than the client's
-    share of this class. Only tasks that are already placed (`present`) can cause a conflict between a client's share of
-    all tasks and its share of a class. If a client's two shares conflict, its share of all tasks has priority over its
-    share of a class.
+    `may_be_uneven`: True if a client's share of all tasks may conflict with its share of a class of tasks. Only tasks
+    that are already placed (`present`) can cause a conflict between the two shares of a client. If a client's two
+    shares conflict, its share of all tasks has priority over its share of a class.
 
-    A task costs equally much on all clients of one rack that have none of the task's state. So one node of the network,
-    the hub of a rack, stands for all clients of the rack that have none of a task's state. If racks are not used, there
-    is one hub for all clients.
+    A task costs equally much on all clients of one rack that have none of the task's state. So all clients of a rack
+    that have none of a task's state share one node of the network, the hub of the rack. If racks are not used, there is
+    one hub for all clients.
     """
 
     def __init__(
@@ -198,7 +197,7 @@ class _EvenPlacement:
         self._may_be_uneven = may_be_uneven
         hubs = {rack: number for number, rack in enumerate(sorted(set(racks)))}
         self._hub_of = [hubs[rack] for rack in racks] or [0] * len(shares.of_client)
-        self._of_hub = [self._hub_of.index(hub) for hub in range(max(1, len(hubs)))]  # one client of each hub
+        self._of_hub = [self._hub_of.index(hub) for hub in range(max(1, len(hubs)))]  # one client for each hub
         self._owner = [NOBODY] * len(tasks)
         self._kept = [0] * len(shares.of_client)
         cells = [self._cells(members, bounds) for members, bounds in zip(classes, shares.of_class, strict=True)]
@@ -263,12 +262,12 @@ class _EvenPlacement:
         return [client for client, level in each.level.items() if level == CAUGHT_UP and client in each.allowed.members]
 
     def _surely_kept(self, own: list[int], also: list[int], low: int) -> list[int]:
-        """Returns the tasks of `own` that certainly stay on the client. Call this function only if `own` and `also`
-        together have more than `low` tasks. If `own` and `also` together have `low` tasks or fewer, all tasks of `own`
-        stay.
+        """Returns the tasks of `own` that certainly stay on the client. `own`: the tasks whose home is the client.
+        `also`: the tasks without a home that are caught up on the client. Call this function only if `own` and `also`
+        together have more than `low` tasks.
 
-        The `low` heaviest tasks of `own` and `also` stay. The lightest of the `low` heaviest tasks are not returned,
-        because a task of equal weight may stay in place of such a task.
+        The heaviest tasks stay, and `low` is their number. A task is not returned if another task of equal weight may
+        stay in its place.
         """
         if low == 0:
             return []
@@ -278,10 +277,9 @@ class _EvenPlacement:
     def _groups(self, members: Sequence[int], cells: Mapping[int, _Cell]) -> dict[_GroupKey, _TaskGroup]:
         groups: dict[_GroupKey, _TaskGroup] = {}
         taking = {client for client, cell in cells.items() if cell.takes_others}
-        # Tasks are added to groups in reverse order. If several flows are equally cheap, the network finds a flow in
-        # which the tasks that were added first stay at home. So tasks at the end of `members` stay, and tasks at the
-        # beginning of `members` move. Warm-ups also begin with the first tasks, so the next rebalance moves the same
-        # tasks.
+        # Tasks are added to groups in reverse order. If several flows are equally cheap, the tasks that were added
+        # first stay at home. So tasks at the end of `members` stay, and tasks at the beginning move. Warm-ups also
+        # begin with the first tasks, so the next rebalance moves the same tasks.
         for number in reversed(members):
             if self._owner[number] != NOBODY:
                 continue

@@ -21,13 +21,15 @@ from assignor.types import Role
 
 _WantedWarmUp = tuple[int, int, int, int]
 """The level, lag, task and client of a copy to warm up. In sorted order, the copy with the least missing state comes
-first, so that a warm-up that has begun has priority over a new warm-up.
+first. So a warm-up that has begun comes before a new warm-up.
 """
 
 
 @dataclass(slots=True)
 class MovementTransition:
-    """Moves the copies in `state` from their targets. `standbys[task]`: the targets of the task's standbys."""
+    """Moves copies in `state` from their targets to other clients for now. `standbys[task]`: the targets of the task's
+    standbys.
+    """
 
     state: WorkingState
     copies: Copies
@@ -95,8 +97,7 @@ class MovementTransition:
         for client in sorted(belong, key=lambda client: (client != owner, client)):
             here = client
             if client == owner:
-                # `client` runs the task for now, so `client` gets its standby only when the task has moved to its
-                # target.
+                # `client` runs the task for now. `client` gets its standby when the task has moved to the target.
                 here = substitutes.pop(0)
             elif substitutes and self._is_better_for_now(task, substitutes[0], client, target):
                 here = substitutes.pop(0)
@@ -111,11 +112,12 @@ class MovementTransition:
         return standby_waits
 
     def _is_better_for_now(self, task: int, substitute: int, client: int, target: int) -> bool:
-        """True if `substitute` should hold the standby for now instead of `client`, the target of the standby.
+        """True if the client `substitute` should hold the standby for now. `client`: the target of the standby.
+        `target`: the target of the active task.
 
-        `substitute` should hold the standby if `client` is behind another client and has a greater lag than
-        `substitute`. If the lags are equal, `substitute` should hold the standby if `substitute` is the target of the
-        waiting active task. A standby on the target of the active task lets the active task move to the target sooner.
+        The result is True if `client` is not caught up and has a greater lag than `substitute`. If the two lags are
+        equal, the result is True if `substitute` is the target of the waiting active task. A standby on the target of
+        the active task lets the active task move to the target sooner.
         """
         lags = self.copies.lags
         ahead = lags.lag(task, client) - lags.lag(task, substitute)

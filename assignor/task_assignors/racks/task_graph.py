@@ -1,40 +1,40 @@
 """Finds the cheapest placement in which every client keeps its number of tasks, by Kafka's steps.
 
-Kafka finds the cheapest placement as a minimum-cost flow. In this flow, one unit flows from the source to each task,
-from the task to the client that has it, and on to the sink. The arc from a task to a client has the cost of the task on
-this client. The arcs from the clients to the sink are full, because every client keeps its number of tasks.
+Kafka finds the cheapest placement as a minimum-cost flow. In this flow, one unit flows from the source to each task.
+The unit flows on to the client that has the task, and then to the sink. The arc from a task to a client has the cost of
+the task on this client. The arcs from the clients to the sink are full, because every client keeps its number of tasks.
 
-To lower the cost of a flow without a change of its size, units have to be sent around a cycle of the residual graph. In
-the residual graph, a task has an arc to each client that does not have the task, with the cost of the task on this
+To lower the cost of a flow and keep its size, units have to be sent around a cycle of the residual graph. In the
+residual graph, a task has an arc to each client that does not have the task. The arc has the cost of the task on this
 client. A client has an arc back to each of its tasks, with the negative of the task's cost on this client. A cycle in
 the residual graph is a ring of moves: each client on the cycle gives one task away and gets another task. A cycle is
 negative if the costs around it add up to less than zero. The moves of a negative cycle lower the total cost. If the
 graph has no negative cycle, no cheaper placement exists.
 
 The Bellman-Ford algorithm finds a negative cycle. The Bellman-Ford algorithm starts with the distance 0 for each node,
-and goes over all arcs in passes. A pass shortens the distance at the end of an arc if the distance at the start of the
-arc plus the cost of the arc is less. The start of the arc then becomes the parent of its end. If the graph has n nodes
-and no negative cycle, one of the first n passes shortens no distance. If even the n-th pass shortens the distance of a
-node, the parents from this node lead to a negative cycle. Kafka carries out the moves of the cycle, and searches again
-until there is no negative cycle. If several placements have the same cost, the order of the search determines which
-placement is found. So the search in this file visits the same nodes and arcs in the same order as Kafka's search, in
-the same number of passes.
+and goes over all arcs in passes. A pass compares the distance at the end of each arc with the distance at its start
+plus its cost. If the sum is less, the sum becomes the distance at the end. The node at the start of the arc then
+becomes the parent of the node at its end. If the graph has n nodes and no negative cycle, one of the first n passes
+shortens no distance. If even the n-th pass shortens the distance of a node, the chain of parents of this node leads to
+a negative cycle. Kafka carries out the moves of the cycle, and searches again until there is no negative cycle. If
+several placements have the same cost, the order of the search determines which placement is found. So the search in
+this file visits the same nodes and arcs in the same order as Kafka's search, in the same number of passes.
 
-The search in this file leaves out three kinds of steps of Kafka's search that change nothing:
+Three kinds of steps of Kafka's search change nothing, so the search in this file leaves them out:
 
 - Tasks of one subtopology that are on one client and have equal costs (`_Alike`) always have the same distance. When
   the first of several equal tasks has shortened a distance, the other equal tasks cannot shorten this distance further.
   So only the first of several equal tasks is checked.
 - If the distance of a node has not changed since its arcs were last checked, the arcs cannot shorten a distance.
-- If there is a negative cycle, distances fall for ever. When distances fall for ever, the passes repeat at some point:
-  they shorten the same distances in the same order, with lower values. `_period` finds the period: the number of passes
-  after which the passes repeat. When the period is known, whole periods are only counted, and only the passes that
-  remain after the last whole period are carried out.
+- If there is a negative cycle, distances fall for ever. When distances fall for ever, the passes repeat at some point.
+  Repeated passes shorten the same distances in the same order, with lower values. `_period` finds the period: the
+  number of passes after which the passes repeat. When the period is known, whole periods are only counted. Only the
+  passes after the last whole period are carried out.
 
 The strategy balance_subtopology starts from a placement in which every subtopology is spread over the clients
-(`first_owners`). A client may have at most its share of the tasks of each subtopology. The share is the fraction of all
-tasks that the client has, applied to the tasks of the subtopology and rounded up. Kafka fills the shares by a
-breadth-first search for one task after the other, so the first clients are filled first.
+(`first_owners`). A client may have at most its share of the tasks of each subtopology. The share is the number of tasks
+of the subtopology, times the client's fraction of all tasks, rounded up. Kafka fills the shares by a breadth-first
+search for one task after the other, so the first clients are filled first.
 
 Source: `Graph.solveMinCostFlow`, `detectNegativeCycles`, `calculateMaxFlow`; `MinTrafficGraphConstructor`,
 `BalanceSubtopologyGraphConstructor`.
@@ -58,7 +58,7 @@ _FROM_SOURCE = -1
 
 
 def shares(task_counts: Sequence[int], group_sizes: Sequence[int]) -> list[list[int]]:
-    """Returns, for each subtopology, the number of its tasks that each client may have, computed in Java's doubles.
+    """Returns, for each subtopology, the share of each client, computed with Java's doubles.
 
     `task_counts`: the number of tasks of each client. `group_sizes`: the number of tasks of each subtopology.
     """
@@ -88,7 +88,7 @@ class _PathSearch:
     capacity: Sequence[Sequence[int]]
     owner: list[int] = field(init=False)
     taken: list[list[int]] = field(init=False)
-    waiting: list[int] = field(init=False)  # the first task of each group without a client
+    waiting: list[int] = field(init=False)  # for each group, the first task that has no client yet
 
     def __post_init__(self) -> None:
         self.owner = [-1] * sum(map(len, self.groups))
@@ -96,9 +96,8 @@ class _PathSearch:
         self.waiting = [tasks.start for tasks in self.groups]
 
     def place_one(self) -> None:
-        """Places one task. As Kafka's breadth-first search does, this method takes the first client that has room for a
-        task of a subtopology with unplaced tasks. Tasks that are already placed are moved only if no client has room
-        for an unplaced task.
+        """Places one task. As in Kafka's breadth-first search, the first client with room for an unplaced task gets a
+        task. Tasks that are already placed are moved only if no client has room for an unplaced task.
         """
         for group, tasks in enumerate(self.groups):
             if self.waiting[group] == tasks.stop:
@@ -139,7 +138,7 @@ class _PathSearch:
                     if self.taken[other][client] > 0 and (other, client) not in reached_by:
                         reached_by[other, client] = None
                         queue.append(("share", other, client))
-            elif kind == "task":  # in an element of the kind "task", the variable `client` is a task
+            elif kind == "task":  # in an element of the kind "task", the variable `client` contains a task
                 self._reach_all(group, client, reached_by, queue)
             else:
                 if not expanded[group]:
@@ -185,9 +184,8 @@ Row = tuple[int, ...]
 class _Alike:
     """Tasks of one subtopology on one client that have the same cost on every client. `tasks` is a heap.
 
-    `moves`: the nodes of the other clients, each with the cost that one of the tasks has on that client.
-    `cheapest_moves`: the elements of `moves`, sorted by cost. `back`: the negative of a task's cost on its present
-    client, as a Java int.
+    `moves`: for each other client, its node and the cost of one of the tasks on this client. `cheapest_moves`: the
+    elements of `moves`, sorted by cost. `back`: the negative of a task's cost on its present client, as a Java int.
     """
 
     group: int
@@ -215,8 +213,8 @@ class TaskGraph:
     clients: int
     capacity: Sequence[Sequence[int]] | None = None
     alike: dict[tuple[int, int], _Alike] = field(init=False, default_factory=dict)
-    room: list[int] | None = field(init=False, default=None)  # the elements of `capacity` in one list, by node
-    held: list[int] = field(init=False)  # the number of tasks of each node
+    room: list[int] | None = field(init=False, default=None)  # For each node, the number of tasks that it may have.
+    held: list[int] = field(init=False)  # For each node, the number of tasks that it has.
 
     def __post_init__(self) -> None:
         self.held = [0] * (len(self.groups) * self.clients)
@@ -237,9 +235,9 @@ class TaskGraph:
     def solve(self) -> None:
         """Changes `owner` until no cycle of moves lowers the cost.
 
-        Raises InputError if the search would never end, as in Kafka, whose leader would search for ever. The search can
-        be endless only with a cost of -2147483648, because the negative of this cost overflows to the same number. With
-        a cost of -2147483648, a move and its reversal can both seem to lower the total cost.
+        Raises InputError if the search would never end. In Kafka, the leader would search for ever. The search can be
+        endless only with a cost of -2147483648, because the negative of this cost overflows to the same number. With a
+        cost of -2147483648, a move and its reversal can both seem to lower the total cost.
         """
         may_go_on = any(JAVA_INT_MIN in row for row in self.rows)
         seen: set[tuple[int, ...]] = set()
@@ -302,11 +300,11 @@ class _Pass(NamedTuple):
 class _CycleSearch:
     """One search for a negative cycle.
 
-    The search numbers its nodes; the number of a node is called its place. The order of places: the nodes of the graph,
-    one place for each client, the first task of each `_Alike` in task order, the source. The place of a client connects
-    the client's nodes of all groups, and exists only if `capacity` is given. `distance` and `parent` are indexed by
-    place. The sink and the node from which the search starts have no place, because no edge of these two nodes can
-    shorten a distance when all distances are 0.
+    The search numbers its nodes; the number of a node is called its place. The places come in this order: the nodes of
+    the graph, one place for each client, the first task of each `_Alike` (sorted), and the source. The place of a
+    client connects the client's nodes of all groups, and exists only if `capacity` is given. `distance` and `parent`
+    are indexed by place. The sink and the first node of the search have no place. The edges of these two nodes cannot
+    shorten a distance, because all distances are 0 at first.
     Source: `Graph.detectNegativeCycles`.
     """
 
@@ -381,8 +379,8 @@ class _CycleSearch:
         return None
 
     def _farthest(self) -> list[int]:
-        """Returns the greatest distance of each group's nodes, which stays an upper bound, because distances only
-        fall.
+        """Returns the greatest distance of the nodes of each group. Distances only fall, so the greatest distance stays
+        an upper bound.
         """
         clients = self._graph.clients
         return [max(self.distance[first : first + clients]) for first in range(0, self._nodes, clients)]
@@ -431,12 +429,12 @@ class _CycleSearch:
         certain. `history`: the last passes, newest first.
 
         During the passes of one period, the distance of each place has fallen by some amount. In the next passes, the
-        distances fall by the same amounts again if two conditions hold. The first condition: if an edge has shortened a
-        distance, the distances at its two ends have fallen by the same amount. If the first condition holds, an edge
-        that has shortened a distance shortens it again in the next period. The second condition: at the start of each
-        edge, the distance has not fallen by more than at the end of the edge. If the second condition holds, an edge
-        that has shortened no distance shortens none in the next period. If both conditions hold, each comparison of
-        distances in the next passes gives the same result as one period earlier.
+        distances fall by the same amounts again if two conditions hold. The first condition is about each edge that has
+        shortened a distance: the distances of its two nodes have fallen by the same amount. If the first condition
+        holds, an edge that has shortened a distance shortens it again in the next period. The second condition is about
+        every edge: the distance of its first node has not fallen by more than the distance of its second node. If the
+        second condition holds, an edge that has shortened no distance shortens none in the next period. If both
+        conditions hold, each comparison of distances in the next passes gives the same result as one period earlier.
         """
         now = self.distance
         for period, oldest in enumerate(history, 1):
@@ -467,8 +465,8 @@ class _CycleSearch:
         return True
 
     def _cycle(self, place: int) -> list[tuple[int, int]]:
-        """Follows the parents from `place` until a place repeats. Returns the moves of the cycle on which the repeated
-        place lies.
+        """Follows the parents from `place` until a place repeats. Returns the moves of the cycle that contains the
+        repeated place.
         """
         visited: set[int] = set()
         while place not in visited:

@@ -1,7 +1,7 @@
 """The operators' instructions for a rebalance, in addition to Kafka's rules: instances to drain, and tasks to keep.
 
 `steered_assignor` wraps the task assignor of the group. Without instructions, no assignor is wrapped, and the rebalance
-has the same result as in Kafka. Kafka has no counterpart of instructions by operators.
+has the same result as in Kafka. Kafka has no instructions by operators.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ NO_STEERING = Steering()
 
 def steered_assignor(assignor: TaskAssignor, steering: Steering) -> TaskAssignor:
     """Returns an assignor that follows the instructions of `steering`. If `steering` has no instructions, returns
-    `assignor` itself. `keeps_owned` keeps tasks on drained instances, too.
+    `assignor` itself. If `keeps_owned` is True, tasks on drained instances stay there, too.
 
     The draining assignor has to wrap the away assignor. If the away assignor wrapped the draining assignor, the away
     assignor would move tasks back to a drained instance that is away.

@@ -1,11 +1,11 @@
 """Gives no new tasks to instances that are away, because a task of an instance that is away does not run.
 
-An instance that is away keeps the tasks that it ran, even if the wrapped assignor would move one of these tasks. If an
-instance that is away ran a task, a present client keeps its standby of this task. If the wrapped assignor would move a
-task to an instance that is away, the task stays on the client that runs it. A task that no client runs goes to the
-least loaded present client that has caught up, or else to the least loaded present client. So an instance that is away
-never gets a task that no client runs. No warm-up begins on an instance that is away. If no client is present, the
-placement is not changed.
+An instance that is away keeps the tasks that it ran, even if the wrapped assignor would move one of these tasks. A
+present client keeps its standby of a task if the instance that ran the task is away. If the wrapped assignor would move
+a task to an instance that is away, the task stays on the client that runs it. A task that no client runs goes to a
+present client: the least loaded caught-up client, or else the least loaded client. So an instance that is away never
+gets a task that no client runs. No warm-up begins on an instance that is away. If no client is present, the placement
+is not changed.
 
 Kafka has no counterpart: a static member that is away (KIP-345) gets new tasks like any other member.
 """
@@ -59,8 +59,8 @@ def _give(
 
 
 def _keep(problem: PlacementProblem, copies: ChangingPlacement, present: Iterable[ProcessId]) -> Iterable[Decision]:
-    """Gives tasks back to the clients that are away and ran these tasks, except tasks that a present client reports as
-    running. If several clients that are away ran a task, the first of these clients gets the task.
+    """Gives tasks back to the clients that ran them and are away. Tasks that a present client reports as running are
+    not given back. If several clients that are away ran a task, the first of these clients gets the task.
     """
     here = frozenset(present)
     run_here = frozenset(task for process in here for task in problem.clients[process].previous_active)

@@ -30,21 +30,21 @@ class ChangingPlacement:
         )
 
     def least_loaded(self, processes: Iterable[ProcessId], clients: Mapping[ProcessId, PlacementClient]) -> ProcessId:
-        """Returns the process with the fewest copies per thread. `clients`: the clients, whose `capacity` is the number
-        of threads.
+        """Returns the process with the fewest copies per thread. `clients`: the clients; the `capacity` of a client is
+        its number of threads.
         """
         count = {process: len(self.active[process]) + len(self.standby[process]) for process in processes}
         return min(count, key=lambda process: (count[process] / max(1, clients[process].capacity), process))
 
     def move_active(self, task: TaskId, to: ProcessId) -> None:
-        """Moves the active copy of the task to the process `to`, which may be a process without any task so far."""
+        """Moves the active copy of the task to the process `to`. The process `to` may have no tasks yet."""
         self.active[self.owner[task]].discard(task)
         self.active.setdefault(to, set()).add(task)
         self.owner[task] = to
 
     def swap_with_standby(self, task: TaskId, to: ProcessId) -> None:
-        """Moves the active copy of the task to `to`. If `to` had a standby (not a warm-up), the previous owner gets a
-        standby.
+        """Moves the active copy of the task to the process `to`. If the process `to` had a standby (not a warm-up), the
+        previous owner gets a standby.
         """
         owner = self.owner[task]
         was_standby = task in self.standby[to] and task not in self.warm_ups[to]

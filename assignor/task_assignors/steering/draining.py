@@ -1,11 +1,11 @@
 """Drains instances without a pause in processing: a task moves when its new owner has caught up.
 
 The wrapped assignor places all tasks on the clients that are not drained. If the new owner of a stateful task has not
-caught up, the task stays on the drained client that runs it, and the new owner restores the task's state as a warm-up.
-When the new owner has caught up, a probing rebalance moves the task. Tasks whose new owner has caught up, and stateless
+caught up, the task stays on the drained client that runs it. The new owner restores the task's state as a warm-up. When
+the new owner has caught up, a probing rebalance moves the task. Tasks whose new owner has caught up, and stateless
 tasks, move at once. At most max.warmup.replicas warm-ups restore at a time, including the warm-ups of the wrapped
-assignor. Warm-ups that have begun come first, then new warm-ups of tasks of drained clients, because an operator waits
-until these clients are drained.
+assignor. Warm-ups that have begun come first. New warm-ups of tasks of drained clients come next, because an operator
+waits until these clients are drained.
 """
 
 from collections.abc import Iterable, Mapping
@@ -87,8 +87,9 @@ class DrainingAssignor:
 
 @dataclass(slots=True)
 class _Draining:
-    """A placement with drained clients. `left`: the clients that are not drained. `present`: the clients of `left` that
-    are not away. `placed`: the placement of the wrapped assignor. `log`: the decisions of the wrapped assignor.
+    """A placement with drained clients. `left`: the clients that are not drained. `present`: the clients that are
+    neither drained nor away. `placed`: the placement of the wrapped assignor. `log`: the decisions of the wrapped
+    assignor.
     """
 
     problem: PlacementProblem
@@ -132,7 +133,7 @@ class _Draining:
 
     def _run_by_drained(self) -> dict[TaskId, ProcessId]:
         """Returns the tasks that drained clients run, each with its client. If several drained clients report a task,
-        the result has the first caught-up client, or else the first client that reports it.
+        the result has the first caught-up client, or else the first client that reports the task.
         """
         tasks = frozenset(self.problem.tasks)
         runners: dict[TaskId, list[ProcessId]] = {}
@@ -155,8 +156,8 @@ class _Draining:
         self._log_decision(DecisionKind.MOVED_TO_CAUGHT_UP, task, ready, owner)
 
     def _wait(self, copies: ChangingPlacement, waits: list[tuple[TaskId, ProcessId, ProcessId]]) -> None:
-        """Keeps tasks on drained clients until their next owners have caught up. `waits`: each waiting task with the
-        drained client that runs it, and its next owner.
+        """Keeps tasks on drained clients until their next owners have caught up. `waits`: for each waiting task, the
+        drained client that runs the task, and the next owner of the task.
         """
         if not waits:
             return
@@ -181,8 +182,9 @@ class _Draining:
                 self._log_decision(DecisionKind.WARM_UP_BUDGET_SPENT, task, owner, runner)
 
     def _first_in_turn(self, wanted: Iterable[_WarmUp], others: Iterable[_WarmUp]) -> set[_WarmUp]:
-        """Returns the warm-ups that may restore now, up to max.warmup.replicas: first warm-ups that have begun, then
-        `wanted` (new warm-ups of tasks of drained clients), then `others`.
+        """Returns the warm-ups that may restore now, at most max.warmup.replicas. Warm-ups that have begun come first.
+        `wanted`: the warm-ups of tasks of drained clients, which come next. `others`: all other warm-ups, which come
+        last.
         """
         clients = self.problem.clients
         turns = [

@@ -2,8 +2,8 @@
 
 Every task and standby stays on the client that reports it, whatever the client's load. A task that no client runs goes
 to the client that the wrapped assignor chooses. The keeping assignor neither adds nor removes warm-ups. A subscription
-does not distinguish warm-ups from standbys. So, if a task has more standbys than num.standby.replicas, the standbys
-with the greatest lags are treated as warm-ups.
+does not distinguish warm-ups from standbys. If a task has more standbys than num.standby.replicas, the standbys with
+the greatest lags are treated as warm-ups.
 """
 
 from collections.abc import Iterable
@@ -65,7 +65,8 @@ def _of_placed(log: Iterable[Decision], ownerless: frozenset[TaskId]) -> Iterabl
     for step in log:
         if step.task not in ownerless or step.role is not Role.ACTIVE or step.kind in _NO_COPY_COMES_OF_IT:
             continue
-        if step.kind is DecisionKind.SWAPPED:  # the target, which gets a standby in a swap, gets no copy here
+        # in a swap, the target would get a standby, but this assignor gives no copy to the target
+        if step.kind is DecisionKind.SWAPPED:
             step = step._replace(kind=DecisionKind.MOVED_TO_CAUGHT_UP)
         yield step
 

@@ -1,23 +1,25 @@
 """The sticky assignor of streams groups as a task assignor of the pipeline, to compare it with other assignors.
 
-Every consumer counts as a member of the streams group. The previous active tasks of a member are the tasks that it
-owns; its previous standbys are all other tasks that it reported. If only the process of a previous task is known, the
-task is attributed to the process's members in turn.
+The members of a recorded streams group are used as they are. In any other group, every consumer counts as a member of
+the streams group. The previous active tasks of such a member are the tasks that the member owns. The previous standbys
+of the member are all other tasks that the member reported. If only the process of a previous task is known, one of the
+process's members counts as the previous owner. The members of the process take turns.
 
-Differs from Kafka in three points. The previous tasks of a member come from its subscription, while a broker uses the
-member's previous target assignment. In the subscription, state on the member's disk counts as a standby. The offset of
-a task is the highest offset minus the lag, which gives the same order as the offsets that members report to a broker.
-The leader spreads a process's tasks over its threads again (step 4 of the pipeline), while a broker's assignment to a
-member is final. `num.standby.replicas` comes from the members, not from the group's config on the broker.
+Such a group differs from a streams group in three points. The previous tasks of a member come from its subscription,
+while a broker uses the member's previous target assignment. In the subscription, a task with state on the member's disk
+counts as a standby. The offset of a task is the highest offset minus the lag. The resulting offsets have the same order
+as the offsets that members report to a broker. The leader spreads a process's tasks over its threads again (step 4 of
+the pipeline). On a broker, the assignment to a member is final. `num.standby.replicas` comes from the members, not from
+the group's config on the broker.
 """
 
 from collections.abc import Iterator
 from itertools import cycle
 
 from assignor.errors import InputError
-from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
+from assignor.task_assignors.base import ClientPlacement, MemberSpec, Placement, PlacementClient, PlacementProblem
 from assignor.task_assignors.decisions import DecisionLog
-from assignor.task_assignors.streams_groups.member_sticky import MemberSpec, StreamsGroupPlacement
+from assignor.task_assignors.streams_groups.member_sticky import StreamsGroupPlacement
 from assignor.types import JAVA_LONG_MAX, UNKNOWN_OFFSET_SUM, TaskId
 
 
@@ -63,6 +65,9 @@ def _members(client: PlacementClient) -> Iterator[tuple[str, MemberSpec]]:
     """Yields the members of a client. Raises InputError for a client without threads."""
     if client.capacity < 1:
         raise InputError(f"capacity must be at least 1, not {client.capacity}", f"clients.{client.process_id}")
+    if client.members:
+        yield from ((name, client.members.get(name, MemberSpec(str(client.process_id)))) for name in client.consumers)
+        return
     names = client.consumers or tuple([f"{client.process_id}-{number}" for number in range(1, client.capacity + 1)])
     reporter = {task: consumer for consumer, tasks in client.reported_tasks.items() for task in tasks}
     active: dict[str, set[TaskId]] = {name: set() for name in names}

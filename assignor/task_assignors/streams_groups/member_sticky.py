@@ -1,36 +1,37 @@
 """The sticky task assignor of streams groups. The assignor assigns tasks to members. A member is the client of one
 thread.
 
-1. An active task stays with the member that had it, up to the member's quota: the number of active tasks divided by the
-   number of members, rounded up.
+1. An active task stays with the member that had it, up to the member's quota. The quota is the number of active tasks
+   divided by the number of members, rounded up.
 2. An active task that is not placed yet goes to the least loaded candidate, up to this member's quota.
 3. The remaining active tasks go to the process with the fewest tasks per member, and to the member of this process with
    the fewest tasks.
-4. Standbys go to the member that had the task active, or else to the least loaded candidate, up to the member's quota
-   of all copies. A standby that is still not placed goes to the process with the fewest tasks per member among the
-   processes without the task.
+4. A standby goes to the previous owner of the task, or else to the least loaded candidate. A member gets standbys only
+   up to its quota of all copies. A standby that is still not placed goes to a process without the task: the process
+   with the fewest tasks per member.
 
 The candidates of a task are the members that had a standby of the task. Kafka 4.4 has two more rules. A member that
-reports an offset for the task is a candidate as well, after all members that had a standby; and candidates with higher
-offsets come first. A candidate whose process has the task is passed over in step 4; up to 4.3, no candidate gets the
-standby if the process of the first candidate has the task. `assignor.kafka_versions` says which version has which rule.
+reports an offset for the task is also a candidate, after all members that had a standby. Candidates with higher offsets
+come first. In step 4, a candidate is skipped if its process has the task. In Kafka 4.3, no candidate gets the standby
+if the process of the first candidate has the task. `assignor.configs.kafka_versions` lists the rules of each version.
 
 A quota is computed again whenever a member reaches the quota. The assignor ignores racks and tags, and makes no
-warm-ups. The order of Java's maps and heaps is reproduced where it decides between equal members or processes. For this
-purpose, members and processes are iterated in the order of the hashes of their ids. Differs from Kafka: if the ids of
+warm-ups. The order of Java's maps and heaps is reproduced where it decides between equal members or processes. So this
+module iterates over members and processes in the order of the hashes of their ids. Differs from Kafka: if the ids of
 several members share a bucket, these members are in the order of the input. On a broker, members whose ids share a
 bucket are in the order of the broker's own map.
 Source: `StickyTaskAssignor` of `org.apache.kafka.coordinator.group.streams.assignor` (KIP-1071).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from assignor.configs.kafka_versions import KafkaRules
 from assignor.errors import IllegalStateError
 from assignor.java.hash_map import JavaHashMap
 from assignor.java.priority_queue import JavaPriorityQueue
-from assignor.kafka_versions import KafkaRules
+from assignor.task_assignors.base import MemberSpec
 from assignor.task_assignors.decisions import Decision, DecisionKind
 from assignor.types import Role, TaskId
 
@@ -84,22 +85,6 @@ class ProcessState:
         count = self.tasks_of[member] + 1
         self.tasks_of[member] = count
         return count
-
-
-@dataclass(frozen=True, slots=True)
-class MemberSpec:
-    """A member before the rebalance. `process_id`: a text, because the hash of the text determines the iteration order.
-    `active`, `standby`: the member's previous tasks. `task_offsets`: the sums of the changelog offsets up to which the
-    state of tasks is on the member's disk, as the member reports them; only 4.4 uses them. `task_end_offsets`, `tags`:
-    of no effect on this assignor. Source: `AssignmentMemberSpec`.
-    """
-
-    process_id: str
-    active: frozenset[TaskId] = frozenset()
-    standby: frozenset[TaskId] = frozenset()
-    task_offsets: Mapping[TaskId, int] = field(default_factory=dict)
-    task_end_offsets: Mapping[TaskId, int] = field(default_factory=dict)
-    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +238,8 @@ class StreamsGroupPlacement:
                     break
 
     def _give_back(self, task: TaskId) -> bool:
-        """Gives a standby to the member that had the task active before. Returns False if the member that had the task
-        active cannot get a standby of it.
+        """Gives a standby to the previous owner of the task. Returns False if the previous owner cannot get the
+        standby.
         """
         member = self._had_active.get(task)
         if member is None or member.process.has_task(task):
@@ -309,17 +294,17 @@ def _processes(
     if not rules.computes_processes_if_absent:
         return JavaHashMap(states.items(), initial_capacity=len(members))
     processes: JavaHashMap[str, ProcessState] = JavaHashMap(initial_capacity=len(members))
-    for member in walked:  # one call for each member, because a call may grow the table although the process is in it
+    for member in walked:  # call this for each member, because even a call for a known process may grow the table
         process_id = members[member].process_id
         processes.compute_if_absent(process_id, states[process_id])
     return processes
 
 
 def _least_loaded(members: Sequence[_PreviousMember], without: TaskId | None = None) -> _PreviousMember | None:
-    """Returns the first of `members`, or a later member that has fewer tasks and whose process has a lower load.
+    """Returns the first member, or a later member if it has fewer tasks and its process has a lower load.
 
     `without`: a task that the member's process must not have. As in Kafka, returns None if the process of the first
-    member has this task, even if the processes of other members do not have it.
+    member has the task `without`. If the process of the first member has the task, the other members are not checked.
     """
     if not members or (without is not None and members[0].process.has_task(without)):
         return None

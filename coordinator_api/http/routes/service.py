@@ -5,7 +5,7 @@ from importlib.metadata import version
 from fastapi import Request, Response
 from starlette.responses import RedirectResponse
 
-from assignor.kafka_versions import EQUAL_RELEASES
+from assignor.configs.kafka_versions import EQUAL_RELEASES
 from coordinator_api.http.call_rights import PAGE
 from coordinator_api.http.dependencies import TheCoordinator, answer, named_router, problems
 from coordinator_api.http.models.service_models import Health, Readiness, ServiceAnswer, VersionAnswer

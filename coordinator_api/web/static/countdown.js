@@ -2,7 +2,7 @@
 
 const UNITS = [[86400000, "d"], [3600000, "h"], [60000, "min"], [1000, "s"]];
 
-/** Formats a duration in its two largest units, as clock_duration of rebalance_analysis/presentation/quantities.py. */
+/** Formats a duration in its two largest units, like clock_duration in rebalance_analysis/presentation/quantities.py. */
 export function duration(ms) {
   let left = Math.max(ms, 0);
   const parts = [];

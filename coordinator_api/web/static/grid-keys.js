@@ -1,5 +1,6 @@
-// Keys and tips of the grid. Tab reaches one task of the grid. Arrow keys move from this task; Home and End move to the
-// ends of the row, with Control to the ends of the grid. Hover and focus show the numbers of a task in one tip element.
+// Keys and tips of the grid. Tab reaches one task of the grid. Arrow keys move from this task to others. Home and End
+// move to the ends of the row. With Control, Home and End move to the ends of the grid. Hover and focus show the numbers
+// of a task in one tip element.
 
 const grid = () => document.getElementById("grid");
 const tip = document.getElementById("tip");

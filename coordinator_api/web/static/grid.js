@@ -1,5 +1,6 @@
 // The grid of a large group. Only the visible instances are built, from the data of /ui/groups/GROUP/grid.json. Only the
-// newest data is stored. An element stays while its copy is visible. The grid of a small group is HTML of the server.
+// newest data is stored. An element stays in the page while its task copy is visible. The server renders the grid of a
+// small group.
 import { countdown, duration } from "./countdown.js";
 import { startKeys } from "./grid-keys.js";
 
@@ -9,7 +10,7 @@ const AROUND = 1; // the height that is built above and below the visible part, 
 const SVG = "http://www.w3.org/2000/svg";
 
 const room = document.getElementById("grid-room");
-let grid = null; // the element
+let grid = null; // the element of the grid
 let items = []; // headings and instances, each with its top and height
 let address = "";
 let etag = "";
@@ -28,7 +29,7 @@ function chipOf(packed) {
   return { key: name, task: name.slice(1), letter: name[0], role: ROLES[name[0]], standing: STANDINGS[standing] ?? "runs", lag, whole, left };
 }
 
-/** The text of a copy, as Chip.words in grid.py. */
+/** The text of a task copy, like Chip.words in grid.py. */
 function words(chip) {
   if (chip.standing === "runs") return "runs";
   if (chip.standing === "stateless") return "has no state";
@@ -57,7 +58,7 @@ function role(made, name) {
   return made;
 }
 
-// sizes of elements, in pixels, as grid.css makes them
+// the sizes of elements that grid.css sets, in pixels
 
 let sizes = null;
 
@@ -199,7 +200,7 @@ function fill(block, row) {
   if (focused && focused !== document.activeElement && block.contains(focused)) focused.focus({ preventScroll: true });
 }
 
-/** The line of an instance that is away. It replaces rack and tags, because there is room for one line only. */
+/** The line of an instance that is away. The line replaces the rack and the tags, because there is room for one line. */
 function away(untilMs) {
   const said = element("span", "more away", "away: tasks go ");
   said.title = "Its tasks go to others then";

@@ -1,5 +1,5 @@
 // Keeps #live up to date: when the event stream reports that its digest has changed, the element is fetched again.
-// Each page has one stream, and none while the page is hidden. No data is stored.
+// A visible page has one stream. A hidden page has no stream. No data is stored.
 
 const LONGEST_WAIT_MS = 15000;
 const HIDDEN_FOR_MS = 20000;
@@ -69,7 +69,7 @@ function close() {
   source = null;
 }
 
-/** True if the user edits the field or has changed it: then the server's value must not replace it. */
+/** True if the user edits the field or has changed it. The server's value must then not replace the user's. */
 function isTouched(field) {
   if (field === document.activeElement || field.dataset.typed !== undefined) return true;
   if (field.type === "checkbox") return field.checked !== field.defaultChecked;

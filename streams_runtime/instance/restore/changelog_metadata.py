@@ -1,4 +1,4 @@
-"""Tracks how far each changelog of a changelog reader was read, and looks up the changelog's offsets in the log.
+"""Tracks the progress of each changelog of a changelog reader, and looks up the offsets of changelogs in the log.
 
 Source: `StoreChangelogReader.ChangelogMetadata`, `endOffsetForChangelogs`, `committedOffsetForChangelogs`.
 """
@@ -19,16 +19,16 @@ from streams_runtime.tasks.state_manager import StateManager
 class ChangelogMetadata:
     """The progress of one changelog.
 
-    `end`: the first offset whose record is not applied. For an active task, `end` is the end of the restore. For a
-    standby whose changelog is a source topic, `end` is the limit. For other standbys, `end` is None. `log_end`: the end
-    offset of the log at the last lookup; None before the first lookup.
+    `end`: records at this offset and above are not applied. For an active task, `end` is the end of the restore. For a
+    standby with a source topic as changelog, `end` is the limit. For any other standby, `end` is None. `log_end`: the
+    end offset of the changelog at the last lookup; None before the first lookup.
 
-    `may_be_window_changelog`: True if a key-value store is restored from the beginning of the changelog, so that the
-    reader has to check whether the next records are those of a window store.
+    `may_be_window_changelog`: True if the reader has to check whether the next records are records of a window store.
+    The check is needed if a key-value store is restored from the beginning of the changelog.
 
-    `buffered`: the records from offset `end` on, in order, which were read but not applied. `restored`: the number of
-    records applied since the changelog was registered. `retry_at_ms`: the time on the monotonic clock from which the
-    offsets may be looked up again.
+    `buffered`: the records that were read but not applied, because their offsets are not below `end`. `restored`: the
+    number of records that were applied since the changelog was registered. `retry_at_ms`: the offsets are not looked up
+    again before this time on the monotonic clock.
     """
 
     def __init__(self, partition: TopicPartition, state_manager: StateManager) -> None:
@@ -57,8 +57,9 @@ class ChangelogMetadata:
         return None if applied is None else applied + 1
 
     def start(self, begin: int | None, log_end: int, committed: int | None) -> int:
-        """Set `end`. Returns the offset to read from. `begin`: the first offset of the log, which is used if no applied
-        record is known. `committed`: the group's committed offset of a source topic; None for other changelogs.
+        """Set `end`. Returns the offset to read from. `begin`: the begin offset of the changelog, which is returned if
+        no applied record is known. `committed`: the group's committed offset of a source topic; None for other
+        changelogs.
         """
         if self.is_active:
             self.end = log_end if committed is None else min(log_end, committed)
@@ -73,13 +74,15 @@ class ChangelogMetadata:
         return begin or 0
 
     def move_limit(self, committed: int) -> None:
-        """Set the limit to this offset. A lower offset than the present limit is ignored, because applied records stay
-        applied.
+        """Raise the limit to this offset. Does nothing if the offset is lower than the present limit, because records
+        below the limit may already be applied.
         """
         self.end = committed if self.end is None else max(self.end, committed)
 
     def split(self, batch: RecordBatch) -> tuple[RecordBatch | None, RecordBatch | None]:
-        """Split the batch into two: the records before offset `end`, and the records from `end` on."""
+        """Split the batch at the offset `end`. Returns two parts: the records below this offset, and the other
+        records.
+        """
         end = self.end
         if end is None or batch.offsets[-1] < end:
             return batch, None
@@ -90,8 +93,8 @@ class ChangelogMetadata:
 
 
 def records_with_keys(batch: RecordBatch) -> RecordBatch | None:
-    """Returns only the records that have a key. Returns None if no record of the batch has a key. Stores ignore records
-    without a key. Only a source topic that is used as changelog can have records without a key.
+    """Removes the records without a key, because stores ignore them. Returns None if no record of the batch has a key.
+    Only a source topic that is used as a changelog can have records without a key.
     Source: `StoreChangelogReader.bufferChangelogRecords`.
     """
     if None not in batch.keys:
@@ -102,8 +105,9 @@ def records_with_keys(batch: RecordBatch) -> RecordBatch | None:
 class ChangelogOffsets(NamedTuple):
     """The offsets of one changelog in the log.
 
-    `begin`: the first offset of the log; None if this offset is not needed. `committed`: if the changelog is a source
-    topic, the group's committed offset, or 0 if nothing is committed; None for other changelogs.
+    `begin`: the begin offset; None if it is not needed. `end`: the high watermark. `committed`: the group's committed
+    offset if the changelog is a source topic, or 0 if no offset is committed. `committed` is None for any other
+    changelog.
     """
 
     begin: int | None
@@ -114,18 +118,18 @@ class ChangelogOffsets(NamedTuple):
 class ChangelogOffsetLookup:
     """Looks up the offsets of changelogs in the log.
 
-    - One call of the log looks up all changelogs. If a topic is missing, one call for each task looks up the task's
-      changelogs, so that a task with a missing topic does not delay the other tasks.
-    - For each task, the result is either the offsets of all changelogs of the task, or an error after which the reader
-      may try again.
-    - End offsets are high watermarks, under exactly-once as well (KAFKA-10167). A transaction may reach the changelog a
-      moment after its commit was acknowledged. A restore that ended at the last stable offset would miss the records of
-      this transaction.
-      A restore up to the high watermark has to wait until open transactions have ended. The wait is short, because the
-      claim of the task's input makes the log end open transactions of the previous owner.
+    - One call of the log looks up all changelogs. If a topic is missing, each task's changelogs are looked up in a
+      separate call. So a task with a missing topic does not delay other tasks.
+    - For each task, the result has the offsets of all its changelogs, or an error. After an error, the reader may try
+      again.
+    - End offsets are high watermarks, also under exactly-once (KAFKA-10167). The records of a transaction may become
+      readable a moment after its commit was acknowledged. A restore up to the last stable offset would miss these
+      records. A restore up to the high watermark has to wait for the end of open transactions. The wait for open
+      transactions is short, because the claim on the task's input makes the log end the open transactions of the
+      previous owner.
 
-    Differs from Kafka: the end offsets of standbys' changelogs are looked up too, to compute the lags of standbys and
-    to find missing topics.
+    Differs from Kafka: the end offsets of the changelogs of standbys are looked up, too. The end offsets of standbys
+    are needed to compute their lags and to find missing topics.
     """
 
     def __init__(self, log: Log, group_id: str) -> None:
@@ -135,7 +139,7 @@ class ChangelogOffsetLookup:
     def look_up(
         self, changelogs: Sequence[ChangelogMetadata]
     ) -> tuple[dict[TopicPartition, ChangelogOffsets], dict[TaskId, LogError]]:
-        """Returns the offsets that were found, and, for each task with a missing offset, the error."""
+        """Returns two mappings: the offsets of each changelog, and the error of each task with a missing offset."""
         try:
             return self._offsets(changelogs), {}
         except LogTimeout as error:
@@ -148,13 +152,13 @@ class ChangelogOffsetLookup:
         return self._log.end_offsets(partitions, IsolationLevel.READ_UNCOMMITTED)
 
     def committed_offsets(self, partitions: Sequence[TopicPartition]) -> Offsets:
-        """Returns the group's committed offsets, 0 for partitions without a committed offset. Raises LogTimeout."""
+        """Returns the group's committed offset of each partition, or 0 if no offset is committed. Raises LogTimeout."""
         committed = self._log.committed_offsets(self._group_id, partitions)
         return {each: committed[each].offset if each in committed else 0 for each in partitions}
 
     def deletes_by_time(self, topic: str) -> bool:
-        """True if `cleanup.policy` of the topic contains `delete`. False if the policy is not known. Raises
-        LogTimeout.
+        """Returns True if the topic's `cleanup.policy` contains `delete`. Returns False if the policy is not known.
+        Raises LogTimeout.
         """
         description = self._log.topics().get(topic)
         return description is not None and "delete" in description.configs.get(CLEANUP_POLICY, "").split(",")

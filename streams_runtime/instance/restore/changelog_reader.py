@@ -1,35 +1,35 @@
-"""Reads changelogs into stores, to restore the active tasks of a thread and to keep its standbys up to date.
+"""Reads changelogs into stores: restores the active tasks of a thread, and keeps its standbys up to date.
 
 Rules:
-- The changelog of an active task passes through the states registered, restoring and completed. The changelog of a
-  standby stays in the state restoring.
+- The changelog of an active task is first registered, then restoring, and then completed. The changelog of a standby is
+  never completed.
 - The restore of an active task ends at the high watermark that each changelog has when the restore starts. Under
   exactly-once, the restore also ends at the high watermark, although only committed records are applied. If the
-  changelog is a source topic and the group's committed offset is lower than the high watermark, the restore ends at the
-  committed offset.
-- Reading starts after the last applied record, or at the beginning. The reader passes batches of columns to the store.
-  The reader does not apply records at or after the end of the restore.
-- The progress of a store is the consumer's position in the changelog, not the offset of the last applied record. The
-  offset of the last record is not enough, because a changelog may be empty, or may end in a gap that retention,
-  compaction or a transaction marker left. So a changelog is complete when the position has reached the end of the
-  restore. The reader passes the positions to the task's state manager, and the thread reports the sum of the positions
-  as the task's offset sum (KAFKA-14302).
+  changelog is a source topic, the restore ends at the group's committed offset if this offset is lower.
+- The reader begins after the last applied record. If no applied record is known, the reader begins at the begin offset.
+  The reader passes whole batches to the store. The reader does not apply records at or after the end of the restore.
+- The progress of a store is the consumer's position in the changelog. The offset of the last record would be the wrong
+  measure: a changelog may be empty, or may end with a gap that retention, compaction or a transaction marker has left.
+  A changelog is completed when the position has reached the end of the restore. The reader passes the positions to the
+  task's state manager. The thread reports the sum of the positions as the offset sum of the task (KAFKA-14302).
 - The reader reads standbys only while no active task of the thread restores. If the changelog of a standby is a source
-  topic, the standby applies records only up to its limit, which is the group's committed offset. Until the limit moves,
-  the reader keeps the records that it has read beyond the limit, and pauses the partition.
-- A key-value store is not restored from a topic that was the changelog of a window store. The reader regards a topic as
-  the changelog of a window store if its cleanup.policy contains `delete` and its keys end with the start of a window.
-  The reader does not decide by the keys alone, because the keys of a key-value store may also end with the bytes of a
-  time.
-- If the position in a changelog is out of the log's range, only the task of this changelog is corrupt. After time-outs
-  and for missing topics, the reader tries again until the task's task.timeout.ms has passed.
-- While other tasks of the thread process records, one pass of the reader has limits of records and time, and never
-  waits. If no other task processes records, a pass may wait poll.ms for data.
+  topic, the changelog has a limit, which is the group's committed offset. A standby applies only records below the
+  limit. If the reader has read records beyond the limit, it keeps these records and pauses the partition until the
+  limit is raised.
+- A key-value store is not restored from a topic that was the changelog of a window store. The reader assumes that a
+  topic is the changelog of a window store if two conditions hold: its cleanup.policy contains `delete`, and its keys
+  end with the start of a window. The keys alone do not decide, because the keys of a key-value store may also end with
+  the bytes of a time.
+- If the position in a changelog is out of range, the task of this changelog is corrupt, and other tasks are not. If the
+  log does not answer in time or a topic is missing, the reader tries again until task.timeout.ms is over for the task.
+- While other tasks of the thread process records, a pass of the reader does not wait, and stops after a number of
+  records or a time. If no other task processes records, a pass may wait poll.ms for records.
 
-Source: `StoreChangelogReader`. Differs from Kafka: the reader runs on the stream thread and not on a thread of its own,
-so passes are limited. If a store's offset is beyond the end of its changelog, the task is corrupt. Kafka would regard
-the restore of such a store as complete. The reader ignores a committed offset below the present limit of a standby.
-Kafka would end the thread if the committed offset were below the limit.
+Source: `StoreChangelogReader`. Differs from Kafka: the reader runs on the stream thread and not on a separate thread.
+So the passes of the reader have to be short. If a store's offset is beyond the end of its changelog, the task is
+corrupt. In Kafka, the restore of a store with such an offset would count as completed. If the committed offset is below
+the present limit of a standby, the reader ignores the committed offset. In Kafka, the thread ends if the committed
+offset is below the limit.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -66,9 +66,8 @@ _LIMIT = "look up the committed offsets that limit its standby"
 class ChangelogReader:
     """Reads the changelogs of one stream thread. No other thread uses the reader.
 
-    `consumer`: a consumer that only the reader uses, opened with `configs.isolation_level`. `group_id`: the group under
-    which the application commits. `updates_standbys`: True if the reader reads the changelogs of standbys, False if the
-    reader reads those of active tasks.
+    `consumer`: a consumer with the isolation level of `configs`, which nobody else uses. `updates_standbys`: True while
+    the reader reads the changelogs of standbys, and False while it reads the changelogs of active tasks.
     """
 
     def __init__(
@@ -76,7 +75,6 @@ class ChangelogReader:
         log: Log,
         consumer: Consumer,
         *,
-        group_id: str,
         configs: StreamsConfig,
         clock: Clock,
         listener: RestoreListener,
@@ -85,7 +83,7 @@ class ChangelogReader:
         self._consumer = RestoreConsumer(consumer)
         self._clock = clock
         self._listener = listener
-        self._lookup = ChangelogOffsetLookup(log, group_id)
+        self._lookup = ChangelogOffsetLookup(log, configs.application_id)
         self._deadlines = TaskDeadlines(configs.task_timeout_ms, clock)
         self._meter = RestoreMeter(metrics, clock)
         self._poll_ms = configs.poll_ms
@@ -100,10 +98,10 @@ class ChangelogReader:
         self._restoring: dict[TopicPartition, ChangelogMetadata] = {}
         self._limits_moved_at_ms = self._log_ends_looked_up_at_ms = clock.monotonic_ms()
 
-    # --- registered changelogs
+    # --- Methods that register and unregister changelogs.
 
     def register(self, partition: TopicPartition, state: StateManager) -> None:
-        """Read this changelog from now on. The changelog's task must be initialised. Raises IllegalStateError,
+        """Begin to read this changelog. The task of the changelog must be initialised. Raises IllegalStateError,
         KeyError.
         """
         if partition in self._changelogs:
@@ -114,8 +112,8 @@ class ChangelogReader:
             self.enforce_restore_active()
 
     def unregister(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop reading these changelogs. Ignores unknown partitions. If a callback of the listener fails, calls the
-        other callbacks, and then raises RestoreListenerFailed.
+        """Stop reading these changelogs. Ignores unknown partitions. If a callback of the restore listener fails, the
+        other callbacks are still called, and then this method raises RestoreListenerFailed.
         """
         removed = [self._changelogs.pop(each) for each in frozenset(partitions) if each in self._changelogs]
         suspended: list[ChangelogMetadata] = []
@@ -146,11 +144,11 @@ class ChangelogReader:
     def is_empty(self) -> bool:
         return not self._changelogs
 
-    # --- switching between active tasks and standbys
+    # --- Methods that switch between active tasks and standbys.
 
     def enforce_restore_active(self) -> None:
-        """Read the changelogs of active tasks, and pause the changelogs of standbys. Idempotent. `register` of an
-        active task calls this method.
+        """Read the changelogs of active tasks, and pause the changelogs of standbys. Idempotent. `register`
+        calls this method for an active task.
         """
         if self.updates_standbys:
             self.updates_standbys = False
@@ -173,27 +171,30 @@ class ChangelogReader:
         return self._changelogs.keys() - self._registered.keys() - self._restoring.keys()
 
     def restored_records(self, partition: TopicPartition) -> int:
-        """Returns the number of records applied since the changelog was registered, 0 for an unknown changelog."""
+        """Returns the number of records that were applied since the changelog was registered. Returns 0 if the
+        changelog is not known.
+        """
         changelog = self._changelogs.get(partition)
         return 0 if changelog is None else changelog.restored
 
     def positions(self) -> Mapping[TopicPartition, int]:
-        """Returns the next offset to apply of each changelog that is restoring."""
+        """Returns the next offset to apply, for each changelog that is restoring."""
         return {partition: self._position(each) for partition, each in self._restoring.items()}
 
     def lags(self) -> Mapping[TopicPartition, int]:
-        """Returns the number of remaining offsets of each changelog that is restoring. For an active task, offsets are
-        counted up to the end of the restore. For a standby, offsets are counted up to the end of the log. The end of
-        the log is looked up once a second.
+        """Returns the lag of each changelog that is restoring. For an active task, the lag is the number of offsets up
+        to the end of the restore. For a standby, the lag is the number of offsets up to the end offset of the
+        changelog. The end offsets of standbys' changelogs are looked up once a second.
         """
         return {each.partition: lag for each, lag in self._lags()}
 
-    # --- a pass
+    # --- Methods for a pass.
 
     def restore(self, tasks: Mapping[TaskId, Task], *, others_run: bool) -> int:
         """Run one pass: read the changelogs of `tasks`, and apply the records. Returns the number of applied records.
-        `others_run`: True if other tasks of this thread process records, so that the pass has to be short and must not
-        wait. Raises TaskCorrupted, TaskTimeout, RestoreListenerFailed, ProcessorStateError, LogError.
+        `others_run`: True if other tasks of this thread process records. If `others_run` is True, the pass has to be
+        short and must not wait. Raises TaskCorrupted, TaskTimeout, RestoreListenerFailed, ProcessorStateError,
+        LogError.
         """
         unfinished = len(self._registered) + len(self._restoring)
         if not unfinished:
@@ -246,11 +247,11 @@ class ChangelogReader:
             self._deadlines.succeeded(task_id, _READ)
         return counts
 
-    # --- one changelog
+    # --- Methods for one changelog.
 
     def _take(self, batch: RecordBatch) -> int:
-        """Apply the batch's records before the end of the restore. If the changelog has a limit, keep the records from
-        the limit on.
+        """Apply the records of the batch up to the end of the restore. If the changelog has a limit, keep the records
+        beyond the limit for later.
         """
         changelog = self._restoring[batch.partition]
         inside, rest = changelog.split(batch)
@@ -274,7 +275,7 @@ class ChangelogReader:
         return count
 
     def _refuse_window_changelog(self, changelog: ChangelogMetadata, batch: RecordBatch) -> None:
-        """Raises ChangelogOfAnotherKind if the batch has records of a window store. Raises LogTimeout."""
+        """Raises ChangelogOfAnotherKind if the changelog is that of a window store. Raises LogTimeout."""
         for key, timestamp_ms in zip(batch.keys, batch.timestamps_ms, strict=True):
             if key is not None and may_be_window_record(key, timestamp_ms):
                 if self._lookup.deletes_by_time(changelog.partition.topic):
@@ -283,8 +284,8 @@ class ChangelogReader:
         changelog.may_be_window_changelog = False
 
     def _complete_restored(self) -> bool:
-        """Complete each changelog whose position has reached the end of the restore. Returns True if any changelog was
-        completed.
+        """Find each changelog that has reached the end of the restore, and mark it as completed. Returns True if any
+        changelog was completed.
         """
         self._report_positions()
         done = [
@@ -316,8 +317,8 @@ class ChangelogReader:
             self._deadlines.failed(task_id, _LOOK_UP, error)
 
     def _start(self, changelogs: list[tuple[ChangelogMetadata, ChangelogOffsets]]) -> None:
-        """Start to read the changelogs of those tasks that are not corrupt. After this, raise TaskCorrupted for the
-        corrupt tasks.
+        """Begin to read the changelogs of all tasks that are not corrupt, and then raise TaskCorrupted for the
+        others.
         """
         corrupt = {
             each.task_id
@@ -341,11 +342,11 @@ class ChangelogReader:
                 corrupt, "the state is ahead of its changelog, which was made again or has lost records"
             )
 
-    # --- standbys: limits and lags
+    # --- Methods for the limits and lags of standbys.
 
     def _move_limits(self, tasks: Mapping[TaskId, Task]) -> int:
-        """Look up the limits of standbys that have buffered records, and apply the records below the limits. Does
-        nothing if the last lookup was less than a commit interval ago. Returns the number of records applied.
+        """For standbys with buffered records, look up the new limits, and apply the records below the new limits. Does
+        nothing if the last lookup was less than a commit interval ago. Returns the number of applied records.
         """
         now_ms = self._clock.monotonic_ms()
         if not self.updates_standbys or now_ms - self._limits_moved_at_ms < self._limit_interval_ms:
@@ -389,12 +390,12 @@ class ChangelogReader:
         try:
             ends = self._lookup.end_offsets([each.partition for each in standbys])
         except LogError:
-            return  # until the next lookup succeeds, the lags are computed with the old ends of the log
+            return  # the lags are computed with the old end offsets until the next lookup succeeds
         for changelog in standbys:
             if changelog.partition in ends:
                 changelog.log_end = ends[changelog.partition]
 
-    # --- positions and callbacks
+    # --- Methods for positions and callbacks.
 
     def _readable(self, tasks: Mapping[TaskId, Task]) -> frozenset[TopicPartition]:
         return frozenset(
@@ -407,8 +408,8 @@ class ChangelogReader:
         return changelog.buffered[0].offsets[0] if changelog.buffered else self._consumer.position(changelog.partition)
 
     def _report_positions(self) -> None:
-        """Pass the positions to the state managers. The position of an active task is at most `end`, because later
-        records are not applied.
+        """Pass the positions to the state managers. For an active task, a position beyond `end` is reported as `end`,
+        because later records are not applied.
         """
         for partition, changelog in self._restoring.items():
             position = self._position(changelog)
@@ -423,7 +424,7 @@ class ChangelogReader:
                 yield changelog, max(0, end - self._position(changelog))
 
     def _notify(self, callback: Callable[..., None], changelog: ChangelogMetadata, *numbers: int) -> None:
-        """Call `callback`, which is one of the listener's. Raises RestoreListenerFailed."""
+        """Call a callback of the restore listener. Raises RestoreListenerFailed."""
         partition, store = changelog.partition, changelog.store
         try:
             callback(partition, store, *numbers)

@@ -1,4 +1,4 @@
-"""Shows the progress of restores, on a terminal as bars, and elsewhere as lines every few seconds.
+"""Shows the progress of restores: as bars on a terminal, or as lines every few seconds if the output is not a terminal.
 
 Rule: `total` and `remaining` are numbers of offsets, because the number of records between two offsets is not known.
 `records` is the number of applied records. All threads of an instance share one progress display. Kafka has no such
@@ -23,10 +23,9 @@ _BARS_MS = 100
 
 
 class ProgressRow(NamedTuple):
-    """One row of the display, for one task or for one changelog.
-
-    `total`, `remaining`: numbers of offsets. `records`: the number of records applied so far. `per_s`: the number of
-    records applied per second, averaged over the last seconds.
+    """One row of the display, for one Streams task or for one changelog. `total`: the number of offsets to restore.
+    `remaining`: the number of offsets that are not restored yet. `records`: the number of applied records. `per_s`: the
+    average number of applied records per second, in the last seconds.
     """
 
     label: str
@@ -42,8 +41,8 @@ class ProgressRow(NamedTuple):
 
     @property
     def time_left(self) -> str:
-        """The expected remaining time as `h:mm:ss`, rounded up. The text is `-:--:--` if no records were applied
-        lately.
+        """The expected remaining time as `h:mm:ss`, rounded up. The text is `-:--:--` if no records were applied in the
+        last seconds.
         """
         if self.finished or self.remaining == 0:
             return "0:00:00"
@@ -54,7 +53,7 @@ class ProgressRow(NamedTuple):
 
 
 class BarsView:
-    """Shows a bar for each row and a bar for the total, and redraws the bars in place while a restore is running."""
+    """Shows a bar for each row and a bar for the total. The bars are updated while a restore is running."""
 
     def __init__(self, console: Console, clock: Clock) -> None:
         self._console = console
@@ -101,14 +100,17 @@ class BarsView:
             console=self._console,
             refresh_per_second=4,
         )
-        # ignored: another live display may use this terminal, and an error of the display must not end the restore
+        # The error is ignored, because an error of the display must not end the restore. For example, another live
+        # display may use this terminal.
         with suppress(LiveError):
             progress.start()
         return progress
 
 
 class LinesView:
-    """Prints lines for the total and each unfinished row every `interval_ms`, and a line for the total at the end."""
+    """Every `interval_ms`, prints a line for the total and a line for each unfinished row. At the end of the restore,
+    prints a line for the total.
+    """
 
     def __init__(self, console: Console, clock: Clock, interval_ms: int) -> None:
         self._console = console
@@ -148,8 +150,8 @@ class LinesView:
 
 
 def tasks_of_changelogs(topology: GroupTopology) -> Callable[[TopicPartition], TaskId | None]:
-    """Returns a function that takes a partition. The function returns the task if the partition is one of the task's
-    changelogs, otherwise None.
+    """Returns a function that finds the task of a changelog partition. The function returns None for any other
+    partition.
     """
     subtopologies = {
         topic: subtopology.id
@@ -172,8 +174,8 @@ class _Changelog(NamedTuple):
 
 
 class _RowProgress:
-    """The progress of one row. A row stands for a task with all its changelogs, for a changelog without a known task,
-    or for the total.
+    """The progress of one row. A row is for a task with all its changelogs, for a changelog without a known task, or
+    for the total.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -209,10 +211,10 @@ class _RowProgress:
 
 
 class RestoreProgress:
-    """A `RestoreListener` that shows the progress. Any thread may call `RestoreProgress`.
+    """A `RestoreListener` that shows the progress. Any thread may call the methods of `RestoreProgress`.
 
-    `task_of`: the result of `tasks_of_changelogs`. Without `task_of`, there is a row for each changelog and not for
-    each task. `interval_ms`: the interval between lines if the output is not a terminal.
+    `task_of`: the result of `tasks_of_changelogs`. If `task_of` is None, the display has a row for each changelog
+    instead of each task. `interval_ms`: the interval between two outputs of lines if the output is not a terminal.
     """
 
     def __init__(
@@ -267,7 +269,7 @@ class RestoreProgress:
                 self._finished()
 
     def close(self) -> None:
-        """End the display, even if a restore is unfinished."""
+        """End the display, even if a restore is still running."""
         with self._lock:
             self._end()
 

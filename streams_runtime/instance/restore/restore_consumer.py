@@ -1,13 +1,13 @@
 """Reads changelogs with a consumer, and adapts the number of records that each poll requests.
 
 Rules:
-- Every changelog whose restore has started is assigned to the consumer. The consumer pauses the changelogs that are not
-  read now.
+- All changelogs whose restore has started are assigned to the consumer. A changelog that is not read at present is
+  paused.
 - If the caller could not apply a batch, the next poll returns the batch again.
 - Under exactly-once, the consumer returns only committed records. A restore ends at the high watermark, so the consumer
   has to move its position past transaction markers and aborted records.
 - A poll requests as many records as the thread can read and apply in a fraction of a pass. So a pass ends in time even
-  if records are large, and only a few records are in memory at once.
+  if records are large. Another effect is that only a few records are in memory at the same time.
 
 Source: the `restoreConsumer` of `StoreChangelogReader`, `StreamsConfig.getRestoreConsumerConfigs`. Differs from Kafka:
 Kafka limits fetches in bytes, and restores on separate threads.
@@ -59,15 +59,16 @@ class RestoreConsumer:
         self.read_only(self.reading - {partition})
 
     def position(self, partition: TopicPartition) -> int:
-        """The position of an assigned partition."""
+        """Returns the consumer's position in an assigned partition."""
         position = self._consumer.position(partition)
         assert position is not None, f"{partition} was assigned without an offset"
         return position
 
     def poll(self, timeout_ms: int, max_records: int, take: Callable[[RecordBatch], int]) -> tuple[int, int]:
-        """Poll, and call `take` with each batch. `take` returns the number of records that it applied. Returns the
-        number of read records and the number of applied records. If `take` raises an error, the next poll returns the
-        failed batch and all later batches again. Raises the errors of `Consumer.poll`.
+        """Poll, and call `take` with each batch. `take`: a function that applies records of a batch, and returns the
+        number of applied records. Returns the number of read records, and the number of applied records. If `take`
+        raises an error for a batch, the next poll returns this batch and all later batches again. Raises the errors of
+        `Consumer.poll`.
         """
         batches = self._consumer.poll(timeout_ms, max_records)
         read = applied = taken = 0
@@ -83,8 +84,8 @@ class RestoreConsumer:
 
 
 class PollSize:
-    """Adapts `records`, the number of records that the next poll requests. `largest`: the upper limit of `records`.
-    `pass_ms`: the time limit of a pass.
+    """Computes the number of records that each poll requests. `records`: the number of records for the next poll.
+    `largest`: the upper limit of `records`. `pass_ms`: the time limit of a pass.
     """
 
     __slots__ = ("_largest", "_pass_ms", "records")
@@ -95,10 +96,10 @@ class PollSize:
         self.records = min(_FIRST_POLL, largest)
 
     def adapt(self, asked: int, given: int, took_ms: int) -> None:
-        """Set `records` by the result of the last poll. `asked`: the number of records that this poll requested.
-        `given`: the number of records that the poll returned.
+        """Compute the number of records for the next poll from the result of the last poll. `asked`: the number of
+        records that the last poll requested. `given`: the number of records that the last poll returned.
 
-        `took_ms`: the time that it took to poll and apply the records.
+        `took_ms`: the duration of the last poll, together with the time for applying its records.
         """
         if took_ms * _POLLS_A_PASS > self._pass_ms * 2:
             if given * 2 >= asked:

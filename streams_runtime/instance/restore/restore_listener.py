@@ -1,8 +1,9 @@
-"""The callbacks that report the restores of active tasks. Each callback is about one changelog. The changelogs of
-standbys cause no callbacks.
+"""The callbacks that report the restores of active tasks. Each call is about one changelog. No callback is called for
+the changelogs of standbys.
 
-Rule: each restore of a changelog begins with `on_restore_start`, continues with any number of `on_batch_restored`, and
-ends with `on_restore_end` or `on_restore_suspended`. An error of a listener is raised as RestoreListenerFailed. Source:
+Rule: when the restore of a changelog starts, `on_restore_start` is called. After `on_restore_start`,
+`on_batch_restored` is called any number of times. At the end of the restore, either `on_restore_end` or
+`on_restore_suspended` is called. An error of a listener is raised as RestoreListenerFailed. Source:
 `StateRestoreListener`.
 """
 
@@ -14,16 +15,14 @@ from streams_runtime.common.errors import StreamsRuntimeError
 
 
 class RestoreListener(Protocol):
-    """Gets the progress of restores. Each stream thread of the instance calls the listener, and waits for the end of
-    the call.
+    """The methods of a restore listener are called during restores. Any stream thread of the instance may call the
+    listener. The calling stream thread waits until the call returns.
 
     All offsets are offsets of the changelog.
     """
 
     def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
-        """The restore starts. The restore applies records from offset `start` up to, but not including, offset
-        `end`.
-        """
+        """The restore starts. The restore applies the records from the offset `start` up to the offset `end` - 1."""
 
     def on_batch_restored(self, partition: TopicPartition, store: str, batch_end: int, count: int) -> None:
         """`count` records were applied. The last of these records has the offset `batch_end`."""
@@ -32,7 +31,7 @@ class RestoreListener(Protocol):
         """The store is complete. `total` records were applied since the start of the restore."""
 
     def on_restore_suspended(self, partition: TopicPartition, store: str, total: int) -> None:
-        """The task left this thread or failed before its store was complete."""
+        """The task was taken from this thread, or failed, before its store was complete."""
 
 
 class SilentRestoreListener:
@@ -45,8 +44,8 @@ class SilentRestoreListener:
 
 
 class RestoreListenerFailed(StreamsRuntimeError):
-    """A listener raised an error, which is the `__cause__`. The message has the names of listener, callback, store and
-    changelog.
+    """A listener has raised an error, which is the `__cause__`. The message names the listener, the callback, the store
+    and the changelog.
     """
 
     def __init__(

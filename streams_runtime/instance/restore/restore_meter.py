@@ -28,11 +28,11 @@ class RestoreMeter:
             self._rate.add(records)
 
     def is_due(self) -> bool:
-        """True if the gauges have to be set again."""
+        """Returns True if it is time to set the gauges again."""
         return self._reported_ms is None or self._clock.monotonic_ms() - self._reported_ms >= _REPORT_MS
 
     def report(self, lags: Iterable[tuple[ChangelogMetadata, int]]) -> None:
-        """Set the gauges. `lags`: the number of remaining offsets of every changelog that is read."""
+        """Set the gauges. `lags`: the lag of every changelog that is read, in offsets."""
         self._reported_ms = self._clock.monotonic_ms()
         remaining: dict[TaskId, int] = {}
         standby: dict[tuple[TaskId, str], int] = {}
@@ -46,10 +46,8 @@ class RestoreMeter:
 
 
 class RestoreRate:
-    """Measures the number of restored records per second, over about the last ten seconds, for people who watch a
-    restore.
-
-    Stores one count for each quarter of a second, so that memory does not grow with the number of batches.
+    """Measures the number of restored records per second in about the last ten seconds. Stores one count for each
+    quarter of a second, so that the memory does not depend on the number of batches.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -70,7 +68,7 @@ class RestoreRate:
         self._steps.append((step, records))
 
     def per_second(self) -> float:
-        """Returns the number of records per second, which is 0 if there was no record in the last ten seconds."""
+        """Returns the number of records per second. Returns 0 if no record was restored in the last ten seconds."""
         now_ms = self._clock.monotonic_ms()
         while self._steps and (self._steps[0][0] + 1) * _STEP_MS <= now_ms - _WINDOW_MS:
             self._steps.popleft()

@@ -1,17 +1,17 @@
 """Provides connections to the SQLite file, and the lock that admits one writer at a time.
 
-Rules of connections: a connection is opened at first use and never used across a fork. SQLite's errors are raised as
-errors of a log. The file is in WAL mode, with `synchronous=NORMAL` unless the address of the log has
-`synchronous=FULL`. When a commit returns, the operating system has the committed data, so the commit survives the
-SIGKILL of any process. With NORMAL, a power loss may lose the commits since SQLite's last checkpoint. (A checkpoint
-copies the write-ahead log into the file.) A power loss loses whole commits only, and never an earlier commit without
-the later commits. With FULL, the data of a commit are on the disk when the commit returns.
+Rules of connections: a connection is opened at first use. After a fork, the child does not use the parent's connection.
+SQLite's errors are converted to the errors of `log_errors`. The file is in WAL mode, with `synchronous=NORMAL` unless
+the address of the log has `synchronous=FULL`. When a commit returns, the operating system has the committed data, so
+the commit survives the SIGKILL of any process. A checkpoint copies the write-ahead log into the file. With NORMAL, a
+power loss may lose commits that were made after the last checkpoint. A power loss loses only whole commits, and always
+the newest. With FULL, the data of a commit are on the disk when the commit returns.
 
-Rules of the lock: only one writer at a time holds the lock, among all threads and processes of the machine. The kernel
-wakes a waiting writer when the lock is released. (With SQLite's own busy handler, a waiting writer would sleep for
-longer and longer times, and a writer that comes later could get the lock first.) No writer waits longer than the
-time-out. The lock of a process that dies, even by SIGKILL, is released at once. `flock` has no time-out, so a separate
-thread calls it, and the writer waits for this thread.
+Rules of the lock: of all threads and processes of the machine, only one writer at a time holds the lock. The kernel
+wakes a waiting writer when the lock is released. SQLite's own busy handler is not used: a waiting writer would sleep
+for longer and longer times, and a later writer could get the lock first. No writer waits longer than the time-out. The
+lock of a process that dies, even by SIGKILL, is released at once. `flock` has no time-out. So a separate thread calls
+`flock`, and the writer waits for this thread until the time-out.
 """
 
 import ctypes
@@ -32,8 +32,8 @@ from streams_runtime.logs.log_errors import LogError, LogTimeout
 
 
 class Synchronous(StrEnum):
-    """SQLite's setting `synchronous`, on which it depends whether a finished commit survives a power loss. With NORMAL,
-    a commit survives the end of any process. With FULL, a commit also survives a power loss.
+    """SQLite's setting `synchronous`. With NORMAL, a commit survives the end of any process. With FULL, a commit also
+    survives a power loss.
     """
 
     NORMAL = "NORMAL"
@@ -49,9 +49,7 @@ _FILES = 4
 
 @contextmanager
 def as_log_errors(file: Path) -> Iterator[None]:
-    """In the `with` block, SQLite's errors are raised as LogTimeout if SQLite gave up waiting, otherwise as
-    LogError.
-    """
+    """Converts SQLite's errors in the `with` block: to LogTimeout if SQLite gave up waiting, otherwise to LogError."""
     try:
         yield
     except sqlite3.Error as error:
@@ -68,8 +66,8 @@ def _text(error: sqlite3.Error, code: int) -> str:
     if code == sqlite3.SQLITE_FULL:
         return f"{error}; {advice_of(OSError(errno.ENOSPC, ''))}"
     if code == sqlite3.SQLITE_CANTOPEN:
-        # Open /dev/null in place of a file of the log: closing a file of the log would release SQLite's locks on that
-        # file.
+        # Opening /dev/null finds the operating system's error, for example too many open files. The files of the log
+        # are not opened, because closing one would release SQLite's locks on it.
         try:
             with ExitStack() as opened:
                 for _ in range(_FILES):
@@ -86,7 +84,7 @@ def connect(file: Path, timeout_ms: int, synchronous: Synchronous) -> sqlite3.Co
         uri=True,
         timeout=timeout_ms / 1_000,
         isolation_level=None,
-        # False, because one thread after the other may use the connection, and any thread may close it
+        # several threads may use the connection one after the other, and any thread may close the connection
         check_same_thread=False,
     )
     connection.execute(f"PRAGMA synchronous={synchronous}")
@@ -180,7 +178,7 @@ class WriteLock:
 
     def reset_after_fork(self) -> None:
         self._threads = threading.Lock()
-        # without this close, copies of the open file in the child would keep the lock after the parent has died
+        # without this close, the child would keep the parent's lock after the parent has died
         for file in self._open_files:
             os.close(file)
         self._open_files = set()

@@ -65,8 +65,8 @@ DEFAULT_TIMEOUT_MS = 10_000
 
 
 class EmbeddedLog:
-    """A `Log` in a directory, which is created if it is missing. The producers of the log write to this object
-    (`Destination`).
+    """A `Log` in a directory, which is created if it is missing. The object is also the `Destination` to which the
+    log's producers write.
 
     `timeout_ms`: the longest time that a call waits for other writers, in milliseconds. `synchronous`: see
     `Synchronous`. Raises LogError, LogTimeout.
@@ -275,7 +275,7 @@ class EmbeddedLog:
         self._reads.close()
         self._maintenance_reads.close()
 
-    # --- calls of its producers
+    # --- Methods that the log's producers call.
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         return self._catalog.find([partition])[partition].configs.record_limits

@@ -1,24 +1,25 @@
-"""Compaction, retention and the deletion of topics, in short steps, while other threads and processes read and write.
+"""Does compaction, retention and the deletion of topics, in short steps. Other threads and processes can read and write
+between these steps.
 
 Compaction: a pass over a partition first reads the batches that were never compacted. The pass collects the latest
-offset of each key in these batches, for a limited number of keys. Then the pass reads all batches of the partition from
-the first on, and rewrites each batch with superseded records. Each step of a pass reads a few batches without a lock.
-If the batches that a step has read have not changed, the step replaces these batches in one short transaction. So a
-pass may end at any step, even by SIGKILL, and the completed steps stay valid. Only a complete compaction pass moves
-`cleaned_to`. Only one process at a time compacts a partition. The process that compacts a partition holds a lease,
-which expires if the process dies.
+offset of each key in these batches, for a limited number of keys. After this, the pass reads all batches of the
+partition from the first on, and rewrites each batch with superseded records. Each step of a pass reads a few batches
+without a lock. If the batches that a step has read have not changed, the step replaces these batches in one short
+transaction. So a pass may end at any step, even by SIGKILL, and the completed steps stay valid. Only a complete
+compaction pass moves `cleaned_to`. Only one process at a time compacts a partition. The process that compacts a
+partition holds a lease, which expires if the process dies.
 
-Retention: moving the begin offset hides all expired records at once. The rows of hidden records are then deleted in
-bounded steps, so that no writer waits long. The file does not shrink, but SQLite reuses the free pages.
+Retention: moving the begin offset hides all expired records at once. The rows of the hidden records are deleted
+afterwards, in small steps, so that no writer waits long. The file does not shrink, but SQLite reuses the free pages.
 
-Topics: a topic is deleted at once, and its rows are deleted soon after the topic. The deletion of a topic is one
-transaction. The transaction removes the topic's name from the table of topics and from the topic's partitions (`topic`
-becomes '', and `number` becomes the partition's id). The deletion also hides all records of the topic, and deletes the
-offsets that groups have of the topic. The deletion also fences the claims of the topic's partitions, so the claims'
-owners commit nothing to a later topic of the same name. If the process that deletes the rows dies, the next `maintain`
-of any process continues the deletion. Ids of partitions must not be reused, because other processes may have cached
-them. SQLite assigns a new partition the highest present id plus one, so the row with the highest id is kept until a
-higher id exists.
+Topics: a deleted topic disappears at once. The rows of a deleted topic are deleted soon afterwards. The deletion of a
+topic is one transaction. The transaction removes the topic's name from the table of topics and from the topic's
+partitions (`topic` becomes '', and `number` becomes the partition's id). The deletion also hides all records of the
+topic, and deletes the committed offsets of the topic. The deletion also fences the claims on the topic's partitions. So
+the owners of these claims cannot commit offsets of a later topic with the same name. If the process that deletes the
+rows dies, the next `maintain` of any process continues the deletion. Ids of partitions must not be reused, because
+other processes may have cached them. SQLite assigns a new partition the highest present id plus one, so the row with
+the highest id is kept until a higher id exists.
 """
 
 import sqlite3
@@ -47,7 +48,7 @@ from streams_runtime.logs.embedded.record_batches import decoded, encoded
 from streams_runtime.logs.embedded.schema import Catalog, KnownPartition
 
 MAINTENANCE_S = 0.05
-"""The approximate duration of one `maintain`, in seconds."""
+"""The approximate duration of one call of `maintain`, in seconds."""
 
 MINIMUM_DIRTY_BYTES = 4 * 1024 * 1024
 """A partition with fewer dirty bytes than MINIMUM_DIRTY_BYTES is not compacted."""
@@ -61,9 +62,8 @@ _PASS_ENDED = object()
 
 
 class Maintenance:
-    """The compaction and retention of one open log, in bounded steps. Any thread may call `Maintenance`.
-
-    `lock`: held while a thread runs `maintain`.
+    """The compaction and retention of one open log, in bounded steps. Any thread may call the methods of `Maintenance`.
+    `lock`: a lock that a thread holds while it runs `maintain`.
     """
 
     def __init__(self, writer: EmbeddedWriter, reads: SharedConnection, catalog: Catalog, clock: Clock) -> None:
@@ -97,8 +97,8 @@ class Maintenance:
             self.lock.release()
 
     def _expire_until(self, deadline: float, partitions: list[KnownPartition]) -> None:
-        """Deletes a bounded number of expired records of each partition, one partition after the other, until
-        `deadline`. Begins with the partition after the last partition of the previous call.
+        """Deletes expired records of one partition after the other until `deadline`. Deletes a limited number of
+        records of each partition. Begins after the last partition of the previous call.
         """
         for _ in partitions:
             self._expired_last = (self._expired_last + 1) % len(partitions)
@@ -307,9 +307,7 @@ def _has_hidden_rows(connection: sqlite3.Connection, partition_id: int) -> bool:
 
 
 def _expire(writer: EmbeddedWriter, read: sqlite3.Connection, known: KnownPartition, now_ms: int) -> None:
-    """Deletes a bounded number of expired records of one partition, by moving the begin offset and deleting rows below
-    it.
-    """
+    """Deletes a limited number of expired records of one partition."""
     offset = _begin_after_retention(read, known, now_ms)
     if offset is None and not _has_hidden_rows(read, known.id):
         return
@@ -320,8 +318,8 @@ def _expire(writer: EmbeddedWriter, read: sqlite3.Connection, known: KnownPartit
 
 
 def _begin_after_retention(read: sqlite3.Connection, known: KnownPartition, now_ms: int) -> int | None:
-    """Returns the begin offset that hides the next expired batches, at most `_ROWS_DELETED_A_STEP`. Returns None if no
-    batch has expired.
+    """Returns a new begin offset, which hides up to `_ROWS_DELETED_A_STEP` expired batches. Returns None if no batch
+    has expired.
     """
     configs = known.configs
     if not configs.deletes or (configs.retention_ms < 0 and configs.retention_bytes < 0):

@@ -1,8 +1,8 @@
 """Implements the reads of consumers, the writes of producers, and the transaction that every writer uses.
 
-Rules of writes: records, group offsets and the checks of producers and claims are one SQLite transaction. So a process
-that dies at any moment has written all or nothing, and a fenced producer writes nothing. Offsets of records are
-assigned inside the transaction. A writer empties the write-ahead log when the write-ahead log has more than 64 MiB.
+Rules of writes: one SQLite transaction checks the producer and its claims, and writes the records and group offsets. So
+a process that dies at any moment has written all or nothing, and a fenced producer writes nothing. Offsets of records
+are assigned inside the transaction. A writer empties the write-ahead log when the write-ahead log has more than 64 MiB.
 SQLite by itself empties the write-ahead log only when no reader is active, which may never happen if reads overlap.
 
 Rules of reads: a poll reads inside one read transaction, so bounds and batches belong to the same moment. Batches are
@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from assignor.types import TopicPartition
@@ -75,8 +76,8 @@ class EmbeddedWriter:
             self._connection.close()
 
     def _empty_write_ahead_log(self, connection: sqlite3.Connection) -> None:
-        """Never raises an error: the transaction is committed already, and after an error the caller would repeat its
-        writes.
+        """Raises no error. The transaction is already committed, so a caller that got an error would repeat a finished
+        write.
         """
         try:
             size = os.stat(self._write_ahead_log).st_size
@@ -166,8 +167,8 @@ class EmbeddedSource:
     def __init__(self, connection: LazyConnection, catalog: Catalog) -> None:
         self._connection = connection
         self._catalog = catalog
-        # The values of the last snapshot. `_seen` has the connection and the data version that it read, because data
-        # versions of two connections cannot be compared.
+        # The values of the last snapshot. `_seen` has the data version and the connection that read it, because the
+        # data versions of two connections cannot be compared.
         self._seen: tuple[sqlite3.Connection, int] | None = None
         self._known: Mapping[TopicPartition, KnownPartition] = {}
         self._bounds: Mapping[TopicPartition, Bounds] = {}
@@ -222,17 +223,12 @@ class EmbeddedSource:
         self._connection.close()
 
 
+@dataclass(eq=False, repr=False)
 class EmbeddedSnapshot:
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        known: Mapping[TopicPartition, KnownPartition],
-        bounds: Mapping[TopicPartition, Bounds],
-    ) -> None:
-        self._connection = connection
-        self._known = known
-        self.bounds = bounds
-        self._cursors: list[sqlite3.Cursor] = []
+    _connection: sqlite3.Connection
+    _known: Mapping[TopicPartition, KnownPartition]
+    bounds: Mapping[TopicPartition, Bounds]
+    _cursors: list[sqlite3.Cursor] = field(default_factory=list, init=False)
 
     def batches(self, partition: TopicPartition, offset: int) -> Iterator[RecordBatch]:
         cursor = self._connection.execute(

@@ -2,10 +2,10 @@
 another thread sends the batches.
 
 Rules: a batch is closed before it would exceed 256 KiB or the limit of its topic. Only a batch of one record can exceed
-256 KiB or the limit of its topic. Records of a partition keep their order. A batch that the brokers refuse is split
-into smaller batches until each of them is accepted or has only one record. For each partition only one batch at a time
-is in flight, so a batch that is sent a second time keeps its place before later batches. A batch without a sequence
-number was never sent, so the brokers do not know the batch, and it can be dropped.
+256 KiB or the limit of its topic. Records of a partition keep their order. If the brokers refuse a batch with several
+records, the batch is split into two batches. Each new batch is split again if the brokers refuse it, too. Only one
+batch of a partition is in flight at a time. So a batch that has to be sent a second time is still written before later
+batches. A batch without a sequence number was never sent, so the brokers do not know the batch, and it can be dropped.
 Source: `RecordAccumulator`, `ProducerBatch`.
 """
 
@@ -77,7 +77,7 @@ class PartitionQueue:
     """The batches of one partition. `full`: closed batches, oldest first. The first batch of `full` may be in flight.
     `open`: the batch that takes records.
 
-    `limit`: the most bytes that the topic takes as one batch.
+    `limit`: the largest size of a batch that the topic accepts, in bytes.
     """
 
     __slots__ = ("_codec", "_is_transactional", "_limit", "full", "open", "sequence")
@@ -127,19 +127,21 @@ class PartitionQueue:
             self.open = None
 
     def renumber(self) -> None:
-        """Give the closed batches new sequence numbers at their next sending, because the producer has a new id."""
+        """Give the closed batches new sequence numbers when they are sent the next time, because the producer has a new
+        id.
+        """
         self.sequence = 0
         for batch in self.full:
             batch.is_numbered = False
 
 
 class Accumulator:
-    """The batches of all partitions. All open batches are closed when together they have 256 KiB. `lock` guards all
-    state.
+    """The batches of all partitions. When the open batches of all partitions together have 256 KiB, all of them are
+    closed. `lock` guards all state.
 
-    `bytes`: the bytes of the unacknowledged records. `last_offsets`: by partition, the offset of the last acknowledged
-    record. `lingers`: True while a record waits for other records of its batch. A record waits for at most `linger.ms`.
-    `has_full`: True from the moment when a batch becomes full until the sender is started.
+    `bytes`: the size of all unacknowledged records, in bytes. `last_offsets`: the offset of the last acknowledged
+    record of each partition. `lingers`: True while a record waits for other records of its batch. A record waits for at
+    most `linger.ms`. `has_full`: True from the moment when a batch becomes full until the sender is started.
     """
 
     def __init__(self) -> None:
@@ -179,7 +181,7 @@ class Accumulator:
         self.bytes += size
         self.open_bytes += size
         is_first = not self.lingers
-        # even after a batch became full, a record waits: the record that did not fit is in a new open batch
+        # when a batch becomes full, the record that did not fit waits in a new open batch
         self.lingers = True
         if self.open_bytes >= BATCH_BYTES:
             self.close_open()

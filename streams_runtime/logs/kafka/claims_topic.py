@@ -1,49 +1,49 @@
-"""The claims topic of a group, `<group id>-claims`. A claim is the right of an owner to commit a group's offsets of
-some partitions. An owner makes a claim by appending records to the claims topic. A commit first reads the claims topic
-to its end.
+"""The claims topic of a group, `<group id>-claims`. A claim on input partitions is the right to commit a group's
+offsets of these partitions. To make a claim, a new owner appends records to the claims topic. Before each commit, an
+owner reads the claims topic to its end.
 
-The claims topic makes commits exactly-once although the members are in no Kafka group. Example: owner Old has a
-partition, and owner New claims the partition.
+Kafka's exactly-once commits need a Kafka group. The members here are in no Kafka group, so commits use the claims topic
+instead. Example: Old owns a partition, and New claims the partition.
 
 - Old commits in three steps. Old adds its records and its offsets to the transaction (TxnOffsetCommit). Old reads the
   claims topic to its end. If Old has found New's claim, Old aborts the transaction; otherwise Old commits it.
 - New becomes the owner in two steps. New appends its claim. After its claim, New reads the committed offsets with
-  `require_stable`. The read of the committed offsets waits while an open transaction may still move one of the offsets.
-  New reads changelogs up to their high watermark, which a READ_COMMITTED reader reaches only after every transaction
-  below it has ended.
+  `require_stable`. The read of the committed offsets waits while an open transaction contains an offset of these
+  partitions. New reads changelogs up to their high watermark, which a READ_COMMITTED reader reaches only after every
+  transaction below it has ended.
 - If Old's read finds New's claim, Old aborts. If the read does not find the claim, Old had added its offsets and
   records before New appended its claim. New's reads come after its claim, so they wait for the end of Old's
-  transaction. New then sees the whole transaction or, if it was aborted, no part of it. Whether Old aborts or commits,
-  no two owners commit the same input.
+  transaction. New then sees the whole transaction or, if it was aborted, no part of it. So two owners never commit the
+  same input.
 
-New also fences Old. Correctness does not depend on this fence, which only shortens New's wait: if Old has died, Old's
-transaction would stay open until transaction.timeout.ms. So New opens Old's transactional id once, and the coordinator
-immediately aborts Old's transaction. An owner that gives up its claim cleanly records the release of the claim
-(`release`). An owner that has given up one claim may still run other tasks, so it must not be fenced.
+New also fences Old. Correctness does not depend on this fence. The fence only shortens New's wait: if Old has died,
+Old's transaction stays open until transaction.timeout.ms is over. To fence Old, New opens Old's transactional id once.
+The transaction coordinator then aborts Old's transaction at once. An owner that gives up its claim cleanly writes a
+release of the claim (`release`). A later claim does not fence this owner, because it may still run other Streams tasks.
 
-The end of the claims topic comes from ListOffsets, because the high watermark in the answer to a fetch may be too low
-right after the leader has moved. Commits that wait at the same time share one read.
+The end offset of the claims topic comes from ListOffsets. The high watermark in a fetch response may be too low right
+after the leader has moved. Commits that wait at the same time share one read of the claims topic.
 
-Making a claim takes three round trips for any number of partitions, if no earlier owner has to be fenced. The new owner
-fetches new records, writes the records of its claim, and fetches the topic up to its own records. The offset of its own
-records is in the answer to the write. The first fetch may miss a record of a second claim that was just written. A
-missed record does no harm, because the second fetch reads the records of both claims. The second fetch also reads a
-claim that is written between the first fetch and the write.
+If no earlier owner has to be fenced, a claim on any number of partitions takes three round trips. The new owner fetches
+new records of the claims topic, writes the records of its claim, and fetches the topic up to its own records. The
+response to the write contains the offset of its own records. The first fetch may miss a record of a second claim that
+was just written. A missed record does no harm, because the second fetch reads the records of both claims. The second
+fetch also reads a claim that is written between the first fetch and the write.
 
-The order of the records in the claims topic decides the owners of the group's partitions. A claim writes one record for
-each of its partitions, with the partition as key:
+The order of the records in the claims topic decides the owners of the group's partitions. A claim has one record for
+each claimed partition. The key of the record is the partition. The value has these fields:
 - `mark`: random text, the same for all partitions of the claim;
 - `epoch`: one higher than the epoch of the previous claim;
-- `owner`: the transactional id that will commit with the claim, and the id and the epoch of its producer; null without
-  a transactional id;
+- `owner`: the transactional id, the producer id and the producer epoch of the claim's owner; null if the owner has no
+  transactional id;
 - `predecessors`: earlier owners of the partition that may still have an open transaction.
 
-A second key, `<partition>/settled`, has the later state of a claim: the predecessors of the claim are fenced, or the
-owner has released the claim. The later state is not written under the key of the claim. Under the key of the claim, a
-late record of an older owner would replace a newer claim when the topic is compacted.
+A record with the key `<partition>/settled` says that the predecessors of a claim are fenced, or that the owner has
+released the claim. The key `<partition>/settled` differs from the key of the claim's record. If the keys were equal, a
+late record of an older owner would replace the record of a newer claim when the topic is compacted.
 
 Two claims that are made at the same time may be written with the same epoch. If two claims have the same epoch, every
-reader counts the epoch of the later record as one higher.
+reader adds one to the epoch of the later record.
 
 If an owner opens its transactional id again, its producer epoch rises. So every reader knows that the owner's earlier
 producer is fenced. An owner without a transactional id (at-least-once) has no transactions, so it cannot be fenced and
@@ -88,7 +88,7 @@ class ClaimOwner(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """The later state of the claim with this mark.
+    """The state of a claim after its record was written. `mark`: the mark of the claim.
 
     `fenced`: the claim's predecessors have no open transaction any more. `released`: the owner of the claim gave up the
     claim cleanly.
@@ -108,7 +108,7 @@ class ClaimRecord:
 
 
 class ClaimTable:
-    """The claims of one group, according to the records that were applied so far."""
+    """The claims of one group, computed from records of the claims topic."""
 
     def __init__(self) -> None:
         self._claims: dict[TopicPartition, ClaimRecord] = {}
@@ -190,7 +190,7 @@ class ClaimTable:
 def claim_records(
     partitions: Iterable[TopicPartition], mark: str, owner: ClaimOwner | None, table: ClaimTable
 ) -> list[tuple[bytes, bytes]]:
-    """Returns the keys and values of the records of a new claim. `table`: the claims so far."""
+    """Returns the keys and values of the records of a new claim. `table`: the earlier claims."""
     records = []
     for partition in partitions:
         document = {
@@ -219,7 +219,9 @@ _FETCH_BYTES = 1024 * 1024
 
 
 class _OwnClaim(NamedTuple):
-    """A claim that `GroupClaims` is making. `records`: the claim's own records that have been read back so far."""
+    """A claim that `GroupClaims` is making. `records`: the records of the claim that have already been read back from
+    the claims topic.
+    """
 
     mark: str
     records: dict[TopicPartition, ClaimRecord]
@@ -259,8 +261,8 @@ class GroupClaims:
             end = await self._writer.write(self._partition, claim_records(asked, mark, owner, self._table))
             own = _OwnClaim(mark, {})
             await self._read(own, end)
-            # without a record of this claim, compaction has removed the record because of a newer claim, so take the
-            # newer epoch
+            # If a record of this claim is missing, compaction has removed it because of a newer claim. The epoch of the
+            # newer claim is taken then.
             epochs = {
                 partition: own.records[partition].epoch if partition in own.records else self._table.epoch(partition)
                 for partition in asked
@@ -283,8 +285,8 @@ class GroupClaims:
         await self._writer.write(self._partition, records)
 
     async def check(self, claims: Iterable[Claim]) -> None:
-        """Check the claims against the records of the claims topic. The read of the topic begins after this call has
-        begun. Raises CommitFenced, LogTimeout, LogError.
+        """Check the claims against the records of the claims topic. The topic is read after the call of `check`, so the
+        read finds every claim that was written before the call. Raises CommitFenced, LogTimeout, LogError.
         """
         try:
             await self._read_shared()
@@ -312,8 +314,7 @@ class GroupClaims:
             if self._answered >= mine:
                 return
             if self._given_up >= mine:
-                # if a read has failed, the callers that waited for this read fail as well, and do not each start a new
-                # read
+                # If a read has failed, all callers that waited for it fail as well. No caller starts a new read.
                 raise LogTimeout(self._reason)
             newest = self._asked
             try:
@@ -390,8 +391,8 @@ class ClaimsWriter:
     """Writes records of claims topics. Each call writes one batch, which is idempotent and acknowledged by all
     replicas.
 
-    Use a `ClaimsWriter` on only one event loop. After an error the writer continues under a new producer id, so that no
-    earlier batch can arrive late.
+    Use a `ClaimsWriter` on only one event loop. After an error the writer gets a new producer id, so that no earlier
+    batch can be written late.
     """
 
     def __init__(self, leadership: Leadership, settings: LogSettings) -> None:
@@ -404,7 +405,8 @@ class ClaimsWriter:
     async def write(self, partition: TopicPartition, records: Iterable[tuple[bytes, bytes]]) -> int | None:
         """Write records. Returns the offset after the last record, or None if this offset is not known.
 
-        Raises LogTimeout, LogError. After an error, some records may have been written, but no record is written later.
+        Raises LogTimeout, LogError. If `write` raises an error, some of the records may have been written. None of the
+        other records will be written later.
         """
         async with self._lock:
             if self._sender is None:

@@ -1,11 +1,11 @@
 """The part of a fetch response for one partition. The batches are decoded one by one as the consumer reads them.
 
 Rules: control batches (transaction markers) give no records. Under READ_COMMITTED, batches of aborted transactions also
-give no records. The position moves past batches without records, as it moves past gaps of compaction. So a reader
-reaches the end offset even if only markers lie before the end offset. The broker lists each aborted transaction by its
-producer and its first offset. A transaction ends with its marker. A batch that cannot be read, for example because its
-checksum is wrong, makes each `read` raise an error. Only a `seek` skips a batch that cannot be read. aiokafka reads
-message formats before version 2.
+give no records. The position moves past batches without records, as it moves past gaps of compaction. So a reader can
+reach the end offset even if the last batches contain only transaction markers. For each aborted transaction, the
+broker's answer contains the producer id and the first offset. The transaction's marker is its end. If a batch cannot be
+read, for example because its checksum is wrong, each call of `read` raises an error. Only `seek` can skip a batch that
+cannot be read. aiokafka reads message formats before version 2.
 Source: `CompletedFetch`.
 """
 
@@ -27,9 +27,9 @@ from streams_runtime.logs.log_errors import LogError
 AbortedTransaction = tuple[int, int]
 """The producer id of an aborted transaction, and its first offset in the partition."""
 
-_LENGTH = struct.Struct(">qi")  # the first offset, and the number of bytes that follow
-_LEAST_LENGTH = 14  # the length of an empty message of version 0, which is the shortest format
-_CRC, _CRC_AT = struct.Struct(">I"), 12  # the CRC of a message of version 0 or 1
+_LENGTH = struct.Struct(">qi")  # The first offset, and the number of bytes that follow.
+_LEAST_LENGTH = 14  # The length of an empty message of version 0, which is the shortest format.
+_CRC, _CRC_AT = struct.Struct(">I"), 12  # The CRC of a message of version 0 or 1.
 _MAGIC_AT = 16
 _OF_MESSAGES = (0, 1)
 _LAST_OFFSET_DELTA = struct.Struct(">i")
@@ -40,8 +40,8 @@ _NO_TIMESTAMP = -1
 
 
 class CompletedFetch:
-    """The part of a fetch response for one partition. `next_offset`: the offset after the records returned so far.
-    `end_offset`: the offset after all records.
+    """The part of a fetch response for one partition. `next_offset`: the offset after the records that `read` has
+    returned. `end_offset`: the offset after all records of the response.
     """
 
     __slots__ = ("_aborted", "_aborting", "_at", "_partition", "_records", "_starts", "end_offset", "next_offset")
@@ -54,7 +54,7 @@ class CompletedFetch:
         self._records = memoryview(records)
         self._starts, end_offset = _bounds(records)
         self._at = 0
-        # sorted from the highest first offset to the lowest, so that `pop` returns the transaction that begins next
+        # sorted in falling order of the first offset, so that `pop` returns the transaction that begins next
         self._aborted = None if aborted is None else sorted(aborted, key=lambda each: each[1], reverse=True)
         self._aborting: set[int] = set()
         self.next_offset = position
@@ -65,8 +65,8 @@ class CompletedFetch:
         return self._at >= len(self._starts) - 1
 
     def read(self, most: int = 1) -> RecordBatch | None:
-        """Returns the records of the next batches. Stops after the batch with which the result has at least `most`
-        records. Returns None if no records are left.
+        """Returns the records of the next batches. Reads batches until the result has `most` or more records, or until
+        no batch is left. Returns None if no records are left.
 
         Raises LogError.
         """
@@ -85,8 +85,8 @@ class CompletedFetch:
         return concatenated(found) if found else None
 
     def _next(self) -> RecordBatch | None:
-        """Returns the records of the next batch from the position on, or None if the batch has no record from there on.
-        Moves the position past the batch. Raises LogError.
+        """Reads the next batch, and moves the position past it. Returns the records of the batch that do not lie before
+        the old position, or None if there are no such records. Raises LogError.
         """
         batch = self._records[self._starts[self._at] : self._starts[self._at + 1]]
         try:
@@ -105,8 +105,8 @@ class CompletedFetch:
         return records.part(bisect_left(records.offsets, position), len(records))
 
     def _columns(self, batch: memoryview) -> tuple[int, Columns | None]:
-        """Returns the offset after the batch, and the batch's records. In place of the records, returns None if the
-        batch is hidden from readers or lies before the position.
+        """Returns the offset after the batch, and the batch's records. The records are None if the batch is hidden from
+        readers or lies before the position.
         """
         if len(batch) < _LENGTH.size + _LEAST_LENGTH:
             raise ValueError(f"it says that it has {_LENGTH.unpack_from(batch)[1]} bytes more")
@@ -154,10 +154,10 @@ def _of_messages(batch: memoryview) -> tuple[int, Columns]:
 
 
 def _bounds(records: bytes) -> tuple[Sequence[int], int]:
-    """Finds the whole batches in the bytes. Returns the byte positions at which the batches start, followed by the end
-    of the last batch. `_bounds` also returns the offset after the last batch, or -1 if there is no batch.
-
-    The search stops after a batch that is too short to be valid. Source: the fixed part of `DefaultRecordBatch`.
+    """Finds the complete batches in the bytes. Returns two values. The first value has the byte position of the start
+    of each batch, and then the byte position of the end of the last batch. The second value is the offset after the
+    last batch, or -1 if there is no batch. The search stops after a batch that is too short to be valid. Source: the
+    fixed part of `DefaultRecordBatch`.
     """
     starts, end, at = [0], -1, 0
     while len(records) - at >= _LENGTH.size:

@@ -1,4 +1,4 @@
-"""A consumer of assigned partitions. `poll` returns records that were fetched before, while the event loop fetches more
+"""A consumer of assigned partitions. The event loop fetches records in the background, and `poll` returns the fetched
 records.
 
 Rules: before `poll` returns an empty list, it asks the brokers once more, even with a time-out of 0. `poll` waits at
@@ -64,19 +64,19 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
             self._loop.run(self._fetcher.close())
 
     def _fetch_next(self) -> None:
-        """Start the fetch for the next poll. Partitions whose last answer was empty a moment ago are left out. The
-        fetch of these partitions can wait: other partitions have records, so the next poll comes soon.
+        """Start the fetch for the next poll. A partition is left out if it has just got an answer without records. The
+        fetch of this partition can wait, because other partitions have records and the next poll comes soon.
         """
         empty_before = time.monotonic() - EMPTY_REST_S
         if any(one.needs_records and one.empty_at < empty_before for one in self._wanted().values()):
             self._start(self._fetcher.start_next, empty_before)
 
     def _ask_brokers(self, until: float) -> None:
-        """Wait until fetched records are available, or until each partition has the answer to a request that was sent
-        after this call began.
+        """Wait until fetched records are available, or until the brokers have answered a new request for each
+        partition.
 
-        A partition whose request waits at the broker counts as answered, because the broker would have sent new records
-        at once.
+        If a request already waits at the broker, no new request is needed: the broker would have sent new records at
+        once.
         """
         with self._changed:
             newer = {partition: one.asked + 1 for partition, one in self._wanted().items()}
@@ -124,7 +124,8 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
             ready = [p for p in rotated(list(wanted), self._turn) if _has_more(wanted[p])]
             given: dict[TopicPartition, list[RecordBatch]] = {}
             left = max_records
-            # partitions first get equal shares, then the unused rest is shared again
+            # Each partition first gets an equal share. The unused rest is then shared among the partitions with more
+            # records.
             while ready and left:
                 share = max(1, left // len(ready))
                 for partition in list(ready):

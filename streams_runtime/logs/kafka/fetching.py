@@ -1,20 +1,20 @@
 """The part of a consumer that runs in the event loop: it fetches records from the leaders of partitions.
 
 Rules:
-- The broker answers a request at once if there are records. If there are no records, the broker answers after the
-  longest wait that the request names. A broker answers the requests of one connection one after the other. So requests
-  that wait at the broker use different connections than requests that do not wait. With only one connection, the
-  request for a newly assigned partition would have to wait behind a request that waits for records of other partitions.
-  The connection for waiting requests and the connection for other requests are opened when the consumer is made.
-- A partition is fetched again only after the reader has taken all records of its previous answer. If the reader has
-  changed its position with `seek` meanwhile, the answer for the old position is dropped.
-- If a partition has no records while other partitions have some, the requests for this partition soon wait at the
-  broker, over a third connection. The third connection keeps the connection for waiting requests free. The reader needs
-  this connection as soon as it has read all records of the other partitions, and then waits for new records of all
-  partitions.
-- When a request has waited its full time and its answer has no records, the next request follows at once if the reader
-  still polls. This next request contains all partitions that have no records. So while a request for a partition waits,
-  the consumer knows the partition's end offset, because the broker would have sent newer records at once.
+- The broker answers a request at once if there are records. If there are no records, the broker waits for records
+  before it answers, up to the time that the request allows. A broker answers the requests of one connection one after
+  the other. So requests that may wait at the broker have their own connection, and all other requests use a different
+  connection. With only one connection, the request for a newly assigned partition would have to wait behind a request
+  that waits for records of other partitions. The connection for waiting requests and the connection for other requests
+  are opened when the consumer is made.
+- A partition is fetched again only after the reader has taken all records of its previous answer. If the reader calls
+  `seek` before the answer arrives, the answer is dropped.
+- If some partitions have records and others have none, the requests for the partitions without records soon wait at the
+  broker. The waiting requests for such partitions use a third connection. So the connection for waiting requests stays
+  free until the reader has read all records and waits for new records of all partitions.
+- If a request has waited for its full time and its answer has no records, the next request is sent at once, provided
+  that the reader still polls. The next request contains all partitions without new records. While a request waits, the
+  consumer knows the end offsets of the request's partitions, because the broker would have sent newer records at once.
 
 Source: `Fetcher`, `AbstractFetch`; `SubscriptionState.partitionLag`.
 """
@@ -45,7 +45,7 @@ _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.05, 1.0
 LONGEST_WAIT_MS = 100
 """The longest time that a request waits at the broker for records, in milliseconds."""
 EMPTY_REST_S = 0.01
-"""The time in seconds for which an empty answer counts as recent."""
+"""The time in seconds for which an answer without records counts as recent."""
 _LONGEST_KNOWN_S = 2 * LONGEST_WAIT_MS / 1_000
 
 
@@ -54,10 +54,10 @@ class FetchedPartition(AssignedPartition):
     lock.
 
     `completed`: the answers that are not decoded yet. `decoding`: the answer that is being decoded. Requests to the
-    broker are numbered. `asked`: the number of the last request. `in_flight`: the number of the request in flight.
-    `answered`: the number of the last request with an answer. `waits`: True if the request in flight waits at the
-    broker until there are records. `empty_at`: 0 if the last answer had records; otherwise the monotonic time in
-    seconds at which the last answer, without records, arrived. `end`: the end offset in the last answer. `end_is_kept`:
+    broker are numbered. The field `asked` is the number of the last request. `in_flight`: the number of the request
+    that has no answer yet, or None. `answered`: the number of the last answered request. `waits`: True if the request
+    in flight waits at the broker until there are records. `empty_at`: 0 if the last answer had records; otherwise the
+    monotonic time in seconds at which the last answer arrived. `end`: the end offset in the last answer. `end_is_kept`:
     True if the last request waits at the broker and was sent at most EMPTY_REST_S after the last answer.
     """
 
@@ -102,10 +102,10 @@ class FetchedPartition(AssignedPartition):
     def known_end(self) -> int | None:
         """Returns the end offset up to which a reader can read, or None if this offset is not known without a request.
 
-        The end offset is known if the reader has not reached the end offset of the last answer yet, or if the last
-        answer is recent. An answer is recent for EMPTY_REST_S. If the next request followed the answer at once and
-        still waits at the broker, the answer is recent for _LONGEST_KNOWN_S. The broker would have answered the waiting
-        request if there were new records.
+        The end offset is known if the reader has not reached the end offset of the last answer yet. The end offset is
+        also known while the last answer is recent. An answer is recent for EMPTY_REST_S. If the next request was sent
+        at once and still waits at the broker, the answer is recent for _LONGEST_KNOWN_S. The broker would have answered
+        this request if there were new records.
         """
         if self.end is None or self.position is None or self.position < self.end:
             return self.end
@@ -120,10 +120,10 @@ class FetchedPartition(AssignedPartition):
 
 
 class _Way(NamedTuple):
-    """The choice of the connection for a request. The request uses the first connection of `over` on which no request
-    waits. If a request waits on every connection of `over`, an optional request (`is_optional`) is not sent, and any
-    other request uses the first connection. `then_aside`: True if a partition whose answer is empty for the second time
-    is next fetched with a request that waits at the broker.
+    """Rules for sending a request. `over`: the connections that the request may use. The request uses the first of
+    these connections without a waiting request. `is_optional`: decides what happens if all these connections have a
+    waiting request. An optional request is then not sent, and any other request uses the first connection.
+    `then_aside`: True if, after two answers without records, the next request for the partition waits at the broker.
     """
 
     longest_wait_ms: int
@@ -141,9 +141,9 @@ class _Request(NamedTuple):
 
 
 class Fetcher:
-    """Fetches records for one consumer, the reader. `partitions`: the reader's partitions. The partitions only change
-    while `changed` is held. `changed` is notified of each answer that the reader has to handle. `polls`: the number of
-    the reader's polls.
+    """Fetches records for one consumer, the reader. `changed`: a condition that is notified after each answer that the
+    reader has to handle. `partitions`: the reader's partitions. Only a thread that holds `changed` changes them.
+    `polls`: the number of polls that the reader has made.
     """
 
     def __init__(self, settings: LogSettings, isolation: IsolationLevel) -> None:
@@ -163,13 +163,11 @@ class Fetcher:
         self._turn = 0
 
     def connect(self) -> None:
-        """Connect in advance, so that the first fetch does not have to wait for a connection. Call `connect` on the
-        event loop.
-        """
+        """Begin to open the connections before the first fetch needs them. Call `connect` on the event loop."""
         self._in_background(self._connect())
 
     def start(self, longest_wait_ms: int) -> None:
-        """Fetch records of every partition that needs records. Call `start` on the event loop."""
+        """Send requests for every partition without fetched records. Call `start` on the event loop."""
         with self.changed:
             requests = self._new_requests(self._needed(), waits=longest_wait_ms > 0)
         if requests:
@@ -177,9 +175,9 @@ class Fetcher:
             self._in_background(self._fetch(requests, _Way(longest_wait_ms, over)))
 
     def start_next(self, empty_before: float) -> None:
-        """Fetch as `start` does, while the reader still has records to process. Leaves out partitions whose last answer
-        was empty and came after `empty_before`. If two answers in a row for a partition are empty, the next request for
-        the partition waits at the broker. Call `start_next` on the event loop.
+        """Do the same as `start`, while the reader still has records to process. Leaves out each partition that has got
+        an answer without records since `empty_before`. After two answers without records, the next request for the
+        partition waits at the broker. Call `start_next` on the event loop.
         """
         with self.changed:
             requests = self._new_requests(
@@ -229,8 +227,8 @@ class Fetcher:
             if led.failure is not None:
                 reasons.append(led.failure)
             by_leader: dict[int, list[TopicPartition]] = {}
-            # the order of the partitions rotates, because brokers fill an answer in the order of the request and may
-            # leave out the last partitions
+            # A broker fills its answer in the order of the request and may leave out the last partitions. So the order
+            # changes from request to request.
             self._turn += 1
             for partition in rotated(list(led.leaders), self._turn):
                 by_leader.setdefault(led.leaders[partition], []).append(partition)
@@ -250,17 +248,19 @@ class Fetcher:
                 self.changed.notify_all()
 
     async def _ask(self, leader: int, requests: Mapping[TopicPartition, _Request], way: _Way) -> None:
-        """Send a request to one leader, over the connection that `way` selects, and start the request that follows."""
+        """Send a request to one leader, over the connection that `way` selects. If another request has to be sent after
+        the answer, start this request.
+        """
         over = next((each for each in way.over if (each, leader) not in self._holding), None)
         if over is None:
             if way.is_optional:
-                # the request that already waits on this connection ends soon, and the request after it includes these
-                # partitions
+                # These partitions are part of the next request on this connection, which is sent as soon as the waiting
+                # request ends.
                 return
             over = way.over[0]
             with self.changed:
                 for one, *_ in requests.values():
-                    # the broker handles this request after the request that waits on the same connection
+                    # the broker handles this request only after the waiting request on the same connection
                     one.end_is_kept = False
         if way.longest_wait_ms == 0:
             following = await self._ask_over(over, leader, requests, way)
@@ -306,7 +306,7 @@ class Fetcher:
                         moved = reason
             following = {} if moved else self._following(leader, requests, way, still_polls=polls != self.polls)
             if way.longest_wait_ms == 0 or not following or not following.keys() <= requests.keys():
-                # the reader is not notified of an empty answer that is followed by a new waiting request
+                # the reader is not notified if the answer has no records and a new waiting request follows
                 self.changed.notify_all()
         if moved is not None:
             raise moved
@@ -315,7 +315,7 @@ class Fetcher:
     def _following(
         self, leader: int, requests: Mapping[TopicPartition, _Request], way: _Way, *, still_polls: bool
     ) -> dict[TopicPartition, _Request]:
-        """Returns the requests to send after this answer, all of which wait at the broker."""
+        """Returns the requests to send after this answer. All these requests may wait at the broker."""
         idle = [p for p in self._needed() if self.partitions[p].empty_at > 0]
         if way.longest_wait_ms > 0:
             waited_long = still_polls and way.longest_wait_ms == LONGEST_WAIT_MS
@@ -325,8 +325,8 @@ class Fetcher:
         return self._new_requests([p for p in idle if p in requests and requests[p].was_empty], waits=True)
 
     async def _outside(self, offsets: Mapping[TopicPartition, int], answer: Any) -> set[TopicPartition]:
-        """Returns the partitions whose offset really is out of range. The offsets are checked again, because while a
-        leader changes, a broker may answer OFFSET_OUT_OF_RANGE for a valid offset.
+        """Returns the partitions with an offset that is really out of range. A broker may answer OFFSET_OUT_OF_RANGE
+        for a valid offset while a leader changes, so the offsets are compared with the begin and end offsets.
         """
         reported = [
             TopicPartition(topic, each[0])
@@ -345,8 +345,8 @@ class Fetcher:
     def _take(
         self, partition: TopicPartition, one: FetchedPartition, offset: int, answer: Any, outside: set[TopicPartition]
     ) -> None:
-        """Handle the answer for one partition. `answer`: the partition's number, error, high watermark, last stable
-        offset, first offset, aborted, ..., records.
+        """Handle the answer for one partition. `answer`: a tuple of the partition's number, the error code, the high
+        watermark, the last stable offset, the first offset, the aborted transactions, ..., the records.
         """
         code, high_watermark, stable, _, aborted = answer[1:6]
         records = answer[-1]

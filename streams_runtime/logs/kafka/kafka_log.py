@@ -1,8 +1,8 @@
 """The log on Kafka. Source: `Admin` and the client constructors of kafka-clients.
 
-Rules: a `KafkaLog` is the log of one cluster, which any number of processes may use. All network calls of one log run
-in one separate thread. Each consumer and each producer has its own connections, because a broker answers the requests
-of one connection one after the other.
+Rules: a `KafkaLog` is the log of one cluster. Any number of processes may use the cluster. All network calls of one log
+run in one separate thread. Each consumer and each producer has its own connections, because a broker answers the
+requests of one connection one after the other.
 In the child of a fork the log opens new connections. Consumers and producers that were made before the fork belong to
 the parent.
 """
@@ -97,14 +97,14 @@ class KafkaLog:
         self._owners: dict[str, ClaimOwner] = {}
 
     def reset_after_fork(self) -> None:
-        # this reference keeps the parent's objects from garbage collection in the child: see Connections
+        # with this reference, the child of a fork never garbage-collects the parent's objects: see Connections
         self._parents = (self._admin, self._leadership, self._claims_writer)
         self._open = set()
         self._connect()
 
     def cluster_id(self) -> None:
-        """Returns None. The id would have to be requested from the brokers, and an application may start before its
-        brokers.
+        """Returns None. A request to the brokers would be needed to get the id, but an application may
+        start before its brokers.
         """
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
@@ -138,8 +138,8 @@ class KafkaLog:
             self._limits.pop(name, None)
 
     def topics(self) -> Mapping[str, TopicDescription]:
-        """Returns the topics with the configs that were set on them. If the user may not read configs, the topics in
-        the result have no configs.
+        """Returns the topics with the configs that were set on them. The configs are missing if the user has no
+        permission to read them.
         """
 
         async def both() -> dict[str, TopicDescription]:
@@ -175,7 +175,7 @@ class KafkaLog:
         return {partition: offset for partition, offset in found.items() if offset >= 0}
 
     def committed_offsets(self, group_id: str, partitions: Iterable[TopicPartition] | None) -> CommittedOffsets:
-        """Returns the committed offsets. Waits while an open transaction may still move one of these offsets."""
+        """Returns the committed offsets. Waits while an open transaction contains one of these offsets."""
         asked = None if partitions is None else list(partitions)
         found = {} if asked == [] else self._run(self._admin.committed_offsets(group_id, asked, stable=True))
         return {partition: OffsetAndMetadata(one.offset, one.metadata) for partition, one in found.items()}
@@ -216,7 +216,7 @@ class KafkaLog:
         return producer
 
     def deletes_after_ms(self, topic: str) -> int | None:
-        """Returns None also if the client may not read the topic's configs."""
+        """If the client has no permission to read the topic's configs, this method also returns None."""
         return self._known_limits(TopicPartition(topic, 0)).deletes_after_ms
 
     def keep_windows(self, topic: str, retention_ms: int) -> None:
@@ -249,7 +249,7 @@ class KafkaLog:
         await self._leadership.close()
         await self._admin.close()
 
-    # --- calls of producers and claims
+    # --- Methods that producers and claims call.
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """Raises UnknownTopicOrPartition, LogTimeout."""
@@ -267,8 +267,8 @@ class KafkaLog:
     def record_refused(
         self, partition: TopicPartition, record: AnyRecord, reason: str, for_its_timestamp: bool
     ) -> None:
-        """Remember the record, so that `send` refuses the record the next time. The known limits of the topic count as
-        outdated from now on, because its configs may have changed.
+        """Remember the refused record, so that `send` refuses it the next time. The cached limits of the topic are
+        marked as outdated, because the topic's configs may have changed.
         """
         known = self._limits.get(partition.topic)
         if known is not None:
@@ -315,8 +315,8 @@ class KafkaLog:
         return _KnownLimits(time.monotonic(), there[name].partitions, limits, configs.deletes_after_ms)
 
     async def _configs(self, topics: Iterable[str], *, only_own: bool) -> dict[str, dict[str, str]]:
-        """Returns the configs of topics. If the client may not read configs, returns no configs, because the brokers
-        check every record anyway.
+        """Returns the configs of topics. Returns no configs if the client has no permission to read configs: the
+        brokers check every record anyway.
         """
         try:
             return await self._admin.topic_configs(topics, only_own=only_own)

@@ -1,11 +1,10 @@
-"""The brokers that get requests: the leaders of partitions, and the coordinators of groups and transactional ids.
+"""Finds the broker for each request: the leader of a partition, or the coordinator of a group or of a transactional id.
 
 Rules: every request is retried with growing pauses until `default.api.timeout.ms` is over (LogTimeout). Before each
-retry, leaders and coordinators are looked up again. One answer is an exception: if the coordinator answers that it
-still writes transaction markers, leaders and coordinators are not looked up again. A partition counts as unknown when
-it has been missing in fresh metadata for half a second. Before that, the partition may be missing because its topic was
-just created or because its leader moves. An error that no retry can fix is raised as a LogError with a message for the
-operator.
+retry, leaders and coordinators are looked up again. Leaders and coordinators are not looked up again if the coordinator
+has answered that it still writes transaction markers. A partition counts as unknown if it has been missing in the
+brokers' metadata for half a second. For a shorter time, a partition can be missing because its topic was just created
+or because its leader moves. An error that no retry can fix is raised as a LogError with a message for the operator.
 Source: `Metadata`, `NetworkClient`, `TransactionManager`.
 """
 
@@ -29,14 +28,14 @@ from streams_runtime.logs.log_errors import LogError, LogTimeout, UnknownTopicOr
 T = TypeVar("T")
 
 UNKNOWN_AFTER_S = 0.5
-"""The time in seconds for which a partition has to be missing in fresh metadata before the partition counts as
-unknown.
+"""A partition counts as unknown after it has been missing in the brokers' metadata for this time, in seconds.
 """
 
 
 async def all_of(calls: Iterable[Awaitable[None]], also: BaseException | None = None) -> None:
-    """Runs all calls concurrently, and waits for all. If calls have failed, or if `also` is an error, raises one of
-    these errors after all calls have ended. Prefers an error that no retry can fix.
+    """Runs all calls concurrently, and waits for all. After all calls have ended, raises one of their errors, if there
+    is any. An error that no retry can fix is raised before other errors. `also`: a further error that may be raised;
+    None if there is none.
     """
     found = await asyncio.gather(*calls, return_exceptions=True)
     errors = [each for each in (*found, also) if each is not None]
@@ -50,8 +49,8 @@ class CoordinatorOf(IntEnum):
 
 
 class Led(NamedTuple):
-    """The known leaders. `failure`: the reason why a requested partition is not in `leaders`; None if no partition is
-    missing.
+    """The known leaders. `leaders`: the broker id of each partition's leader. `failure`: the error for a requested
+    partition without a leader; None if each partition has a leader.
     """
 
     leaders: dict[TopicPartition, int]
@@ -81,7 +80,7 @@ class Leadership:
             try:
                 return await attempt()
             except NotNow as reason:
-                # only the present coordinator answers with this code, so the coordinator is not looked up again
+                # only the right coordinator answers with this code, so the coordinator is not looked up again
                 if reason.code != CONCURRENT_TRANSACTIONS:
                     self.forget()
                 raise

@@ -20,7 +20,7 @@ LINGER_MS = "linger.ms"
 DEFAULT_LINGER_MS = 100
 
 _CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-# the default, the lowest and the highest value of each setting, which is a field of `LogSettings`
+# the default, the lowest value and the highest value of each setting; `LogSettings` has a field for each setting
 _INTEGERS: dict[str, tuple[int, int, int]] = {
     REPLICATION_FACTOR: (-1, -1, 32_767),
     TRANSACTION_TIMEOUT_MS: (10_000, 1, JAVA_INT_MAX),
@@ -30,7 +30,7 @@ _INTEGERS: dict[str, tuple[int, int, int]] = {
     "fetch.max.bytes": (52_428_800, 1, JAVA_INT_MAX),
 }
 LOG_KEYS = frozenset((*_INTEGERS, COMPRESSION_TYPE))
-"""The keys of a log, in addition to the properties of all clients."""
+"""The names of the properties that only a log has, in addition to the properties of all clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def log_settings(bootstrap_servers: str, properties: Mapping[str, str] | None = 
 
 
 def linger_ms(properties: Mapping[str, str] | None = None) -> int:
-    """Returns the longest time in milliseconds that a record waits for other records of its batch. Raises
+    """Returns `linger.ms`: the longest time in milliseconds that a record waits for other records of its batch. Raises
     InputError.
     """
     return _integer(LINGER_MS, properties or {})

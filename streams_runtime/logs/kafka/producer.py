@@ -1,9 +1,9 @@
 """A producer on Kafka. The producer accepts records in the caller's thread, and the event loop sends the records.
 
-Rules: idempotence and acknowledgement by all replicas are always on. Records are sent when a batch is full, `linger.ms`
-after the first waiting record, or after `send_now`. `flush` and a commit send all remaining records. While more than
-`buffer.memory` bytes are not acknowledged, `send` waits. If `flush` or a commit raises LogTimeout, no record is lost,
-and the same call can be repeated.
+Rules: idempotence and acknowledgement by all replicas are always on. Records are sent when a batch is full, when the
+first waiting record has waited for `linger.ms`, or when `send_now` is called. `flush` and a commit send all remaining
+records. While more than `buffer.memory` bytes are not acknowledged, `send` waits. If `flush` or a commit raises
+LogTimeout, no record is lost, and the same call can be repeated.
 
 A commit has three steps in this order: write records and offsets, check the claims, end the transaction. The module
 `claims_topic` gives the reason for the order. If the coordinator's answer to a commit is lost, the caller can only
@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import InitVar, dataclass
 from typing import Any, NamedTuple, Protocol
 
 from assignor.types import TopicPartition
@@ -44,8 +45,8 @@ class ProducerLog(Protocol):
     def record_refused(
         self, partition: TopicPartition, record: AnyRecord, reason: str, for_its_timestamp: bool
     ) -> None:
-        """Record that the brokers have refused a record that passed the topic's limits. `record_refused` is called on
-        the event loop.
+        """Tell the log that the brokers have refused a record, although `send` had accepted it. `record_refused` is
+        called on the event loop.
         """
 
     async def check_claims(self, claims: Sequence[Claim]) -> None:
@@ -57,43 +58,39 @@ class _Target(NamedTuple):
     limits: RecordLimits
 
 
+@dataclass(eq=False, repr=False)
 class KafkaProducer:
     """A `Producer`. Call `open` before any other method."""
 
-    def __init__(
-        self,
-        loop: EventLoopThread,
-        settings: LogSettings,
-        log: ProducerLog,
-        transactional_id: str | None,
-        on_close: Callable[[KafkaProducer], None],
-    ) -> None:
-        self._loop = loop
-        self._settings = settings
-        self._log = log
+    lingers = True
+
+    _loop: EventLoopThread
+    _settings: LogSettings
+    _log: ProducerLog
+    transactional_id: InitVar[str | None]
+    on_close: Callable[[KafkaProducer], None]
+
+    def __post_init__(self, transactional_id: str | None) -> None:
+        settings = self._settings
         self._leadership = Leadership(settings.client)
         self.transactions = TransactionManager(self._leadership, transactional_id, settings.transaction_timeout_ms)
         self._accumulator = Accumulator()
         self._sender = Sender(
-            self._leadership, self.transactions, self._accumulator, settings.linger_ms, log.record_refused
+            self._leadership, self.transactions, self._accumulator, settings.linger_ms, self._log.record_refused
         )
-        self._call_soon = loop.call_soon()
+        self._call_soon = self._loop.call_soon()
         self._targets: dict[TopicPartition, _Target] = {}
         self._state = ProducerState(transactional_id)
         self._offset_groups: set[str] = set()
-        self._is_ending = False  # True while the coordinator has not answered the request to end the transaction
-        # True if the brokers may still write a batch that was sent, so that a new transaction needs a new epoch
+        self._is_ending = False  # True while the coordinator has not answered the request to end the transaction.
+        # True if the brokers may still write a batch of an earlier transaction. A new transaction then needs a new
+        # epoch.
         self._outcome_unknown = False
         self._last_offsets: dict[TopicPartition, int] = {}
-        self._on_close = on_close
 
     def open(self) -> None:
         """Fence the producer that had the transactional id before. Raises LogTimeout, LogError."""
         self._loop.run(self.transactions.open())
-
-    @property
-    def lingers(self) -> bool:
-        return True
 
     def begin_transaction(self) -> None:
         self._state.begin_transaction()
@@ -119,7 +116,7 @@ class KafkaProducer:
         if not self._state.accepts_records:
             self._state.refuse_record()
         target = self._targets.get(partition) or self._new_target(partition)
-        self._make_room()  # the producer waits for room before it accepts the new records, because the wait may fail
+        self._make_room()  # this wait may raise an error, so it comes before any of the new records is accepted
         if self._accumulator.append_columns(target.queue, keys, values, timestamps_ms):
             self._notify_sender()
 
@@ -159,7 +156,7 @@ class KafkaProducer:
             self._transaction_ended()
 
     def commit_offsets(self, offsets: OffsetsToCommit) -> None:
-        """Checks the claims before it writes the records, and again before it commits the offsets."""
+        """Checks the claims two times: before it writes the records, and before it commits the offsets."""
         self._state.check_commits_offsets()
         check_offsets(offsets)
         self._accumulator.close_open()
@@ -189,10 +186,10 @@ class KafkaProducer:
         finally:
             self._transaction_ended()
             self._state.close()
-            self._on_close(self)
+            self.on_close(self)
             self._loop.run(self._close())
 
-    # --- in the event loop
+    # --- Methods that run in the event loop.
 
     async def _write_all(self) -> None:
         await self._sender.drain()
@@ -234,7 +231,9 @@ class KafkaProducer:
         if self._is_ending:
             self._state.fail(LogError(_NOT_KNOWN.format(self._state.transactional_id)))
             self._state.check_usable()
-        if unknown:  # with a new epoch, a batch that is still in flight cannot become part of the next transaction
+        # the brokers refuse the old epoch, so a batch that is still in flight cannot become part of the next
+        # transaction
+        if unknown:
             await self.transactions.open()
             for queue in self._accumulator.queues.values():
                 queue.sequence = 0
@@ -275,7 +274,7 @@ class KafkaProducer:
             raise
 
     def _look_up_limits_again(self) -> None:
-        """Refresh the topic's limits, because the brokers refused a record that was within the limits."""
+        """Refresh the topics' limits, because the brokers have refused a record that was within the known limits."""
         with suppress(LogError):
             for partition, target in self._targets.items():
                 self._targets[partition] = target._replace(limits=self._log.limits_of(partition))
@@ -289,7 +288,7 @@ class KafkaProducer:
         return target
 
     def _notify_sender(self) -> bool:
-        """Make the sender send full batches at once, and other batches after `linger.ms`. Returns whether a batch is
+        """Make the sender send full batches at once, and other batches after `linger.ms`. Returns True if a batch is
         full.
         """
         if self._accumulator.lingers:
@@ -301,7 +300,7 @@ class KafkaProducer:
         return True
 
     def _make_room(self) -> None:
-        """Wait while more than `buffer.memory` bytes are unacknowledged. Raises errors of the sender."""
+        """Wait while more than `buffer.memory` bytes are unacknowledged. Raises the sender's error."""
         most = self._settings.buffer_memory
         if self._accumulator.bytes > most:
             self._run(self._sender.drain(lambda: self._accumulator.bytes <= most))

@@ -1,16 +1,17 @@
-"""The part of a producer that runs in the event loop: it sends batches to the leaders of their partitions, in passes.
+"""The part of a producer that runs in the event loop: it sends batches to the leaders of their partitions.
 
-Rules: a pass takes the first batch of each partition and sends one request to each leader. The requests of a pass are
-sent concurrently. A batch that was not acknowledged is sent again with the same sequence number, so the broker writes
-the batch only once. The sender retries until the producer is closed. A caller waits at most `default.api.timeout.ms`,
-and may then call again. Under a transactional id a partition joins the transaction before its first batch is sent. A
-batch that is refused because of one record is split until the record has a batch of its own. The other records of the
-refused batch are written. Source: `Sender`, KIP-98. Differs from Kafka: in Kafka, if a record is refused, the other
-records of its batch and the transaction fail, too.
+Rules: batches are sent in passes. A pass takes the first batch of each partition and sends one request to each leader.
+The requests of a pass are sent concurrently. A batch that was not acknowledged is sent again with the same sequence
+number, so the broker writes the batch only once. The sender retries until the producer is closed. A caller waits at
+most `default.api.timeout.ms`, and may then call again. A producer with a transactional id adds a partition to the
+transaction before it sends the partition's first batch. A batch that is refused because of one record is split until
+the record has a batch of its own. The other records of the refused batch are written. Source: `Sender`, KIP-98. Differs
+from Kafka: in Kafka, if a record is refused, the other records of its batch and the transaction fail, too.
 """
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka.protocol.produce import ProduceRequest
@@ -40,47 +41,39 @@ partition, the record, the reason as text, and a bool, which is True if the brok
 """
 
 
+@dataclass(eq=False, repr=False)
 class Sender:
     """Sends the batches of one producer. `in_transaction`: the partitions of the open transaction. `error`: the error
     that has stopped the sending, or None. `refused`: messages about the records that the brokers have refused.
     """
 
-    def __init__(
-        self,
-        leadership: Leadership,
-        transactions: TransactionManager,
-        accumulator: Accumulator,
-        linger_ms: int,
-        on_refused: Refused | None = None,
-    ) -> None:
-        self.refused: list[str] = []
-        self._on_refused = on_refused
-        self.in_transaction: set[TopicPartition] = set()
-        self.error: LogError | None = None
-        self._leadership = leadership
-        self._transactions = transactions
-        self._accumulator = accumulator
-        self._linger_s = linger_ms / 1_000
-        self._request_timeout_ms = round(leadership.settings.request_timeout_s * 1_000)
-        self._backoff_s = 0.0
-        self._last_reason = ""
-        self._running: asyncio.Task[None] | None = None
-        self._lingering: asyncio.TimerHandle | None = None
-        self._open_is_due = False
+    _leadership: Leadership
+    _transactions: TransactionManager
+    _accumulator: Accumulator
+    _linger_ms: int
+    _on_refused: Refused | None = None
+    refused: list[str] = field(default_factory=list, init=False)
+    in_transaction: set[TopicPartition] = field(default_factory=set, init=False)
+    error: LogError | None = field(default=None, init=False)
+    _backoff_s: float = field(default=0.0, init=False)
+    _last_reason: str = field(default="", init=False)
+    _running: asyncio.Task[None] | None = field(default=None, init=False)
+    _lingering: asyncio.TimerHandle | None = field(default=None, init=False)
+    _open_is_due: bool = field(default=False, init=False)
 
     def linger(self) -> None:
-        """Send the waiting records after `linger.ms`. Call `linger` on the event loop when a record begins to wait and
-        no earlier record waits.
+        """Start a timer that sends the waiting records after `linger.ms`. Does nothing if the timer is already running.
+        Call `linger` on the event loop.
         """
         if self._lingering is None:
-            self._lingering = asyncio.get_running_loop().call_later(self._linger_s, self._lingered)
+            self._lingering = asyncio.get_running_loop().call_later(self._linger_ms / 1_000, self._lingered)
 
     def send_open(self) -> None:
-        """Send the records that wait for `linger.ms`, without waiting any longer. If requests are in flight, send the
-        records right after these requests. Call `send_open` on the event loop.
+        """Send the waiting records before `linger.ms` is over. If requests are in flight, the records are sent right
+        after the answers to these requests. Call `send_open` on the event loop.
 
-        Records that arrive while requests are in flight go into the waiting batches. So a broker that answers slowly
-        gets a few large batches in place of many small batches.
+        While requests are in flight, new records are added to the waiting batches. So a slow broker gets a few large
+        batches instead of many small ones.
         """
         self._open_is_due = True
         self.start()
@@ -103,7 +96,7 @@ class Sender:
                     running = self._running
                     await asyncio.wait([running])
                     if running.done() and not running.cancelled():
-                        running.result()  # `_run` itself handles the errors of a log, so an error here is a bug
+                        running.result()  # `_run` handles every LogError, so any error here is a bug
         except TimeoutError:
             raise LogTimeout(
                 f"Kafka at {self._leadership.settings.bootstrap_servers} has not taken all records within "
@@ -132,7 +125,7 @@ class Sender:
         self.start()
 
     def _due_heads(self) -> dict[TopicPartition, Batch]:
-        """Returns the batches to send next. If there are no closed batches, and `send_open` was called, first closes
+        """Returns the batches to send next. If no batch is closed and `send_open` was called, this method first closes
         all open batches.
         """
         heads = self._accumulator.heads()
@@ -172,7 +165,7 @@ class Sender:
         for partition, batch in heads.items():
             leader = leaders[partition]
             sizes[leader] = sizes.get(leader, 0) + batch.size
-            # batches beyond the size of a request are sent in a later pass
+            # batches that do not fit into the request are sent in a later pass
             if sizes[leader] <= _REQUEST_BYTES or leader not in by_leader:
                 by_leader.setdefault(leader, {})[partition] = batch
         await all_of((self._send(leader, batches) for leader, batches in by_leader.items()), failure)
@@ -185,9 +178,9 @@ class Sender:
                 transactions.producer_id, transactions.epoch, self._accumulator.queues[partition].sequence
             )
             topics.setdefault(partition.topic, []).append((partition.partition, payload))
-        answer = await self._leadership.connections.send(
-            ProduceRequest(transactions.transactional_id, _ALL, self._request_timeout_ms, list(topics.items())), leader
-        )
+        timeout_ms = round(self._leadership.settings.request_timeout_s * 1_000)
+        request = ProduceRequest(transactions.transactional_id, _ALL, timeout_ms, list(topics.items()))
+        answer = await self._leadership.connections.send(request, leader)
         not_now: NotNow | None = None
         lost = False
         for topic, numbers in answer.topics:
@@ -203,7 +196,8 @@ class Sender:
             raise not_now
 
     def _take(self, partition: TopicPartition, batch: Batch, answer: Any) -> bool:
-        """Handle the answer for one partition. `answer`: the partition's number, error, offset of the first record, ...
+        """Handle the answer for one partition. `answer`: a tuple of the partition's number, the error code, the offset
+        of the first record, ...
 
         Returns True if the broker has lost the producer's sequence numbers.
         """
@@ -241,8 +235,8 @@ class Sender:
             raise RecordsRefused(f"{refused[0]}{more}. All other records are written")
 
     async def _renumber(self) -> None:
-        """Get a new producer id, under which the unacknowledged batches are sent again. With a transactional id, raises
-        ProducerFenced, because new sequence numbers would not be safe.
+        """Get a new producer id. The unacknowledged batches are then sent again with the new id. With a transactional
+        id, raises ProducerFenced, because new sequence numbers would not be safe.
         """
         if self._transactions.transactional_id is not None:
             raise self._transactions.fenced()

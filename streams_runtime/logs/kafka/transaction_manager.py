@@ -2,9 +2,10 @@
 `commit_offsets` commits offsets without a transaction.
 
 Rules: opening a transactional id fences the producer that had the id before, and ends the open transaction of this
-producer. The coordinator confirms the opening of an id only after the markers of the ended transaction are written
-everywhere. Until the markers are written, the coordinator answers CONCURRENT_TRANSACTIONS. So once the id is open, no
-more records of the ended transaction can appear. Source: `TransactionManager`, `TransactionCoordinator`, KIP-98.
+producer. The coordinator confirms the opening of an id only after the markers of the ended transaction are written to
+all its partitions. Until the markers are written, the coordinator answers CONCURRENT_TRANSACTIONS. So once the id is
+open, no more records of the ended transaction can appear. Source: `TransactionManager`, `TransactionCoordinator`,
+KIP-98.
 """
 
 import asyncio
@@ -33,9 +34,9 @@ _OPERATION_NOT_ATTEMPTED = 55
 _NO_GENERATION = _NO_RETENTION = -1
 _QUICK_TRIES, _QUICK_PAUSE_S = 20, 0.005
 FENCED = frozenset({47, 48, 49, 52, 90, 120})
-"""The errors that a producer gets if another producer has ended its transaction, or if the coordinator has ended the
-transaction after the time-out: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING,
-TRANSACTION_COORDINATOR_FENCED, PRODUCER_FENCED, TRANSACTION_ABORTABLE.
+"""A producer gets one of these errors if a newer producer, or the coordinator after a time-out, has ended its
+transaction: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, TRANSACTION_COORDINATOR_FENCED,
+PRODUCER_FENCED, TRANSACTION_ABORTABLE.
 """
 _GROUP_HAS_MEMBERS = frozenset({22, 25, 27})
 """The errors that the brokers return for a commit of offsets if the group has members: ILLEGAL_GENERATION,
@@ -44,8 +45,8 @@ UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS.
 
 
 class TransactionManager:
-    """The producer id, the epoch and the transactions of one producer. `transactional_id` None: the producer is
-    idempotent, and has no transactions. `producer_id` -1: the producer is not opened yet.
+    """The producer id, the epoch and the transactions of one producer. `transactional_id`: None if the producer has no
+    transactions. `producer_id`: -1 until the producer is opened.
     """
 
     def __init__(self, leadership: Leadership, transactional_id: str | None, timeout_ms: int) -> None:
@@ -104,10 +105,10 @@ class TransactionManager:
     async def end(self, *, commit: bool) -> None:
         """Commit or abort the transaction. The same call may be repeated. Raises the errors of `add_partitions`.
 
-        While a second producer opens the same transactional id, a broker of version 4.3.1 answers UNKNOWN_SERVER_ERROR
-        to a commit (`TransactionMetadata.prepareTransitionTo` finds a pending PREPARE_EPOCH_FENCE). A retry gets the
-        outcome of the commit. Differs from Kafka: after UNKNOWN_SERVER_ERROR, Kafka's own producer fails and cannot be
-        used any more.
+        Kafka 4.3.1 has a fault: if a second producer opens the same transactional id at that time, the broker answers a
+        commit with UNKNOWN_SERVER_ERROR (`TransactionMetadata.prepareTransitionTo` finds a pending
+        PREPARE_EPOCH_FENCE). After UNKNOWN_SERVER_ERROR, `end` sends the request again, and gets the real result.
+        Differs from Kafka: after UNKNOWN_SERVER_ERROR, Kafka's own producer fails and cannot be used any more.
         """
         request = EndTxnRequest(*self._identity(), commit)
 
@@ -138,8 +139,8 @@ class TransactionManager:
         check(code, what)
 
     async def _call(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
-        """Call `attempt` with quick retries first, because the coordinator writes the markers of the last transaction
-        within some milliseconds.
+        """Call `attempt` until it succeeds. The first retries come quickly, because the coordinator writes the markers
+        of the last transaction within some milliseconds.
         """
 
         async def patient() -> None:
@@ -156,7 +157,7 @@ class TransactionManager:
 
 
 async def commit_offsets(leadership: Leadership, group: str, offsets: CommittedOffsets) -> None:
-    """Commits offsets outside of a transaction and not as a member of the group, as
+    """Commits offsets without a transaction and without group membership, as
     `ConsumerCoordinator.sendOffsetCommitRequest` does.
 
     The group must have no members on the brokers, so the commit has no generation. Claims decide which owner may

@@ -1,10 +1,11 @@
-"""Computes where the nodes of a subtopology are drawn: in columns from left to right, without overlaps.
+"""Computes the positions of the nodes in the picture of a subtopology. The nodes are in columns from left to right,
+without overlaps.
 
-The layout follows the layered method of Sugiyama, Tagawa and Toda (1981). The column of a node is the length of the
-longest path to the node. An edge that crosses several columns has a bend in each of these columns. To reduce crossings
-of edges, the nodes of each column are sorted by the mean height of their neighbours. The height of each node is as near
-to the heights of its neighbours as the order in its column allows (isotonic regression). Input topics are in the first
-column, output topics in the last column, and sinks in the column before the last.
+The layout follows the layered method of Sugiyama, Tagawa and Toda (1981). The number of a node's column is the length
+of the longest path to the node. An edge that crosses several columns has a bend in each of these columns. To reduce
+crossings of edges, the nodes of each column are sorted by the mean height of their neighbours. Each node is drawn near
+the height of its neighbours, as far as the order in its column allows (isotonic regression). Input topics are in the
+first column, output topics in the last column, and sinks in the column before the last.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class Kind(StrEnum):
 
 
 class Item(NamedTuple):
-    """A topic, node, store or bend of the layout. If the subtopology both reads and writes a topic, the topic has two
-    items. The name of a bend is a number.
+    """A topic, node or store of the picture, or a bend of an edge. If the subtopology reads and writes the same topic,
+    this topic has two items. The name of a bend is a number.
     """
 
     kind: Kind
@@ -44,11 +45,11 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The layout of a subtopology. `places`: the centre of each item. x is the number of the column, and y grows
-    downwards from 0. The unit of y is the height of one shape.
+    """The layout of a subtopology. `places`: maps each item to its centre (x, y). x is the number of the column. y
+    grows downwards from 0, and its unit is the height of one shape.
 
-    `edges`: each edge is a chain of items, from one shape through bends to another shape. `store_links`: each processor
-    with each of its stores.
+    `edges`: each edge is a list of items: a shape, the bends, and another shape. `store_links`: pairs of a processor
+    and a store that it uses.
     """
 
     places: Mapping[Item, tuple[float, float]]
@@ -115,8 +116,8 @@ def _columns(graph: nx.DiGraph[Item]) -> dict[Item, int]:
 def _stores(
     definition: TopologyDefinition, names: Sequence[str]
 ) -> tuple[dict[Item, list[Item]], list[tuple[Item, Item]]]:
-    """Returns the stores to draw under each processor, and each pair of a processor and a store that it uses. A store
-    is drawn under the first processor that uses it.
+    """Returns two values: the stores to draw under each processor, and all pairs of a processor and a store that it
+    uses. A store is drawn under the first processor that uses it.
     """
     under: dict[Item, list[Item]] = {}
     links: list[tuple[Item, Item]] = []
@@ -133,7 +134,7 @@ def _stores(
 
 
 def _with_bends(graph: nx.DiGraph[Item], column_of: dict[Item, int]) -> list[list[Item]]:
-    """Returns each edge as a chain of items, which includes its bends. Adds the columns of the bends to `column_of`."""
+    """Returns each edge as a list of items with its bends. Adds the column of each bend to `column_of`."""
     chains: list[list[Item]] = []
     bends = 0
     for start, end in graph.edges:
@@ -148,8 +149,8 @@ def _with_bends(graph: nx.DiGraph[Item], column_of: dict[Item, int]) -> list[lis
 
 
 def _lessen_crossings(columns: list[list[Item]], neighbours: nx.Graph[Item]) -> None:
-    """Sorts the items of each column in place, first from left to right, then from right to left. Items with equal mean
-    heights keep their order, so the result is always the same.
+    """Sorts the items of each column in place. Visits the columns from left to right, and then from right to left.
+    Items with equal mean heights keep their order, so the result is always the same.
     """
     rank = {item: float(index) for column in columns for index, item in enumerate(column)}
     column_of = {item: index for index, column in enumerate(columns) for item in column}
@@ -171,12 +172,12 @@ def _lessen_crossings(columns: list[list[Item]], neighbours: nx.Graph[Item]) -> 
 def _heights(
     columns: Sequence[Sequence[Item]], neighbours: nx.Graph[Item], cell: Mapping[Item, float]
 ) -> dict[Item, float]:
-    """Returns the y of the top of each item's cell, 0 or more. Each sweep over the columns moves the cells towards the
+    """Returns the top edge (y, at least 0) of each item's cell. Each pass over the columns moves the cells towards the
     mean height of their neighbours, but never past the cell above.
     """
     top: dict[Item, float] = {}
     for column in columns:
-        # the centre of a processor's own shape, without the stores that are drawn under it
+        # use the centre of a processor's own shape; the stores under it do not count
         at = -sum(min(cell[item], 1.0) for item in column) / 2
         for item in column:
             top[item] = at
@@ -194,14 +195,14 @@ def _heights(
 
 
 def _spread(wanted: Sequence[float], sizes: Sequence[float]) -> list[float]:
-    """Returns the places that are nearest to the wanted places (least squares) without overlaps: each item begins after
+    """Returns the places without overlaps that are nearest to the wanted places (least squares). Each item begins after
     the end of the previous item.
     """
     offsets = [0.0]
     for size in sizes:
         offsets.append(offsets[-1] + size)
-    # After `offsets` are subtracted, the condition "without overlaps" means that the places do not decrease. The
-    # algorithm is "pool adjacent violators".
+    # From each place, subtract the total size of the items before it. The items do not overlap if these differences do
+    # not decrease. The algorithm is "pool adjacent violators".
     blocks: list[tuple[float, int]] = []  # mean and length of runs without gaps
     for place, offset in zip(wanted, offsets, strict=False):
         blocks.append((place - offset, 1))

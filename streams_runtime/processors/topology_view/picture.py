@@ -1,9 +1,9 @@
-"""Draws a picture of a topology. Each subtopology is drawn as a box, one below the other. In a box, records go from
+"""Draws a picture of a topology. Each subtopology is a box, and the boxes are in one column. In a box, records go from
 left to right.
 
 Sources, processors, sinks, stores and topics differ by shape and colour. A topic between two subtopologies is drawn
 twice: to the right of the subtopology that writes it, and to the left of the subtopology that reads it. A dashed line
-around the boxes joins the two shapes. As in `describe()`, nodes and topics have the names that the user gave.
+around the boxes joins the two shapes. Nodes and topics have the names that the user gave, as in `describe()`.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from streams_runtime.processors.topology_view.layout import Item, Kind, Layout, 
 
 SUFFIXES = (".png", ".svg")
 
-# Lengths in inches, for the shapes, the space between columns and rows, and the space around boxes.
+# Lengths in inches: the sizes of shapes, the space between columns and rows, and the space around boxes.
 _WIDTH, _HEIGHT = 1.95, 0.62
 _COLUMN, _ROW = 2.65, 0.92
 _PAD, _TITLE, _LANE = 0.28, 0.34, 0.16
@@ -47,7 +47,9 @@ _LINE = "#444444"
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A subtopology with the position of its box on the page. `top`: the upper edge of the box; y grows downwards."""
+    """A subtopology with the position of its box on the page. `top`: the y of the box's upper edge; y grows
+    downwards.
+    """
 
     subtopology_id: int
     layout: Layout
@@ -69,7 +71,7 @@ class _Placed:
 
 
 def draw_topology(definition: TopologyDefinition, path: Path) -> Path:
-    """Write the picture to a PNG or SVG file, according to the suffix of the path. Returns the path.
+    """Writes the picture to a PNG or SVG file; the suffix of the path gives the format. Returns the path.
 
     Raises InputError for another suffix or an empty topology.
     """
@@ -100,8 +102,8 @@ def draw_topology(definition: TopologyDefinition, path: Path) -> Path:
 
 
 def _topics_between(definition: TopologyDefinition, layouts: Mapping[int, Layout]) -> list[tuple[str, int, int]]:
-    """Returns each topic between two subtopologies, with the id of the subtopology that writes it and the id of the
-    subtopology that reads it.
+    """Returns the topics between two subtopologies. Each result is a topic, the id of the subtopology that writes it,
+    and the id of the subtopology that reads it.
     """
     return [
         (item.name, writer, reader)
@@ -167,7 +169,7 @@ def _draw_edge(axes: Axes, points: list[tuple[float, float]]) -> None:
     for (x, y), (to_x, to_y) in itertools.pairwise(points):
         middle = (x + to_x) / 2
         vertices += [(middle, y), (middle, to_y), (to_x - half, to_y), (to_x + half, to_y)]
-        # In each column, the line is horizontal over the width of a shape, so that it does not cross the corner of a
+        # Over the width of a shape, the line is horizontal in each column, so that it does not cross the corner of a
         # shape.
         codes += [Stroke.CURVE4, Stroke.CURVE4, Stroke.CURVE4, Stroke.LINETO]
     del vertices[-1], codes[-1]
@@ -234,7 +236,7 @@ def _shape(kind: Kind, x: float, y: float, width: float, height: float) -> list[
 
 
 def _cylinder(left: float, right: float, top: float, bottom: float, lid: float) -> Patch:
-    """Returns the outline of a cylinder's sides and bottom. The lid of the cylinder is drawn over this outline."""
+    """Returns the outline of a cylinder's sides and bottom. The caller draws the lid over the outline."""
     # A cubic curve reaches 3/4 of the depth of its control points. With control points at a depth of 2/3 of the lid's
     # height, the bottom is as deep as the lower half of the lid.
     rim, foot, bulge = top + lid / 2, bottom - lid / 2, lid * 2 / 3
@@ -252,7 +254,7 @@ def _changelog_text(definition: TopologyDefinition, name: str) -> str:
 
 
 def _wrapped(name: str) -> list[str]:
-    """Returns the name in at most three lines, broken after hyphens, underscores and dots where possible."""
+    """Breaks the name into at most three lines, after hyphens, underscores or dots where possible."""
     spaced = name
     for mark in "-_.":
         spaced = spaced.replace(mark, mark + "\0")
@@ -268,8 +270,8 @@ def _wrapped(name: str) -> list[str]:
 
 
 def _draw_lanes(axes: Axes, between: list[tuple[str, int, int]], placed: Mapping[int, _Placed], width: float) -> None:
-    """Draws the dashed lines around the boxes. On each side of the boxes, each line has its own lane, so that lines do
-    not overlap.
+    """Draws the dashed lines around the boxes. The lines on one side of the boxes have different distances from the
+    boxes, so that they do not overlap.
     """
     used: dict[int, int] = {}
     for index, (topic, writer, reader) in enumerate(between):
@@ -314,7 +316,7 @@ def _save(axes: Axes, path: Path) -> None:
     longest = max(figure.get_size_inches())
     dots = min(_DOTS_PER_INCH, _LONGEST_SIDE_DOTS / longest)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # fixed, so that the same topology gives the same bytes
+    # a fixed salt, so that the same topology always gives the same bytes
     with rc_context({"svg.hashsalt": "topology", "svg.fonttype": "none"}):
         figure.savefig(
             path,

@@ -1,12 +1,12 @@
-"""Serdes for Avro, Protobuf and JSON Schema in Confluent's wire format, which use a schema registry.
+"""Serdes that use a schema registry: Avro, Protobuf and JSON Schema, in Confluent's wire format.
 
     AvroSerde(schema, {"schema.registry.url": "http://registry:8081"})
     ProtobufSerde(Order, {...})        Order: a message class that protoc made
     JsonSchemaSerde(schema, {...})
 
-As in Kafka Streams, the subject of a schema is chosen by the name of the topic to which the serialized bytes are
-written. For a store, the subject is chosen by the name of its changelog topic. The serdes can be pickled. A serde calls
-the registry once for each schema, when a record first needs the schema.
+As in Kafka Streams, the subject of a schema comes from the name of the topic to which the bytes are written. For a
+store, the subject comes from the name of the changelog topic. The serdes can be pickled. A serde calls the registry
+once for each schema: when the first record needs the schema.
 Source: `GenericAvroSerde`, `KafkaProtobufSerde`, `KafkaJsonSchemaSerde`.
 """
 

@@ -1,9 +1,10 @@
-"""The serdes for Avro, which use fastavro, and for JSON with a JSON Schema. The serdes for Avro and JSON use
-Confluent's wire format.
+"""The serdes for Avro, and for JSON with a JSON Schema, in Confluent's wire format. The Avro serde uses the library
+fastavro.
 Source: `KafkaAvroSerializer`, `KafkaAvroDeserializer`, `KafkaJsonSchemaSerializer`, `KafkaJsonSchemaDeserializer`.
 
-Keys of JSON objects are sorted, so that equal values have equal bytes. As in Kafka, JSON values are checked against the
-schema only if `json.fail.invalid.schema` is true, because the check takes many times as long as the serialization.
+Keys of JSON objects are sorted, so that equal values have equal bytes. As in Kafka, JSON values are checked against
+their schema only if `json.fail.invalid.schema` is true. Checking a value against its JSON schema takes many times as
+long as the serialization.
 """
 
 import json
@@ -31,12 +32,12 @@ _AVRO, _JSON = "AVRO", "JSON"
 
 
 GivenSchema = str | Mapping[str, Any] | Sequence[Any]
-"""A schema, as text or as parsed JSON."""
+"""The type of a schema that the user gives: JSON text or parsed JSON."""
 
 
 class _DocumentSerde(RegistrySerde[T]):
-    """The base class of serdes whose schema is a JSON document. `to_dict`, `from_dict`: functions that convert a user's
-    object to plain values, and back.
+    """The base class of serdes that have a JSON document as schema. The function `to_dict` converts a user's object to
+    plain values, and the function `from_dict` converts them back.
     """
 
     _own_configs: ClassVar[frozenset[str]] = frozenset()
@@ -57,17 +58,17 @@ class _DocumentSerde(RegistrySerde[T]):
         self._from_dict = from_dict
 
     def _checked(self, schema: GivenSchema) -> Schema:
-        """Checks and converts the given schema. Raises InputError."""
+        """Checks the given schema, and converts it to a `Schema`. Raises InputError."""
         raise NotImplementedError
 
 
 class AvroSerde(_DocumentSerde[T]):
-    """The serde for Avro. Values are those of fastavro: a dict for a record, plain values for other types.
+    """The serde for Avro. Its values are the values of fastavro: a dict for a record, and plain values for other types.
 
-    `schema`: the schema as JSON text or parsed JSON. Avro's schema resolution converts the values that are read to this
-    schema. If `schema` is None, values are read with the writer's schema, and writing needs `use.latest.version`.
-    `to_dict`, `from_dict`: functions that convert a user's object to a value for fastavro, and back. Raises InputError
-    for an unusable schema or config.
+    `schema`: the schema as JSON text or parsed JSON. When a value is read, Avro's schema resolution converts it to this
+    schema. If `schema` is None, values are read with the schema with which they were written; for writing,
+    `use.latest.version` must then be set. The function `to_dict` converts a user's object to a value for fastavro, and
+    the function `from_dict` converts it back. Raises InputError if the schema or a config cannot be used.
     """
 
     def _checked(self, schema: GivenSchema) -> Schema:
@@ -89,7 +90,7 @@ class AvroSerde(_DocumentSerde[T]):
             stream.write(head)
             try:
                 schemaless_writer(stream, parsed, value if to_dict is None else to_dict(value))
-            except Exception as error:  # for a wrong value, fastavro raises errors of many classes
+            except Exception as error:  # for an invalid value, fastavro raises errors of many classes
                 raise SerializationError(f"Avro schema {_name(parsed)} cannot write this value: {error!r}") from error
             return stream.getvalue()
 
@@ -98,7 +99,7 @@ class AvroSerde(_DocumentSerde[T]):
     def _decoder(self, registry: Registry, schema_id: int) -> Decode[T]:
         schema = registry.schema(schema_id)
         written = _parsed(registry, schema)
-        wanted = None  # without a reader's schema, fastavro skips schema resolution, which is faster
+        wanted = None  # fastavro is faster without a reader's schema, because it skips schema resolution
         if self._schema is not None and _document(self._schema) != _document(schema):
             wanted = _parsed(registry, self._schema)
         from_dict = self._from_dict
@@ -108,7 +109,7 @@ class AvroSerde(_DocumentSerde[T]):
             stream.seek(HEADER_BYTES)
             try:
                 value: Any = schemaless_reader(stream, written, wanted)
-            except Exception as error:  # for wrong bytes, fastavro raises errors of many classes
+            except Exception as error:  # for invalid bytes, fastavro raises errors of many classes
                 raise SerializationError(
                     f"these bytes cannot be read by Avro schema {schema_id} ({_name(written)}): {error!r}"
                 ) from error
@@ -118,13 +119,14 @@ class AvroSerde(_DocumentSerde[T]):
 
 
 class JsonSchemaSerde(_DocumentSerde[T]):
-    """The serde for JSON with a JSON Schema. Values are those of Python's `json` module. `to_dict`, `from_dict`:
-    functions that convert a user's object to a value for `json`, and back.
+    """The serde for JSON with a JSON Schema. Its values are JSON values, as Python's `json` module returns them. The
+    function `to_dict` converts a user's object to a JSON value, and the function `from_dict` converts the JSON value
+    back.
 
-    `schema`: a JSON Schema as text or as parsed JSON. If `schema` is None, values of any schema are read, and writing
-    needs `use.latest.version`. If the config `json.fail.invalid.schema` is true (default: false), every value is
-    checked against `schema`. If `schema` is None, the check uses the schema with which the value is written, but does
-    nothing if that schema refers to other schemas. Raises InputError for an unusable schema or config.
+    `schema`: a JSON Schema as text or as parsed JSON. If `schema` is None, values of any schema are read; for writing,
+    `use.latest.version` must then be set. If the config `json.fail.invalid.schema` is true (default: false), every
+    value is checked against `schema`. If `schema` is None, the value is checked against the schema with which it is
+    written, except if that schema refers to other schemas. Raises InputError if the schema or a config cannot be used.
     """
 
     _own_configs = frozenset((FAIL_INVALID,))
@@ -194,9 +196,7 @@ def _check_type(schema_id: int, schema: Schema) -> None:
 
 
 def _parsed(registry: Registry, schema: Schema, named: dict[str, Any] | None = None) -> Any:
-    """Parses an Avro schema. `named`: the known named types, to which this function adds the types of referenced
-    schemas.
-    """
+    """Parses an Avro schema. `named`: the known named types; this function adds the types of referenced schemas."""
     if schema.schema_type not in (None, _AVRO):
         raise SerializationError(f"the schema is one of {schema.schema_type}, not of Avro")
     known: dict[str, Any] = {} if named is None else named
@@ -210,7 +210,7 @@ def _parsed(registry: Registry, schema: Schema, named: dict[str, Any] | None = N
 
 
 def _name(parsed: Any) -> str | None:
-    """Returns the name of a type, which is the full name for a named type. Returns None for a union."""
+    """Returns the name of a type: for a named type, its full name. Returns None for a union."""
     if isinstance(parsed, dict):
         found = parsed.get("name", parsed.get("type"))
         return found if isinstance(found, str) else None

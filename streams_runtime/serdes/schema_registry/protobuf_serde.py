@@ -1,9 +1,10 @@
-"""Serdes for Protobuf in Confluent's wire format, for messages of one class, and for messages of any type as JSON.
+"""Two serdes for Protobuf in Confluent's wire format: one for messages of a given class, and one for messages of any
+type as JSON.
 
-Equal messages have equal bytes, even if the entries of their maps are in different orders. `ProtobufSerde` reads
-messages as instances of a given class. For each pair of a schema and a type, `ProtobufSerde` checks once that the type
-in the writer's schema has the same full name as the class. `DescribedProtobufSerde` is for programs that have no
-message class. `DescribedProtobufSerde` uses the descriptors in the registry.
+Equal messages have equal bytes, even if the order of their map entries differs. `ProtobufSerde` reads messages as
+instances of a given class. `ProtobufSerde` checks that the message type in the writer's schema has the same full name
+as the class. `DescribedProtobufSerde` is for programs without a message class, and uses the descriptors in the
+registry.
 Source: `KafkaProtobufSerializer`, `KafkaProtobufDeserializer` with its dynamic messages, `ProtobufMessageFormatter`,
 `ProtobufMessageReader`.
 """
@@ -39,17 +40,16 @@ M = TypeVar("M", bound=Message)
 
 _PROTOBUF = "PROTOBUF"
 _AS_DESCRIPTOR = "serialized"
-"""The form in which the registry has to return a schema: the descriptor of the .proto file, in base64."""
+"""The registry has to return a schema in this form: the descriptor of the .proto file in base64."""
 
 _EVERY_REGISTRY_HAS = ("google/protobuf/", "google/type/", "confluent/")
 
 
 class ProtobufSerde(RegistrySerde[M]):
-    """The serde for the messages of one class. protoc has generated the class. The class has to be importable on
-    executors.
+    """The serde for messages of one class, which protoc has generated. Executors must be able to import the class.
 
-    The files that the class's .proto file imports are registered under their own names. Raises InputError if the given
-    class is not a message class, and for an unusable config.
+    If the .proto file of the class imports other files, these are registered under their own names. Raises InputError
+    if the given class is not a message class, or if a config cannot be used.
     """
 
     def __init__(self, message: type[M], configs: Mapping[str, object]) -> None:
@@ -101,10 +101,11 @@ class ProtobufSerde(RegistrySerde[M]):
 
 
 class DescribedProtobufSerde(RegistrySerde[Any]):
-    """The serde for messages of any type. Values have Protobuf's JSON form, with the field names of the .proto file.
+    """The serde for messages of any type. Its values have Protobuf's JSON form, with the field names of the .proto
+    file.
 
-    A value is written as the first message of the subject's latest schema, so writing needs `use.latest.version`.
-    Raises InputError for an unusable config.
+    A value is written as the first message type in the latest schema of the subject, so writing needs
+    `use.latest.version`. Raises InputError if a config cannot be used.
     """
 
     def __init__(self, configs: Mapping[str, object]) -> None:
@@ -123,7 +124,7 @@ class DescribedProtobufSerde(RegistrySerde[Any]):
         def encode(value: Any) -> bytes:
             try:
                 message = json_format.ParseDict(value, made(), descriptor_pool=file.pool)
-            # AttributeError and TypeError are raised for a value that is not a JSON object
+            # a value that is not a JSON object raises AttributeError or TypeError
             except (json_format.ParseError, AttributeError, TypeError) as error:
                 name, reason = made.DESCRIPTOR.full_name, " ".join(str(error).split())  # the text may have line breaks
                 raise SerializationError(f"{name} cannot be made of this value: {reason}") from error
@@ -156,7 +157,7 @@ class DescribedProtobufSerde(RegistrySerde[Any]):
 
 
 def _schema(registry: Registry, file: FileDescriptor) -> Schema:
-    """Registers the files that `file` imports. Returns the schema of `file`, which the caller then has to register."""
+    """Registers the files that this file imports. Returns the schema of this file, which the caller has to register."""
     references: list[SchemaReference] = [
         registry.reference(imported.name, _schema(registry, imported))
         for imported in file.dependencies
@@ -166,10 +167,9 @@ def _schema(registry: Registry, file: FileDescriptor) -> Schema:
 
 
 def _descriptor_of(schema: Schema, what: str) -> FileDescriptorProto | None:
-    """Returns the descriptor of the schema's file. Returns None if the registry has only the text of the .proto file,
-    which this function does not parse.
-
-    Raises SerializationError for a schema that is not Protobuf. `what`: the name of the schema, for the error message.
+    """Returns the descriptor of the schema's .proto file. Returns None if the registry has only the text of the file,
+    because this function does not parse it. Raises SerializationError if the schema is not Protobuf. `what`: the name
+    of the schema in the error message.
     """
     if schema.schema_type != _PROTOBUF:
         raise SerializationError(f"{what} is one of {schema.schema_type or 'AVRO'}, not of Protobuf")
@@ -180,7 +180,9 @@ def _descriptor_of(schema: Schema, what: str) -> FileDescriptorProto | None:
 
 
 def _steps(descriptor: Descriptor) -> tuple[int, ...]:
-    """Returns the path of a message type: the indexes of its enclosing messages from outside in, then its own."""
+    """Returns the path of a message type: the indexes of its enclosing messages, the outermost first, and then its own
+    index.
+    """
     steps: list[int] = []
     while (parent := descriptor.containing_type) is not None:
         steps.insert(0, list(parent.nested_types).index(descriptor))
@@ -203,15 +205,15 @@ def _file(registry: Registry, schema: Schema, what: str) -> FileDescriptor:
     pool = DescriptorPool()
     try:
         return pool.FindFileByName(_added(pool, set(), registry, schema, what, name=None))
-    except (TypeError, KeyError) as error:  # the pool raises these errors if files contradict each other
+    except (TypeError, KeyError) as error:  # if files contradict each other, the pool raises one of these errors
         raise SerializationError(f"{what} cannot be used: {error}") from error
 
 
 def _added(
     pool: DescriptorPool, known: set[str], registry: Registry, schema: Schema, what: str, name: str | None
 ) -> str:
-    """Adds a file to the pool, after the files that this file imports. Returns the file's name. `name`: the name by
-    which other files import the file.
+    """Adds the files that a file imports to the pool, and then the file itself. Returns the file's name. `name`: the
+    name with which other files import the file.
     """
     file = _descriptor_of(schema, what)
     if file is None:
@@ -232,8 +234,8 @@ def _added(
 
 
 def _add_well_known(pool: DescriptorPool, known: set[str], name: str) -> None:
-    """Adds one of Protobuf's own files to the pool, for which the registry has no schema. Protobuf's Python library has
-    a module for each of its own files.
+    """Adds one of Protobuf's own files to the pool. The registry has no schema for Protobuf's own files, but Protobuf's
+    Python library has a module for each of them.
     """
     file = FileDescriptorProto()
     try:

@@ -1,13 +1,11 @@
-"""The calls of a schema registry that serdes need, through Confluent's client. One registry client is made for each
-process and configuration.
+"""The calls of a schema registry that serdes make, with Confluent's client. There is one client for each process and
+configuration.
 
 The URL mock://name stands for a registry in the memory of the process, which Confluent's client provides for unit
-tests.
-A process makes the client when a serde first needs it, because serdes are pickled for executors, and connections cannot
-be pickled. The client and the serdes cache answers, so a registry is asked once for each schema.
-A call raises SerializationError if the registry answers that the schema or the record is wrong. A call raises
-SchemaRegistryUnavailable if the registry gives no usable answer. Source: `SchemaRegistryClient`,
-`CachedSchemaRegistryClient`.
+tests. Serdes are pickled for executors, and connections cannot be pickled. So a process makes its client when a serde
+first needs it. The client and the serdes cache answers, so there is one call to the registry for each schema. If the
+registry answers that the schema or the record is invalid, SerializationError is raised. If the registry sends no usable
+answer, SchemaRegistryUnavailable is raised. Source: `SchemaRegistryClient`, `CachedSchemaRegistryClient`.
 """
 
 import os
@@ -24,7 +22,7 @@ Answer = TypeVar("Answer")
 
 _DEFAULT_TIMEOUT_S = 30.0
 _NO_SUCH_SCHEMA = (40400, 40401, 40402, 40403)
-"""The error codes of a registry for a schema that does not exist. The mock registry of Confluent's client uses the code
+"""A registry sends one of these error codes if a schema does not exist. The mock registry of Confluent's client sends
 40400.
 """
 _REFUSED = (401, 403)
@@ -34,8 +32,8 @@ _lock = threading.Lock()
 
 
 class Registry:
-    """A schema registry. A `Registry` object is cheap to make, because connections and caches are in the client. All
-    objects of a process with the same configuration share one client.
+    """A schema registry. Making a `Registry` object is cheap, because the client has the connections and caches. All
+    objects with the same configuration share the client of the process.
     """
 
     def __init__(self, settings: RegistrySettings) -> None:
@@ -44,8 +42,8 @@ class Registry:
         self._client = _client(settings)
 
     def id_for(self, subject: str, schema: Schema) -> int:
-        """Registers the schema and returns its id. If `auto.register.schemas` is false, does not register the schema,
-        and only looks up its id.
+        """Returns the id of the schema. If `auto.register.schemas` is true, registers the schema. If it is false, only
+        looks up the schema's id.
         """
         settings = self._settings
         if settings.auto_register:
@@ -60,9 +58,7 @@ class Registry:
         return _known(found.schema_id)
 
     def reference(self, name: str, schema: Schema) -> SchemaReference:
-        """Registers a schema that other schemas import, under the subject `name`. Returns a reference to the
-        schema.
-        """
+        """Registers a schema that other schemas import. `name`: the subject. Returns a reference to the schema."""
         self.id_for(name, schema)
         found = self._ask(
             f"schema {name}, which others import, is not registered",
@@ -71,8 +67,8 @@ class Registry:
         return SchemaReference(name, name, found.version)
 
     def latest(self, subject: str, form: str | None = None) -> tuple[int, Schema]:
-        """Returns the id and the schema of the subject's latest version. `form`: the form of the returned
-        schema, for a type with several forms.
+        """Returns the latest schema of the subject and its id. `form`: the form of the returned schema, if its type has
+        several forms.
         """
         found = self._ask(
             f"subject {subject} has no schema to use as its latest",
@@ -81,7 +77,7 @@ class Registry:
         return _known(found.schema_id), found.schema
 
     def schema(self, schema_id: int, form: str | None = None) -> Schema:
-        """Returns the schema with this id. `form`: the form of the returned schema, for a type with several forms."""
+        """Returns the schema with this id. `form`: the form of the returned schema, if its type has several forms."""
         return self._ask(f"schema {schema_id} is not known", lambda: self._client.get_schema(schema_id, fmt=form))
 
     def referenced(self, reference: SchemaReference, form: str | None = None) -> Schema:
@@ -107,7 +103,7 @@ class Registry:
                     ) from error
                 raise SerializationError(f"schema registry {self.url}: {refusal}: {detail}") from error
             raise SchemaRegistryUnavailable(f"schema registry {self.url} cannot answer: {detail}") from error
-        # the registry client uses one of two HTTP libraries, each of which has its own errors
+        # the registry client uses one of two HTTP libraries, which have different errors
         except Exception as error:
             raise SchemaRegistryUnavailable(
                 f"schema registry {self.url} does not answer ({type(error).__name__}: {error}); "
@@ -122,14 +118,14 @@ def _known(schema_id: int | None) -> int:
 
 
 def _client(settings: RegistrySettings) -> SchemaRegistryClient:
-    # all serdes with the same mock URL share one client, even if their other configs differ
+    # all serdes with the same mock URL share one client, even if they have different configs otherwise
     key = (os.getpid(), settings.url if settings.url.startswith(MOCK) else settings.client)
     with _lock:
         client = _clients.get(key)
         if client is None:
             try:
                 client = SchemaRegistryClient.new_client({"timeout": _DEFAULT_TIMEOUT_S, **dict(settings.client)})
-            # an unusable certificate file raises OSError or its subclass ssl.SSLError
+            # a certificate file that cannot be used raises OSError or its subclass ssl.SSLError
             except (OSError, ValueError) as error:
                 raise SchemaRegistryUnavailable(
                     f"the client for schema registry {settings.url} could not be made: {error}"

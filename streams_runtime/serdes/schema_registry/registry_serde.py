@@ -1,9 +1,10 @@
-"""The base class of the serdes that use a schema registry: topic, subject, Confluent's wire format, and cached schemas.
+"""The base class of the serdes that use a schema registry. The class handles topics, subjects, Confluent's wire format,
+and cached schemas.
 
-Wire format: a zero byte, four bytes of the schema's id, big-endian, then the data. In Protobuf, the path of the
-message's type stands before the data. A path has the number of its steps, then for each step the index of a message in
-its file or in its enclosing message. All numbers of the path are zig-zag varints. The path of a file's first message is
-a single zero byte. Most messages are of their file's first type, so their path is this single byte.
+The wire format is a zero byte, the schema id as four big-endian bytes, and the data. In Protobuf, a path that names the
+message type comes before the data. A path begins with the number of its steps. Each step is the index of a message type
+in its file or in its enclosing message type. All numbers of the path are zig-zag varints. The path of the first message
+type in a file is a single zero byte.
 
 A serde is pickled without its cached schemas. Source: `AbstractKafkaSchemaSerDe`, `MessageIndexes`.
 """
@@ -31,7 +32,9 @@ def header(schema_id: int) -> bytes:
 
 
 def schema_id_of(data: bytes) -> int:
-    """Reads the schema id. Raises SerializationError for bytes that are not in Confluent's wire format."""
+    """Returns the schema id in the bytes. Raises SerializationError if the bytes do not have Confluent's wire
+    format.
+    """
     if len(data) < HEADER_BYTES:
         raise SerializationError(
             f"{len(data)} bytes are too few for Confluent's wire format, which begins with a zero byte "
@@ -53,7 +56,9 @@ def message_indexes(steps: Sequence[int]) -> bytes:
 
 
 def read_message_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
-    """Returns the steps of the path, and the index in `data` at which the message begins. Raises SerializationError."""
+    """Returns the steps of the path, and the index of the first byte of the message in `data`. Raises
+    SerializationError.
+    """
     count, at = read_varint(data, at, SerializationError, _CUT_OFF)
     if count == 0:
         return (0,), at
@@ -69,15 +74,16 @@ def read_message_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
 Encode = Callable[[T], bytes]
 Decode = Callable[[bytes], T]
 """An `Encode` function serializes a value to bytes with the header of the wire format. A `Decode` function deserializes
-bytes with this header, but only those of one schema id.
+bytes with this header, and accepts only one schema id.
 """
 
 
 class RegistrySerde(Generic[T]):
-    """The base class of the serdes that use a schema registry. Only the serde that `for_topic` returns can write. Every
-    serde of this class can read, with or without a topic.
+    """The base class of the serdes that use a schema registry. A serde without a topic can read but cannot write.
+    `for_topic` returns a serde that can also write.
 
-    A subclass implements writing (`_encoder`), and reading of the records of one schema (`_decoder`).
+    A subclass implements `_encoder`, which makes the function for writing, and `_decoder`, which makes the function for
+    reading the records of one schema.
     """
 
     def __init__(self, settings: RegistrySettings) -> None:
@@ -95,7 +101,7 @@ class RegistrySerde(Generic[T]):
         return f"{type(self).__name__}({self._settings.url}{place})"
 
     def for_topic(self, topic: str, *, is_key: bool) -> Self:
-        """Returns a copy of the serde that uses the subjects of this topic."""
+        """Returns a copy of the serde for the keys or the values of this topic."""
         bound = type(self).__new__(type(self))
         bound.__dict__.update(self.__getstate__(), _topic=topic, _is_key=is_key)
         return bound
@@ -122,8 +128,8 @@ class RegistrySerde(Generic[T]):
         raise NotImplementedError
 
     def _schema_to_write(self, registry: Registry, record: str | None, given: Schema | None) -> tuple[int, Schema]:
-        """Returns the schema with which to write, and its id. If use.latest.version is set, returns the subject's
-        latest schema. If use.latest.version is not set, returns `given` and the id from `Registry.id_for`.
+        """Returns the id and the schema for writing. If use.latest.version is set, returns the latest schema of the
+        subject. If use.latest.version is not set, returns the schema `given`, with the id from `Registry.id_for`.
         """
         if self._settings.use_latest:
             return registry.latest(self._subject(record))

@@ -1,9 +1,9 @@
-"""The configs of a serde for its schema registry, which have Confluent's names. An unknown key raises an error that
-names the most similar known key.
+"""The configs of a serde for its schema registry, with Confluent's names. An unknown key raises an error that names the
+most similar known key.
 
-As in Java, keys for the registry's client may begin with `schema.registry.`. Certificate files are PEM files, as in
-Confluent's clients for Python and C. Source: `AbstractKafkaSchemaSerDeConfig`, `SchemaRegistryClientConfig`,
-`TopicNameStrategy`, `RecordNameStrategy`, `TopicRecordNameStrategy`.
+The keys of configs for the registry's client may have the prefix `schema.registry.`, as in Java. Certificate files are
+PEM files, as in Confluent's clients for Python and C. Source: `AbstractKafkaSchemaSerDeConfig`,
+`SchemaRegistryClientConfig`, `TopicNameStrategy`, `RecordNameStrategy`, `TopicRecordNameStrategy`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from assignor.errors import InputError
 from assignor.names.near_names import did_you_mean
 
 SubjectNameStrategy = Callable[[str | None, bool, str | None], str | None]
-"""A function that returns the subject of a schema. The function takes three arguments: the topic, which may be None;
-True if the schema is for keys; and the record's full name, which is None if the schema has no name. The function
-returns None if it needs the topic or the full name, and this argument is None.
+"""The type of a function (topic, is_key, record) that returns the subject of a schema. The argument `topic` may be
+None. The argument `is_key` is True if the schema is for keys. The argument `record` is the full name of the record;
+None if the schema has no name. The function returns None if an argument that it needs is None.
 """
 
 
@@ -43,7 +43,7 @@ _STRATEGIES: dict[str, SubjectNameStrategy] = {
 
 
 def subject_name_strategy(key: str, configs: Mapping[str, object], where: str) -> SubjectNameStrategy:
-    """Returns the strategy that a config names. The value of the config is the simple name of a strategy, the full name
+    """Returns the strategy that a config gives. The value of the config is the simple name of a strategy, the full name
     of Confluent's class, or a function. Raises InputError.
     """
     given = configs.get(key, "TopicNameStrategy")
@@ -57,7 +57,7 @@ def subject_name_strategy(key: str, configs: Mapping[str, object], where: str) -
 
 URL = "schema.registry.url"
 MOCK = "mock://"
-"""The prefix of the URL of a registry that is in the memory of this process, for unit tests. Source:
+"""If a URL has this prefix, the registry is in the memory of this process, for unit tests. Source:
 `AbstractKafkaSchemaSerDe`.
 """
 _PREFIX = "schema.registry."
@@ -67,7 +67,7 @@ _PROXIES = ("http", "https", "socks5", "socks5h")
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
     """The registry settings of one serde. `url`: the URL of one registry, several URLs separated by commas, or
-    mock://name. `url` never contains a password. `client`: the configuration of Confluent's client, which may contain
+    mock://name. A URL never contains a password. `client`: the configuration of Confluent's client, which may contain
     secrets. `auto_register` and `use_latest` are never both true.
     """
 
@@ -127,7 +127,7 @@ def _text(key: str, value: object, where: str) -> str:
 def _url(key: str, value: object, where: str) -> str:
     urls = _text(URL, value, where)
     for url in urls.split(","):
-        if "@" in url:  # the error does not quote the URL, because the URL contains a password
+        if "@" in url:  # the error does not show the URL, because the URL contains a password
             raise InputError(f"{URL} must not hold a password: give it as basic.auth.user.info", where)
     if urls.startswith(MOCK):
         if "," in urls:
@@ -156,8 +156,8 @@ def _proxy(key: str, value: object, where: str) -> str:
 
 
 def _file(key: str, value: object, where: str) -> str:
-    """Returns the path of a file. Does not check that the file exists: the client opens the file on executors, and the
-    file may exist only there.
+    """Returns the path of a file. The file does not have to exist on this machine, because the client opens it on
+    executors.
     """
     return str(value) if isinstance(value, Path) else _text(key, value, where)
 
@@ -193,7 +193,7 @@ _SERDE_KEYS = (
     "key.subject.name.strategy",
     "value.subject.name.strategy",
 )
-# advice for keys of Java's clients, which a user may copy into these configs
+# advice for keys of Java's clients, because users may copy such keys into these configs
 _INSTEAD = {
     "ssl.truststore.location": "a file in PEM form as 'ssl.ca.location'",
     "ssl.keystore.location": "files in PEM form as 'ssl.certificate.location' and 'ssl.key.location'",
@@ -201,7 +201,7 @@ _INSTEAD = {
 
 
 def _check_credentials(client: dict[str, object], where: str) -> None:
-    """Checks and removes `basic.auth.credentials.source`, because the client reads the credentials only from
+    """Checks `basic.auth.credentials.source` and removes it. The client reads the credentials only from
     `basic.auth.user.info`.
     """
     source = client.pop("basic.auth.credentials.source", None)

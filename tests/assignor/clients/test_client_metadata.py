@@ -2,10 +2,10 @@
 
 import pytest
 
-from assignor.clients.client_metadata import group_metadata, host_of
-from assignor.errors import ConfigError, DecodeError, IllegalStateError, KafkaError, NumberFormatError
+from assignor.clients.client_metadata import group_metadata
+from assignor.errors import DecodeError, IllegalStateError
 from assignor.pipeline.snapshot import Member
-from assignor.types import HostInfo, TaskId, TopicPartition
+from assignor.types import TaskId, TopicPartition
 from tests.group_model import member, process_id
 
 A, B = process_id(1), process_id(2)
@@ -15,32 +15,6 @@ PARTITION = TopicPartition("topic-0", 0)
 
 def bytes_of(members: dict[str, Member]) -> dict[str, bytes]:
     return {member_id: each.subscription for member_id, each in members.items()}
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "expected"),
-    [
-        (None, None),
-        ("", None),
-        (" \t", None),
-        ("host:80", HostInfo("host", 80)),
-        ("http://host.example:8080", HostInfo("host.example", 8080)),
-        ("[::1]:9092", HostInfo("::1", 9092)),
-        ("PLAINTEXT://[2001:db8::1]:007", HostInfo("2001:db8::1", 7)),
-        (":1", HostInfo("", 1)),
-    ],
-)
-def test_should_read_an_endpoint_as_kafka_does(endpoint: str | None, expected: HostInfo | None) -> None:
-    assert host_of(endpoint) == expected
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "error"),
-    [("host", ConfigError), ("host:", ConfigError), ("ho st:1", ConfigError), ("h:9999999999", NumberFormatError)],
-)
-def test_should_refuse_an_endpoint_that_is_not_host_and_port(endpoint: str, error: type[KafkaError]) -> None:
-    with pytest.raises(error):
-        host_of(endpoint)
 
 
 def test_should_read_what_all_consumers_sent_before_it_looks_for_endpoints() -> None:

@@ -83,6 +83,26 @@ def test_should_write_a_line_that_gives_the_same_round_again() -> None:
     assert line["output"] == {**rebalance_output(result), "explanations": [{"task": "0_0", "text": "because"}]}
 
 
+@pytest.mark.parametrize(
+    ("release", "version", "written"), [(None, "4.3", "4.3.1"), ("4.3.0", "4.3", "4.3.0"), ("4.4.7", "4.4", "4.4.7")]
+)
+def test_should_keep_the_release_of_a_line(release: str | None, version: str, written: str) -> None:
+    line = {**SMOKE, "same_in": ["4.3.1", "4.4.0"]} if release is None else {**SMOKE, "kafka_version": release}
+    recorded = parse_recorded_rebalance(line)
+    assert str(recorded.snapshot.configs.kafka_version) == version
+    again = rebalance_document(
+        id="again",
+        group_id=recorded.group_id,
+        generation_id=4,
+        now_ms=recorded.now_ms,
+        source="coordinator",
+        snapshot=recorded.snapshot,
+        result=assign(recorded.snapshot, recorded.now_ms),
+        kafka_version=recorded.kafka_version,
+    )
+    assert again["kafka_version"] == written
+
+
 def test_should_read_every_part_of_a_line() -> None:
     recorded = parse_recorded_rebalance(document("recordings/smoke.jsonl.gz", "smoke.1"))
     assert (recorded.id, recorded.group_id) == ("smoke.1", "smoke")

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
+from assignor.configs.kafka_versions import KafkaVersion
 from assignor.errors import IllegalStateError, InputError
-from assignor.kafka_versions import KafkaVersion
 from assignor.pipeline import assign
 from assignor.recording.rebalance import parse_recorded_rebalance
 from assignor.task_assignors.base import PlacementClient

@@ -39,6 +39,19 @@ def test_should_take_a_definition_that_leaves_out_what_has_a_default(client: htt
     assert described["configs"]["num.standby.replicas"] == 0
 
 
+def test_should_give_a_new_group_the_newest_kafka_version_and_keep_the_version_of_another(client: httpx.Client) -> None:
+    path = f"/v1/groups/{new_group(client)}"
+    assert client.get(path).json()["configs"]["kafka.version"] == "4.4"
+
+    client.put(path, json=definition(configs={"kafka.version": "4.3"}))
+    client.put(path, json=definition())
+    assert client.get(path).json()["configs"].get("kafka.version", "4.3") == "4.3"
+
+    refused = client.put(path, json=definition(configs={"kafka.version": "4.2"}))
+    assert problem(refused) == (422, "INVALID_REQUEST")
+    assert "must be one of 4.3, 4.4, not '4.2'" in refused.json()["detail"]
+
+
 def test_should_refuse_another_topology_under_living_members_unless_told_to_replace_it(client: httpx.Client) -> None:
     group_id = new_group(client)
     member = settled_member(client, group_id)

@@ -1,6 +1,7 @@
 """All groups of one service: a PUT that failed does not stay in the way, an unreadable log stops only its group."""
 
 import asyncio
+import json
 import re
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from assignor.configs.kafka_versions import KafkaVersion
 from coordinator_api.errors import GroupNotFound, TooManyGroups, UnreadableGroup
 from coordinator_api.group.events import DeclareGroup
 from coordinator_api.group.outcome import Declared
@@ -55,6 +57,21 @@ async def test_should_take_a_put_after_one_that_half_failed(tmp_path: Path, monk
         declared = await coordinator.handle_or_create("g", DeclareGroup(DEFINITION))
         assert isinstance(declared, Declared)
         assert [(runtime.group_id, declared.revision) for runtime in coordinator.declared()] == [("g", 1)]
+
+
+async def test_should_keep_the_kafka_version_of_a_group(tmp_path: Path) -> None:
+    """A group that an earlier release stored has no version in its definition: it was led by the rules of 4.3."""
+    stored = json.loads(DEFINITION)
+    del stored["configs"]["kafka.version"]
+    async with opened(tmp_path) as coordinator:
+        assert await coordinator.kafka_version("new") is KafkaVersion.V4_4
+        for group_id, definition_json in (("g", DEFINITION), ("old", json.dumps(stored))):
+            await coordinator.handle_or_create(group_id, DeclareGroup(definition_json))
+        assert await coordinator.kafka_version("g") is KafkaVersion.V4_4
+        assert await coordinator.kafka_version("old") is KafkaVersion.V4_3
+
+    again = read_definition(definition(), "g", 1_000, kafka_version=KafkaVersion.V4_3)
+    assert json.loads(again) == stored, "the same definition is no change of a group that an earlier release stored"
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from assignor.configs import AssignmentConfigs
+from assignor.configs.kafka_versions import KafkaVersion
 from assignor.errors import InputError
-from assignor.kafka_versions import KafkaVersion
 from assignor.recording.topology_fields import topology_document
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.types import TaskId, TopicPartition

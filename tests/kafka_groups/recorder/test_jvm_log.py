@@ -274,3 +274,18 @@ def test_should_refuse_other_configs_and_assignors(
 ) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         placements_from_log([], configs, assignor=assignor)
+
+
+@pytest.mark.parametrize(
+    ("line", "configs", "release"),
+    [
+        ("INFO Kafka version: 4.4.0 (org.apache.kafka.common.utils.AppInfoParser)", {}, "4.4.0"),
+        ("INFO Kafka version: 3.9.1 (org.apache.kafka.common.utils.AppInfoParser)", {}, None),
+        ("INFO Kafka version: 4.4.0 (org.apache.kafka.common.utils.AppInfoParser)", {"kafka.version": "4.3"}, None),
+    ],
+    ids=["of 4.4", "older than any that is known", "beside a config"],
+)
+def test_should_take_the_release_that_the_log_names(line: str, configs: dict[str, object], release: str | None) -> None:
+    lines = [line, *lines_of("sticky")]
+    placed = next(placements_from_log(lines, configs, assignor="LegacyStickyTaskAssignor", on_skipped=lambda _: None))
+    assert placed.get("kafka_version") == release

@@ -19,6 +19,7 @@ def cases() -> Iterator[tuple[str, list[str]]]:
     whole = re.sub(r"\n {4}(?=\S)", " ", text.partition("\n\n")[2])
     for case in whole.rstrip().split("\n\n"):
         name, *lines = case.splitlines()
+        lines = [line.replace("{4.4}", str(VECTORS / "kafka-4.4")) for line in lines]
         yield name, [_RECORDING.sub(rf"{VECTORS}/recordings/\1.jsonl.gz", line) for line in lines]
 
 

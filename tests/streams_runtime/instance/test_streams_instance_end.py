@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from streams_runtime import InstanceState, StreamsInstance, StreamsRuntimeError, ThreadErrorResponse, open_log
+from streams_runtime import (
+    GroupMembershipOperation,
+    InstanceState,
+    StreamsInstance,
+    StreamsRuntimeError,
+    ThreadErrorResponse,
+    open_log,
+)
 from streams_runtime.configs import DEFAULT_SESSION_TIMEOUT_MS
 from tests.streams_runtime.running_group import SOME_LINES, Group
 from tests.streams_runtime.word_counting import LINES, TIMEOUT_S, create_topics, wait_for
@@ -97,3 +104,22 @@ def test_should_end_without_a_word_when_closed_before_it_started(group: Group) -
     assert instance.state is InstanceState.NOT_RUNNING
     with pytest.raises(StreamsRuntimeError, match="not-running"):
         instance.start()
+
+
+def test_should_have_its_tasks_again_without_a_rebalance_when_it_remained_in_the_group(group: Group) -> None:
+    first = group.start("a", incarnation=1, leave_on_disconnect=False)
+    assert first.wait_until_running(TIMEOUT_S)
+    generation = group.client.describe(group.id)["generation_id"]
+    assert first.close(TIMEOUT_S, GroupMembershipOperation.REMAIN_IN_GROUP)
+    assert len(group.client.describe(group.id)["members"]) == 2
+
+    second = group.start("a", incarnation=2, leave_on_disconnect=False)
+    group.wait_until_settled(second, standbys=0)
+    assert group.client.describe(group.id)["generation_id"] == generation
+
+
+def test_should_refuse_to_remain_when_the_coordinator_would_remove_its_members(group: Group) -> None:
+    instance = group.start("a")
+    with pytest.raises(StreamsRuntimeError, match=r"leave\.on\.disconnect=false"):
+        instance.close(TIMEOUT_S, GroupMembershipOperation.REMAIN_IN_GROUP)
+    assert instance.wait_until_running(TIMEOUT_S)

@@ -138,7 +138,7 @@ def test_should_go_on_when_a_thread_fails_while_it_is_removed(pool: Pool) -> Non
 
     pool.threads.remove(30.0, spare="thread-1", wait=True)
 
-    assert (names(pool), pool.threads.errors, pool.threads.has_failed) == (["thread-1"], (error,), False)
+    assert (names(pool), pool.threads.errors, pool.threads.has_failed) == (["thread-1"], [error], False)
 
 
 def test_should_put_another_in_the_place_of_one_that_failed(pool: Pool) -> None:

@@ -154,7 +154,6 @@ def test_should_pass_on_how_long_an_overloaded_coordinator_wants_it_to_wait() ->
         (409, "REBALANCE_IN_PROGRESS", calls.RebalanceInProgress),
         (409, "FENCED_INSTANCE_ID", calls.FencedInstanceId),
         (409, "FENCED_MEMBER_EPOCH", calls.FencedMemberEpoch),
-        (429, "GROUP_MAX_SIZE_REACHED", calls.GroupMaxSizeReached),
         (422, "INVALID_SESSION_TIMEOUT", calls.CoordinatorError),
     ],
 )

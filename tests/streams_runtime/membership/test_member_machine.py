@@ -31,6 +31,7 @@ EVENTS: dict[str, on.MemberEvent] = {
     "rejoin asked": on.RejoinAsked(),
     "shutdown asked": on.ShutdownAsked(),
     "close asked": on.CloseAsked(),
+    "close asked remaining": on.CloseAsked(on.GroupMembershipOperation.REMAIN_IN_GROUP),
     "tasks lost": on.TasksLost("migrated"),
     "member fails": on.MemberFailed(RuntimeError("no sums")),
 }

@@ -65,16 +65,16 @@ class ClosedWhenChecked(InMemoryKeyValueStore):
     closes = False
 
     @property
-    def _open(self) -> bool:
-        was_open: bool = self.__dict__["_open"]
+    def is_open(self) -> bool:
+        was_open: bool = self.__dict__["is_open"]
         if self.closes:
             self.closes = False
             self.close()
         return was_open
 
-    @_open.setter
-    def _open(self, is_open: bool) -> None:
-        self.__dict__["_open"] = is_open
+    @is_open.setter
+    def is_open(self, value: bool) -> None:
+        self.__dict__["is_open"] = value
 
 
 @pytest.mark.parametrize(

@@ -345,7 +345,7 @@ class Watched:
             "stores": self.entries(),
             "records": {str(partition): one.log.read(partition) for partition in self.partitions},
             "committed": one.log.log.committed_offsets(APPLICATION, [IN, OTHER]),
-            "dropped": one.task.dropped_records,
+            "dropped": one.task.runtime.losses.dropped_records,
             "stream time": one.task.runtime.stream_time_ms,
             "checkpointed": one.task.changelog_offsets(),
         }

@@ -59,7 +59,7 @@ def test_should_ask_about_each_record_of_a_batch_that_is_not_to_be_tried_again(t
     one.run()
 
     assert [each.metadata.offset for each in asked.about] == [0, 1, 2]
-    assert (one.output(), one.task.dropped_records, one.commit()) == (["D"], 3, {IN: 4})
+    assert (one.output(), one.task.runtime.losses.dropped_records, one.commit()) == (["D"], 3, {IN: 4})
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_should_say_what_a_function_is_to_return(tmp_path: Path, function: Any, 
         StreamsRuntimeError, match=f"node=node.*the function of map_values_batches has returned.*{message}"
     ):
         one.process()
-    assert (one.output(), one.task.dropped_records, one.commit()) == ([], 0, {IN: 0})
+    assert (one.output(), one.task.runtime.losses.dropped_records, one.commit()) == ([], 0, {IN: 0})
 
 
 @pytest.mark.parametrize("returned", [None, ["k"], (["k"], ["v"]), ("kkk", "vvv"), (1, 2, 3)])

@@ -210,7 +210,11 @@ def test_should_ask_the_handler_about_the_record_and_the_node_that_failed(tmp_pa
     assert (failed.task_id, failed.metadata) == (TASK, RecordMetadata("in", 0, 1))
     assert (failed.key, failed.value, failed.timestamp_ms) == (b"k", b"bad", 2)
     assert described(failed).endswith(kind.told)
-    assert (len(asked.about), one.task.dropped_records, one.commit()[IN]) == (kind.failures, kind.failures, 3)
+    assert (len(asked.about), one.task.runtime.losses.dropped_records, one.commit()[IN]) == (
+        kind.failures,
+        kind.failures,
+        3,
+    )
 
 
 @KINDS_OF_NODES

@@ -42,7 +42,7 @@ class Group:
             "app", "memory:test", max_task_idle_ms=max_task_idle_ms, buffered_records_per_partition=most
         )
         lags = InputLags(self.log, self.consumer)
-        self.group = PartitionGroup(partitions, self._queue, self.consumer, lags, configs)
+        self.group = PartitionGroup(frozenset(partitions), self._queue, self.consumer, lags, configs)
 
     def _queue(self, partition: TopicPartition) -> RecordQueue:
         return RecordQueue(TaskId(0, 0), partition, SourceRunner("s", SourceSettings(), CurrentNode()), never)

@@ -91,7 +91,7 @@ def processed_and_restored(directory: Path, topology: Topology, *rows: Row) -> t
     first.directory.wipe(first.task.id)
     second = RunningTask(directory, topology, after=first).start()  # both handlers would fail
     restored = content(second)
-    assert second.task.dropped_records == 0
+    assert second.task.runtime.losses.dropped_records == 0
     second.stop()
     return processed, restored
 

@@ -125,7 +125,7 @@ def test_should_give_siblings_of_a_failed_node_the_record(tmp_path: Path, config
     assert one.commit() == {IN: 3}
     assert one.output() == ["a", "a", "a", "bad", "c", "c", "c"]
     assert asked.nodes == [("refuses-bad-0", 1), ("refuses-bad-1", 1)]
-    assert (one.task.dropped_records, one.output(DEAD)) == (2, ["bad", "bad"])
+    assert (one.task.runtime.losses.dropped_records, one.output(DEAD)) == (2, ["bad", "bad"])
 
 
 @pytest.mark.parametrize("flat", [True, False], ids=["flat_map_values", "processor"])
@@ -248,5 +248,5 @@ def test_should_not_ask_the_handler_about_errors_of_the_task(tmp_path: Path, err
     one.log.fail["send"] = error
     with pytest.raises((TaskMigrated, ProcessorStateError)):
         one.process()
-    assert one.task.dropped_records == 0
+    assert one.task.runtime.losses.dropped_records == 0
     assert one.commit() == {IN: 0}

@@ -79,7 +79,7 @@ class Rig:
         return self.work._producer
 
     def task(self, task: TaskId) -> AnyTask:
-        found = self.tasks.get(task)
+        found = self.tasks.active.get(task) or self.tasks.standby.get(task)
         assert found is not None, f"{task} is not here"
         return found
 

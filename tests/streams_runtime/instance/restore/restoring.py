@@ -81,7 +81,6 @@ class Restoring:
         self.reader = ChangelogReader(
             self.log,
             self.consumer,
-            group_id=APPLICATION,
             configs=self.configs,
             clock=self.clock,
             listener=self.listener,
