@@ -1,6 +1,6 @@
 """The jars of each Kafka release, fetched by Maven, and our own Java compiled against them. Both are in `build/oracle`.
 
-The releases are those of the table in `assignor/kafka_versions.py`: a new version there is all that its jars need.
+The releases are those of `assignor/configs/kafka_versions.py`: a new version there is all that its jars need.
 
 What else Maven fetches for tests, as `schema_registry.py` does, comes the same way: `from_maven`.
 
@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from assignor.kafka_versions import KafkaVersion
+from assignor.configs.kafka_versions import KafkaVersion
 from tests.checkout import ROOT
 
 HERE = Path(__file__).parent

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from assignor.kafka_versions import version_of_release
+from assignor.configs.kafka_versions import version_of_release
 from tests.oracle.assignor_process import AssignorProcess
 from tests.oracle.group_watch import Generation, GroupWatch
 from tests.oracle.jars import DEFAULT_RELEASE
