@@ -102,9 +102,11 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def oracle_jars() -> str:
-    """The class path of Kafka 4.3.1; a test that asks for it is skipped, with the reason, where it cannot be had."""
+    """The class path of every Kafka release; a test that asks for them is skipped, with the reason, where one cannot be
+    had.
+    """
     try:
-        return jars.class_path()
+        return os.pathsep.join(map(jars.class_path, jars.RELEASES))
     except jars.JarsUnavailable as reason:
         if require_jars():
             raise

@@ -33,7 +33,7 @@ from typing import NamedTuple
 from assignor.clients.client_metadata import ClientMetadata, GroupMetadata
 from assignor.clients.client_state import ClientState
 from assignor.errors import IllegalStateError, NullPointerError
-from assignor.java.hash_codes import host_hash, int64, task_hash, topic_partition_hash
+from assignor.java.hash_codes import host_hash, int64, string_hash, task_hash, topic_partition_hash
 from assignor.java.order import hash_set_order
 from assignor.pipeline.tasks_to_threads import tasks_of_threads
 from assignor.protocol.assignment_info import AssignmentInfoEncoder
@@ -49,7 +49,9 @@ from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, HostInfo, ProcessId
 _KEPT = 16
 
 SourceTopics = tuple[tuple[int, tuple[str, ...]], ...]
-"""The id of each subtopology, with its source topics in the order of `Subtopology.source_topics`."""
+"""The id of each subtopology, with its source topics in the order of `Subtopology.source_topics`, which is any order if
+a user has written the topology.
+"""
 
 
 def partitions_in_java_order(topology: GroupTopology, sources: Sources) -> PartitionsInJavaOrder:
@@ -70,7 +72,8 @@ class PartitionsInJavaOrder:
     def __init__(
         self, source_topics: SourceTopics, partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
     ) -> None:
-        self._source_topics = dict(source_topics)
+        # Kafka adds the partitions of a task in the order of a HashSet of topics, and partitions of one bucket keep it.
+        self._source_topics = {id_: hash_set_order(topics, string_hash) for id_, topics in source_topics}
         self._partitions_for_task = partitions_for_task
         self._ordered: dict[TaskId, tuple[TopicPartition, ...]] = {}
 

@@ -32,6 +32,7 @@ from streams_runtime.serdes import LONG, STRING
 from tests.acceptance.instance_processes import InstanceProcess, instances
 from tests.known import known
 from tests.oracle.broker import Broker
+from tests.oracle.jars import DEFAULT_RELEASE, RELEASES
 from tests.oracle.streams_app import StreamsInstance
 from tests.oracle.topic_contents import Contents, TopicRecord, by_key, contents, contents_when
 from tests.told import Tell
@@ -47,9 +48,15 @@ GUARANTEE = {"processing.guarantee": "exactly_once_v2"}
 
 
 @pytest.fixture
-def own_broker(oracle_jars: str, tmp_path: Path) -> Iterator[Broker]:
+def release() -> str:
+    """Of the broker and of Kafka Streams. A test that runs on every release is parametrised by it."""
+    return DEFAULT_RELEASE
+
+
+@pytest.fixture
+def own_broker(oracle_jars: str, release: str, tmp_path: Path) -> Iterator[Broker]:
     """Its cleaner stands still: changelogs are compared whole."""
-    broker = Broker(tmp_path / "broker", {"log.cleaner.enable": "false"})
+    broker = Broker(tmp_path / "broker", {"log.cleaner.enable": "false"}, release=release)
     broker.start()
     yield broker
     broker.stop()
@@ -97,6 +104,7 @@ def test_should_write_the_same_records_in_the_same_order_as_kafka_streams(
     assert changelogs[IN_PYTHON] == changelogs[IN_JAVA]
 
 
+@pytest.mark.parametrize("release", RELEASES)
 def test_should_count_the_same_as_kafka_streams_when_instances_of_both_and_the_broker_are_killed(
     own_broker: Broker, log: Log, coordinator: CoordinatorProcess, tmp_path: Path, tell: Tell
 ) -> None:
@@ -124,7 +132,8 @@ def test_should_count_the_same_as_kafka_streams_when_instances_of_both_and_the_b
                 ("packages", changelog(IN_PYTHON, PACKAGE_STORE), changelog(IN_JAVA, PACKAGE_STORE)),
             )
         }
-    tell(f"{len(lines)} lines, {sum(expected.values())} words, {len(expected)} keys: the same from both")
+    counted = f"{len(lines)} lines, {sum(expected.values())} words, {len(expected)} keys"
+    tell(f"Kafka {own_broker.release}: {counted}: the same from both")
     assert_counted_once_each(found["output"], expected)
     assert_counted_once_each(found["counts"], expected)
     python_table, java_table = found["packages"]
@@ -178,7 +187,8 @@ def in_java(
     for number in range(count):
         where = directory / f"java-{number}"
         where.mkdir()
-        one = StreamsInstance(broker.bootstrap_servers, IN_JAVA, where, topology=topology, configs=configs)
+        servers, release = broker.bootstrap_servers, broker.release
+        one = StreamsInstance(servers, IN_JAVA, where, topology=topology, configs=configs, release=release)
         stack.callback(one.kill)
         started.append(one.start())
     return started

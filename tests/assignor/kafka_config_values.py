@@ -1,4 +1,4 @@
-"""Values of placement configs, plain and hostile ones, and how Kafka Streams 4.3.1 reads them.
+"""Values of placement configs, plain and hostile ones, and how Kafka Streams 4.3.1 and 4.4.0 read them.
 
 `kafka_config_values.json` has for each key each value with what `StreamsConfig` made of it: `["read", value]` or
 `["refused", name of the exception]`. As a program, with Kafka's jars: `python -m tests.assignor.kafka_config_values`
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from assignor.configs import KNOWN_KEYS
+from tests.oracle.jars import DEFAULT_RELEASE
 from tests.oracle.oracle import CONFIG_VALUES, Oracle
 
 _FILE = Path(__file__).with_name("kafka_config_values.json")
@@ -66,9 +67,9 @@ def in_kafka() -> dict[str, list[list[Any]]]:
     return read
 
 
-def asked_of_kafka() -> dict[str, list[list[Any]]]:
-    """The same, by Kafka's classes now."""
-    with Oracle(harness=CONFIG_VALUES) as oracle:
+def asked_of_kafka(release: str = DEFAULT_RELEASE) -> dict[str, list[list[Any]]]:
+    """The same, by the classes of a release now."""
+    with Oracle(harness=CONFIG_VALUES, release=release) as oracle:
         return {
             key: [list(*oracle.ask({"id": key, "key": key, "value": value})["output"].items()) for value in VALUES]
             for key in KEYS

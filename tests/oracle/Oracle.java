@@ -11,6 +11,7 @@ import java.io.FileDescriptor;
 import java.io.FileOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Proxy;
@@ -56,7 +57,6 @@ import org.apache.kafka.common.errors.ClusterAuthorizationException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.internals.KafkaFutureImpl;
-import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.StreamsConfig.InternalConfig;
@@ -371,8 +371,9 @@ final class RecordedTopology extends InternalTopologyBuilder {
         for (final JsonNode store : subtopology.get("stores")) {
             final String own = Oracle.textOrNull(store.get("changelog_topic"));
             final String topic = own != null ? own : Oracle.textOrNull(store.get("source_topic_as_changelog"));
-            if (topic != null) {
-                changelogs.computeIfAbsent(topic, name -> changelog(name, store.path("changelog")));
+            // As the builder fills its map: computeIfAbsent would put a new topic before the others of its bucket.
+            if (topic != null && !changelogs.containsKey(topic)) {
+                changelogs.put(topic, changelog(topic, store.path("changelog")));
             }
         }
         return new TopicsInfo(sinks, sources, repartitionTopics, changelogs);
@@ -623,7 +624,7 @@ final class Rebalance {
     }
 
     /** What the leader does in the group's protocol, so many times: from all subscriptions' bytes to all assignments'. */
-    ObjectNode leaderTimes(final int runs) {
+    ObjectNode leaderTimes(final int runs) throws ReflectiveOperationException {
         topicsInTheLeadersOrder();
         final Map<String, byte[]> received = new LinkedHashMap<>();
         input.get("members").properties().forEach(member ->
@@ -700,7 +701,7 @@ final class Rebalance {
         return subscriptions;
     }
 
-    private StreamsPartitionAssignor assignor() {
+    private StreamsPartitionAssignor assignor() throws ReflectiveOperationException {
         final Map<String, Object> configs = configs();
         final StreamsConfig streamsConfig = new ClientUtils.QuietStreamsConfig(configs);
         final TopologyMetadata metadata = new TopologyMetadata(topology, streamsConfig);
@@ -718,7 +719,7 @@ final class Rebalance {
         references.taskManager = new TaskManager(
             references.time, null, leader == null ? null : Oracle.processId(leader), "", null, null, null, metadata,
             references.adminClient, null, null, null);
-        references.streamsMetadataState = new StreamsMetadataState(metadata, HostInfo.unavailable(), new LogContext());
+        references.streamsMetadataState = streamsMetadata(metadata);
         configs.put(InternalConfig.REFERENCE_CONTAINER_PARTITION_ASSIGNOR, references);
         final StreamsPartitionAssignor assignor = new StreamsPartitionAssignor();
         assignor.configure(configs);
@@ -736,6 +737,13 @@ final class Rebalance {
             }
         });
         return assignor;
+    }
+
+    /** LogContext, the type of the last parameter, is in another package since 4.4, so it is taken from the constructor. */
+    private static StreamsMetadataState streamsMetadata(final TopologyMetadata metadata) throws ReflectiveOperationException {
+        final Constructor<?> constructor = StreamsMetadataState.class.getConstructors()[0];
+        final Object logContext = constructor.getParameterTypes()[2].getConstructor().newInstance();
+        return (StreamsMetadataState) constructor.newInstance(metadata, HostInfo.unavailable(), logContext);
     }
 
     private Map<String, Object> configs() {

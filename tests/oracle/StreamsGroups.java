@@ -10,6 +10,10 @@ import java.io.FileDescriptor;
 import java.io.FileOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.lang.reflect.RecordComponent;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -19,15 +23,26 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.function.BiFunction;
+import java.util.function.Function;
+import java.util.stream.Stream;
 
 /**
  * A broker's own task assignor for streams groups (KIP-1071) as a function: a line of streams_group/1 in, the same line
- * with "output" out. It is in the jar of the group coordinator, which comes with that of the broker.
+ * with "output" out, or "error" if the assignor throws. It is in the jar of the group coordinator, which comes with that of
+ * the broker.
  *
- * Members are put into a HashMap in the order of the line, as TargetAssignmentBuilder puts them in the order of the group.
+ * <p>4.4 made the assignor's interfaces public, so they moved to another package, and changed some of them and the classes of
+ * their values. The types that only one release has are therefore found at run time, and this file compiles with both.
+ *
+ * <p>Members are put into a HashMap in the order of the line, as TargetAssignmentBuilder puts them in the order of the group.
  */
 final class StreamsGroups {
     private static final ObjectMapper JSON = JsonMapper.builder().enable(JsonWriteFeature.ESCAPE_NON_ASCII).build();
+    private static final Method ASSIGN = Stream.of(StickyTaskAssignor.class.getDeclaredMethods())
+        .filter(method -> method.getName().equals("assign")).findFirst().orElseThrow();
+    private static final boolean IS_4_3 = ASSIGN.getParameterTypes()[0].getPackage() == StickyTaskAssignor.class.getPackage();
+    private static final Class<?> MEMBER = member(IS_4_3 ? "AssignmentMemberSpec" : "MemberMetadataAndStateImpl");
 
     public static void main(final String[] arguments) throws Exception {
         final PrintStream answers = new PrintStream(new FileOutputStream(FileDescriptor.out), true, StandardCharsets.US_ASCII);
@@ -38,47 +53,120 @@ final class StreamsGroups {
         }
     }
 
+    private static Class<?> member(final String name) {
+        try {
+            return Class.forName(StickyTaskAssignor.class.getPackageName() + "." + name);
+        } catch (final ClassNotFoundException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
     private static ObjectNode answer(final ObjectNode line) {
         try {
-            line.set("output", assigned(line));
+            line.remove(List.of("output", "error"));
+            assign(line);
             return line;
-        } catch (final RuntimeException error) {
+        } catch (final ReflectiveOperationException | RuntimeException error) {
             error.printStackTrace();
             return JSON.createObjectNode().put("failed", error.toString());
         }
     }
 
-    private static ObjectNode assigned(final ObjectNode line) {
-        final Map<String, AssignmentMemberSpec> members = new HashMap<>();
-        line.get("members").properties().forEach(member -> members.put(member.getKey(), member(member.getValue())));
-        final GroupSpec group = new GroupSpecImpl(
-            members,
-            Map.of("num.standby.replicas", line.get("num_standby_replicas").asText())
-        );
-        final GroupAssignment assignment = new StickyTaskAssignor().assign(group, topology(line.get("subtopologies")));
+    private static void assign(final ObjectNode line) throws ReflectiveOperationException {
+        final Map<String, Object> members = new HashMap<>();
+        for (final Map.Entry<String, JsonNode> member : line.get("members").properties()) {
+            members.put(member.getKey(), record(MEMBER, part -> partOfMember(part, member.getValue())));
+        }
+        final Object group = record(GroupSpecImpl.class, part -> part.getName().equals("members") ? members : configs(part, line));
+        final Object topology = topology(ASSIGN.getParameterTypes()[1], line.get("subtopologies"));
+        final Object assignment;
+        try {
+            assignment = ASSIGN.invoke(new StickyTaskAssignor(), group, topology);
+        } catch (final InvocationTargetException thrown) {
+            final Throwable error = thrown.getCause();
+            line.put("error", error.getClass().getSimpleName() + ": " + error.getMessage());
+            return;
+        }
+        line.set("output", output(line.get("members"), assignment));
+    }
+
+    private static ObjectNode output(final JsonNode members, final Object assignment) throws ReflectiveOperationException {
+        final Map<?, ?> byMember = (Map<?, ?>) part(assignment, "members");
         final ObjectNode output = JSON.createObjectNode();
-        line.get("members").fieldNames().forEachRemaining(member -> {
-            final MemberAssignment tasks = assignment.members().get(member);
-            final ObjectNode ofMember = output.putObject(member);
-            ofMember.set("active", names(tasks.activeTasks()));
-            ofMember.set("standby", names(tasks.standbyTasks()));
-            ofMember.set("warm_up", names(tasks.warmupTasks()));
-        });
+        for (final Map.Entry<String, JsonNode> member : members.properties()) {
+            final Object tasks = byMember.get(member.getKey());
+            final ObjectNode ofMember = output.putObject(member.getKey());
+            ofMember.set("active", names(part(tasks, "activeTasks")));
+            ofMember.set("standby", names(part(tasks, "standbyTasks")));
+            ofMember.set("warm_up", IS_4_3 ? names(part(tasks, "warmupTasks")) : JSON.createArrayNode());
+        }
         return output;
     }
 
-    private static AssignmentMemberSpec member(final JsonNode fields) {
-        return new AssignmentMemberSpec(
-            Optional.empty(),
-            Optional.empty(),
-            tasks(fields.get("active")),
-            tasks(fields.get("standby")),
-            Map.of(),
-            fields.get("process_id").asText(),
-            Map.of(),
-            Map.of(),
-            Map.of()
-        );
+    /** A record by the names of its components: both releases have the same names for the same values. */
+    private static <T> Object record(final Class<T> type, final Function<RecordComponent, Object> value)
+        throws ReflectiveOperationException {
+        final RecordComponent[] parts = type.getRecordComponents();
+        final Class<?>[] types = Stream.of(parts).map(RecordComponent::getType).toArray(Class<?>[]::new);
+        return type.getDeclaredConstructor(types).newInstance(Stream.of(parts).map(value).toArray());
+    }
+
+    private static Object part(final Object value, final String name) throws ReflectiveOperationException {
+        return value.getClass().getMethod(name).invoke(value);
+    }
+
+    private static Object partOfMember(final RecordComponent part, final JsonNode fields) {
+        return switch (part.getName()) {
+            case "processId" -> fields.get("process_id").asText();
+            case "instanceId" -> Optional.ofNullable(fields.path("instance_id").textValue());
+            case "rackId" -> Optional.ofNullable(fields.path("rack").textValue());
+            case "clientTags" -> tags(fields.path("tags"));
+            case "activeTasks" -> tasks(fields.get("active"));
+            case "standbyTasks" -> tasks(fields.get("standby"));
+            case "warmupTasks" -> tasks(fields.path("warm_up"));
+            // 4.3 has maps by another class here, and its brokers always give empty ones.
+            case "taskOffsets" -> IS_4_3 ? Map.of() : offsets(fields.path("task_offsets"));
+            case "taskEndOffsets" -> IS_4_3 ? Map.of() : offsets(fields.path("task_end_offsets"));
+            default -> throw new IllegalStateException("no value for " + part);
+        };
+    }
+
+    /** Configs by name in 4.3, an interface since 4.4. */
+    private static Object configs(final RecordComponent part, final JsonNode line) {
+        final int replicas = line.get("num_standby_replicas").asInt();
+        if (IS_4_3) {
+            return Map.of("num.standby.replicas", String.valueOf(replicas));
+        }
+        final List<String> tags = new ArrayList<>();
+        line.path("rack_aware_assignment_tags").forEach(tag -> tags.add(tag.asText()));
+        return answering(part.getType(), (method, argument) -> switch (method) {
+            case "numStandbyReplicas" -> replicas;
+            case "rackAwareAssignmentTags" -> tags;
+            default -> throw new UnsupportedOperationException(method);
+        });
+    }
+
+    private static Object topology(final Class<?> describer, final JsonNode subtopologies) {
+        final List<String> names = new ArrayList<>();
+        subtopologies.fieldNames().forEachRemaining(names::add);
+        return answering(describer, (method, argument) -> switch (method) {
+            case "subtopologies" -> names;
+            case "maxNumInputPartitions" -> subtopologies.get(argument).get("partitions").asInt();
+            case "isStateful" -> subtopologies.get(argument).get("stateful").asBoolean();
+            default -> throw new UnsupportedOperationException(method);
+        });
+    }
+
+    /** `answer` gets the name of the method and its argument, if there is one. */
+    private static Object answering(final Class<?> type, final BiFunction<String, String, Object> answer) {
+        return Proxy.newProxyInstance(StreamsGroups.class.getClassLoader(), new Class<?>[] {type}, (proxy, method, arguments) ->
+            answer.apply(method.getName(), arguments == null ? null : (String) arguments[0]));
+    }
+
+    private static Map<String, String> tags(final JsonNode values) {
+        final Map<String, String> tags = new HashMap<>();
+        values.properties().forEach(tag -> tags.put(tag.getKey(), tag.getValue().asText()));
+        return tags;
     }
 
     private static Map<String, Set<Integer>> tasks(final JsonNode names) {
@@ -90,30 +178,19 @@ final class StreamsGroups {
         return bySubtopology;
     }
 
-    private static JsonNode names(final Map<String, Set<Integer>> bySubtopology) {
-        final Set<String> names = new TreeSet<>();
-        bySubtopology.forEach((subtopology, partitions) -> partitions.forEach(number -> names.add(subtopology + "_" + number)));
-        return JSON.valueToTree(names);
+    private static Map<String, Map<Integer, Long>> offsets(final JsonNode byTask) {
+        final Map<String, Map<Integer, Long>> bySubtopology = new HashMap<>();
+        byTask.properties().forEach(task -> {
+            final String[] parts = task.getKey().split("_");
+            bySubtopology.computeIfAbsent(parts[0], key -> new HashMap<>()).put(Integer.valueOf(parts[1]), task.getValue().asLong());
+        });
+        return bySubtopology;
     }
 
-    private static TopologyDescriber topology(final JsonNode subtopologies) {
-        final List<String> names = new ArrayList<>();
-        subtopologies.fieldNames().forEachRemaining(names::add);
-        return new TopologyDescriber() {
-            @Override
-            public List<String> subtopologies() {
-                return names;
-            }
-
-            @Override
-            public int maxNumInputPartitions(final String subtopology) {
-                return subtopologies.get(subtopology).get("partitions").asInt();
-            }
-
-            @Override
-            public boolean isStateful(final String subtopology) {
-                return subtopologies.get(subtopology).get("stateful").asBoolean();
-            }
-        };
+    private static JsonNode names(final Object bySubtopology) {
+        final Set<String> names = new TreeSet<>();
+        ((Map<?, ?>) bySubtopology).forEach((subtopology, partitions) ->
+            ((Set<?>) partitions).forEach(number -> names.add(subtopology + "_" + number)));
+        return JSON.valueToTree(names);
     }
 }

@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.oracle.jars import DEFAULT_RELEASE
 from tests.oracle.kafka_node import KafkaNode, free_ports, new_cluster_id
 from tests.waiting import wait_until
 
@@ -24,8 +25,8 @@ class Broker:
     """`directory`: its files. `properties`: of the broker, over those the tests have in common.
 
     `secured`: a security protocol, spoken on a second port, `secured_servers`; `listener.name.secured.*` configure it.
-    `scram`: users that log in there by SCRAM, as `SCRAM-SHA-256=[name=...,password=...]`. `heap_mb`, `starts_fast`: see
-    `KafkaNode`.
+    `scram`: users that log in there by SCRAM, as `SCRAM-SHA-256=[name=...,password=...]`. `release`, `heap_mb`,
+    `starts_fast`: see `KafkaNode`.
 
     `controller_apart`: the controller is a process of its own and runs on when the broker is killed. Tests need it that
     kill a broker while transactions are open. A broker of 4.3.1 loses committed records when its coordinator of
@@ -43,11 +44,13 @@ class Broker:
         *,
         secured: str | None = None,
         scram: Sequence[str] = (),
+        release: str = DEFAULT_RELEASE,
         heap_mb: int = _HEAP_MB,
         starts_fast: bool = True,
         controller_apart: bool = False,
     ) -> None:
         self.directory = directory
+        self.release = release
         port, controller_port, self._secured_port = free_ports(3)
         clients = f"PLAINTEXT://127.0.0.1:{port}"
         if secured is not None:
@@ -73,7 +76,7 @@ class Broker:
             "listeners": controller,
             **of_both,
         }
-        self._node = KafkaNode(directory, port, of_broker, heap_mb, starts_fast=starts_fast)
+        self._node = KafkaNode(directory, port, of_broker, heap_mb, release=release, starts_fast=starts_fast)
         self._controller: KafkaNode | None = None
         cluster_id = new_cluster_id()
         if controller_apart:
@@ -82,6 +85,7 @@ class Broker:
                 controller_port,
                 of_controller,
                 _CONTROLLER_HEAP_MB,
+                release=release,
                 loggers=[_REPLICATION_LOGGER],
             )
             self._controller.format(cluster_id, scram)

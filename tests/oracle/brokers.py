@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kafka_client.settings.properties_file import read_properties_file
+from tests.oracle.jars import DEFAULT_RELEASE
 from tests.oracle.kafka_node import KafkaNode, free_ports, new_cluster_id
 
 NODES = (1, 2, 3)
@@ -17,9 +18,14 @@ _PROPERTIES = Path(__file__).with_name("brokers.properties")
 
 
 class Brokers:
-    """Nodes 1, 2 and 3 in racks r1, r2 and r3. `properties`: of all of them, over those of `brokers.properties`."""
+    """Nodes 1, 2 and 3 in racks r1, r2 and r3. `properties`: of all of them, over those of `brokers.properties`.
 
-    def __init__(self, directory: Path, properties: Mapping[str, str] | None = None) -> None:
+    `release`: the Kafka release that all of them run.
+    """
+
+    def __init__(
+        self, directory: Path, properties: Mapping[str, str] | None = None, release: str = DEFAULT_RELEASE
+    ) -> None:
         ports = free_ports(2 * len(NODES))
         controllers = dict(zip(NODES, ports[len(NODES) :], strict=True))
         self._nodes = {
@@ -39,6 +45,7 @@ class Brokers:
                     **(properties or {}),
                 },
                 _HEAP_MB,
+                release=release,
             )
             for number, port in zip(NODES, ports, strict=False)
         }

@@ -31,6 +31,8 @@ _TOPIC_CONFIGS: tuple[tuple[str, object], ...] = (
     ("topic.min.compaction.lag.ms", "5"),
     ("topic.x", ""),
 )
+_SERVERS = ("h:1", "127.0.0.1:8080", "[::1]:65535", "http://h:1")
+_ODD_SERVERS = (" h:01 ", "h:99999999999", ":1", "é:1", "h", "")
 
 
 def has_defined_bytes(assignor: str) -> bool:
@@ -98,4 +100,8 @@ def rebalance_configs(random: Random, hostile: bool) -> dict[str, Any]:
         configs["windowstore.changelog.additional.retention.ms"] = random.choice((0, 1, 5000, JAVA_LONG_MAX, -1, -5000))
     if random.random() < 0.3:
         configs.update(random.sample(_TOPIC_CONFIGS, random.randint(1, 3)))
+    if random.random() < 0.3:
+        configs["application.server"] = random.choice(_ODD_SERVERS if random.random() < 0.2 else _SERVERS)
+    if random.random() < 0.1:
+        configs["upgrade.from"] = random.choice(("2.4", "3.9", "4.2", "4.3", "4.3", "4.4", "2.3", "x"))
     return configs

@@ -131,7 +131,7 @@ class GroupWatch:
         )
         await consumer.start()
         try:
-            partitions = await _partitions(consumer)
+            partitions = await _partitions(self._bootstrap_servers)
             consumer.assign(partitions)
             await consumer.seek_to_beginning(*partitions)
             self._follows.set()
@@ -173,16 +173,19 @@ async def create_offsets_topic(bootstrap_servers: str) -> None:
         await admin.close()
 
 
-async def _partitions(consumer: AIOKafkaConsumer) -> Sequence[ClientPartition]:
-    deadline = time.monotonic() + _LONGEST_START_S
-    while time.monotonic() < deadline:
-        consumer.subscribe([OFFSETS_TOPIC])  # has the client ask for its metadata
-        await consumer.topics()
-        numbers = consumer.partitions_for_topic(OFFSETS_TOPIC)
-        consumer.unsubscribe()
-        if numbers:
-            return [ClientPartition(OFFSETS_TOPIC, number) for number in sorted(numbers)]
-        await asyncio.sleep(0.05)
+async def _partitions(bootstrap_servers: str) -> Sequence[ClientPartition]:
+    """By an admin client: a consumer that unsubscribes may stop fetching for good."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    await admin.start()
+    try:
+        deadline = time.monotonic() + _LONGEST_START_S
+        while time.monotonic() < deadline:
+            (described,) = await admin.describe_topics([OFFSETS_TOPIC])
+            if described["partitions"]:
+                return [ClientPartition(OFFSETS_TOPIC, each["partition"]) for each in described["partitions"]]
+            await asyncio.sleep(0.05)
+    finally:
+        await admin.close()
     raise AssertionError(f"there is no {OFFSETS_TOPIC}")
 
 
@@ -205,7 +208,7 @@ def _member(member: group_metadata.MemberMetadata) -> WatchedMember:
         leads_only=LEADER_TAG in about.client_tags or member.client_id.endswith(f"-{LEADER_TAG}"),
         owned=frozenset(subscription.owned_partitions),
         assigned=frozenset(assignment.partitions if assignment else ()),
-        active=tuple(sorted(map(str, tasks.active_tasks))) if tasks else (),
+        active=tuple(sorted({str(task) for task in tasks.active_tasks})) if tasks else (),  # once for each partition
         standby=tuple(sorted(map(str, tasks.standby_tasks))) if tasks else (),
         next_rebalance_ms=None
         if tasks is None or tasks.next_rebalance_ms == JAVA_LONG_MAX

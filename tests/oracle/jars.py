@@ -1,4 +1,6 @@
-"""The jars of Kafka 4.3.1, fetched by Maven, and our own Java compiled against them; both kept in `build/oracle`.
+"""The jars of each Kafka release, fetched by Maven, and our own Java compiled against them. Both are in `build/oracle`.
+
+The releases are those of `assignor/configs/kafka_versions.py`: a new version there is all that its jars need.
 
 What else Maven fetches for tests, as `schema_registry.py` does, comes the same way: `from_maven`.
 
@@ -14,11 +16,18 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from assignor.configs.kafka_versions import KafkaVersion
 from tests.checkout import ROOT
 
 HERE = Path(__file__).parent
 BUILD = ROOT / "build" / "oracle"
 POM = HERE / "pom.xml"
+RELEASES = tuple(version.rules.release for version in KafkaVersion)
+"""All that results are compared with, oldest first."""
+
+DEFAULT_RELEASE = RELEASES[0]
+"""The release for tests and benchmarks that need only one."""
+
 MINIMUM_JAVA = 17
 _LONGEST_FETCH_S = 600
 _LONGEST_COMPILATION_S = 300
@@ -28,21 +37,22 @@ class JarsUnavailable(Exception):
     """Why there are no jars here, and what would have to be installed."""
 
 
-def class_path() -> str:
-    """The jars, fetched if need be, and after them what `compiled` puts beside them. Raises JarsUnavailable."""
-    return f"{_fetched()}/*"
+def class_path(release: str = DEFAULT_RELEASE) -> str:
+    """The jars of a release, fetched if need be, as a class path. Raises JarsUnavailable."""
+    return f"{_fetched(release)}/*"
 
 
-def compiled(source: Path, *beside: Path) -> str:
-    """A class path with the classes of Java files of ours, compiled anew when a file or the jars changed.
+def compiled(source: Path, *beside: Path, release: str = DEFAULT_RELEASE) -> str:
+    """A class path with the jars of a release and the classes of our own Java files. The files are compiled again when
+    a file or the jars changed.
 
     `source`: the one that names the program; `beside`: others that it needs.
     """
-    jars = class_path()
+    jars = class_path(release)
     sources = (source, *beside)
     read = [each.read_bytes() for each in (*sources, POM)]
     stamp = hashlib.sha256(b"".join(read)).hexdigest()[:16]
-    classes = BUILD / "classes" / f"{source.stem}-{stamp}"
+    classes = BUILD / "classes" / f"{source.stem}-{release}-{stamp}"
     if not classes.exists():
         unfinished = classes.with_suffix(f".{os.getpid()}")
         command = [
@@ -56,7 +66,7 @@ def compiled(source: Path, *beside: Path) -> str:
         ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST_COMPILATION_S, check=False)
         if done.returncode != 0:
-            raise AssertionError(f"{source.name} does not compile:\n{done.stdout}{done.stderr}")
+            raise AssertionError(f"{source.name} does not compile with Kafka {release}:\n{done.stdout}{done.stderr}")
         _moved(unfinished, classes)
     return f"{classes}{os.pathsep}{jars}"
 
@@ -94,8 +104,9 @@ def from_maven(
     return kept
 
 
-def _fetched() -> Path:
-    return from_maven("jars", POM.read_bytes(), ["-f", str(POM), "dependency:copy-dependencies"])
+def _fetched(release: str) -> Path:
+    arguments = ["-f", str(POM), f"-Dkafka.version={release}", "dependency:copy-dependencies"]
+    return from_maven(f"jars-{release}", POM.read_bytes(), arguments)
 
 
 def _moved(unfinished: Path, finished: Path) -> None:
@@ -120,6 +131,7 @@ def _program(name: str) -> str:
 
 if __name__ == "__main__":
     try:
-        print(class_path())
+        for each in RELEASES:
+            print(class_path(each))
     except JarsUnavailable as reason:
         sys.exit(str(reason))

@@ -28,7 +28,8 @@ class KafkaNode:
     """`port`: where clients are answered. `settings`: all of its server.properties. `heap_mb`: of its JVM.
 
     `starts_fast`: its JVM compiles quickly rather than well, which suits tests; a benchmark wants the opposite.
-    `loggers`: names of Kafka's loggers that also write their INFO lines to its log.
+    `release`: the Kafka release that runs. `loggers`: names of Kafka's loggers that also write their INFO lines to its
+    log.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class KafkaNode:
         settings: Mapping[str, str],
         heap_mb: int,
         *,
+        release: str = jars.DEFAULT_RELEASE,
         starts_fast: bool = True,
         loggers: Sequence[str] = (),
     ) -> None:
@@ -47,7 +49,7 @@ class KafkaNode:
         self._starts_fast = starts_fast
         self._loggers = tuple(loggers)
         self._process: RunningProgram | None = None
-        self._class_path = jars.class_path()
+        self._class_path = jars.class_path(release)
         directory.mkdir(parents=True)
         own = {"log.dirs": str(directory / "data"), **settings}
         self._properties = directory / "server.properties"

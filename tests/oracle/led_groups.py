@@ -8,8 +8,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from assignor.configs.kafka_versions import version_of_release
 from tests.oracle.assignor_process import AssignorProcess
 from tests.oracle.group_watch import Generation, GroupWatch
+from tests.oracle.jars import DEFAULT_RELEASE
 from tests.oracle.oracle import Oracle
 from tests.oracle.scenario import EventResult, GroupScenario
 from tests.oracle.scenario_feed import create_topics
@@ -47,11 +49,11 @@ def equal_again(recording: Path) -> str:
     return " ".join(next(line for line in checked.stdout.splitlines() if line.startswith("equal after")).split())
 
 
-def decided_by_kafka(led: Path) -> Path:
-    """The rounds that Python led, each decided once more by Kafka Streams' own leader."""
-    again = led.with_name("decided-by-kafka.jsonl")
+def decided_by_kafka(led: Path, release: str = DEFAULT_RELEASE) -> Path:
+    """The rounds that Python led, each decided once more by the leader of a release of Kafka Streams."""
+    again = led.with_name(f"decided-by-kafka-{release}.jsonl")
     lines = [line for line in lines_of(led) if not line.get("interrupted")]
-    with Oracle() as kafka:
+    with Oracle(release=release) as kafka:
         again.write_text("".join(json.dumps(kafka.ask(line)) + "\n" for line in lines))
     return again
 
@@ -90,6 +92,7 @@ def recording(
     RECORDED their topologies are inferred.
     """
     arguments = ["record", "--bootstrap-server", address, "--output", str(directory / file)]
+    arguments += ["--kafka-version", version_of_release(groups[0].release)]
     for group in groups:
         name = group.application_id
         arguments += ["--group", name]
@@ -115,9 +118,13 @@ def _described(topology: str, directory: Path, configs: Mapping[str, str]) -> Pa
     return described
 
 
-def python_leader(address: str, group: str, topology: str, directory: Path, configs: dict[str, str]) -> AssignorProcess:
+def python_leader(
+    address: str, group: str, topology: str, directory: Path, configs: dict[str, str], release: str = DEFAULT_RELEASE
+) -> AssignorProcess:
+    """`release`: of the members. A release of another version decides by other rules."""
     described = str(_described(topology, directory, configs))
     arguments = ["lead", "--bootstrap-server", address, "--group", group, "--topology", described]
+    arguments += ["--kafka-version", version_of_release(release)]
     arguments += ["--session-timeout-ms", _LEAD_SESSION_MS, "--standby"]  # one that was killed is missed only after 6 s
     for name in _ASSIGNMENT_CONFIGS:
         if name in configs:
@@ -128,12 +135,15 @@ def python_leader(address: str, group: str, topology: str, directory: Path, conf
 
 @dataclass(frozen=True, slots=True)
 class LedGroups:
-    """Groups on one broker. `watch`: follows them; `recorder`: records them, all into one file of `directory`."""
+    """Groups on one broker, of members of one release. `watch`: follows them; `recorder`: records them, all into one
+    file of `directory`.
+    """
 
     address: str
     directory: Path
     watch: GroupWatch
     cleanup: ExitStack
+    release: str
 
     def pair(
         self, name: str, topology: str, tasks: frozenset[str], source: str, configs: dict[str, str], *, static: bool
@@ -144,8 +154,13 @@ class LedGroups:
             own = configs | {"app.input": source, "app.output": f"{group}-counts"}
             create_topics(self.address, {f"{group}-counts": 1})
             directory = self.directory / group
-            lead = python_leader(self.address, group, topology, directory, own) if group.endswith("-python") else None
-            made.append(GroupScenario(group, self.address, self.watch, directory, topology, tasks, own, static, lead))
+            of_group = (self.address, group, topology, directory, own, self.release)
+            lead = python_leader(*of_group) if group.endswith("-python") else None
+            made.append(
+                GroupScenario(
+                    group, self.address, self.watch, directory, topology, tasks, own, static, lead, self.release
+                )
+            )
             self.cleanup.callback(made[-1].stop)
         return made[0], made[1]
 
@@ -163,6 +178,6 @@ class LedGroups:
 
 
 @contextmanager
-def led_groups(address: str, directory: Path) -> Iterator[LedGroups]:
+def led_groups(address: str, directory: Path, release: str = DEFAULT_RELEASE) -> Iterator[LedGroups]:
     with GroupWatch(address) as watch, ExitStack() as cleanup:
-        yield LedGroups(address, directory, watch, cleanup)
+        yield LedGroups(address, directory, watch, cleanup, release)

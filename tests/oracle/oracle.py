@@ -4,7 +4,8 @@ One Java process (`Oracle.java`) serves line after line. Every line has a time i
 that takes longer, or dies, is an OracleFault with its last words, and the next line gets a new process. A line comes
 back with what iterates in the order of Java's hash maps in the order that the leader saw.
 
-As a program: `python -m tests.oracle.oracle FILE` writes the lines of FILE with Kafka's output, computed anew.
+As a program: `python -m tests.oracle.oracle FILE [RELEASE]` writes the lines of FILE with Kafka's output, computed anew
+by the classes of a release, 4.3.1 if none is given.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Oracle:
     `jvm`: options in place of those for many short runs, for whoever measures. `harness`: HARNESS is Kafka Streams,
     STREAMS_GROUPS the broker's assignor for streams groups, STORE_CACHES stores with a record cache,
     DESCRIBED_TOPOLOGIES programs and the text of their `Topology#describe`, CONFIG_VALUES values of configs.
+    `release`: the Kafka release whose classes answer.
     """
 
     def __init__(
@@ -60,10 +62,11 @@ class Oracle:
         longest_answer_s: float = LONGEST_ANSWER_S,
         jvm: Sequence[str] = _OPTIONS,
         harness: Sequence[Path] = HARNESS,
+        release: str = jars.DEFAULT_RELEASE,
     ) -> None:
         self._longest_answer_s = longest_answer_s
         main_class = _MAINS[harness[0]]
-        self._command = [jars.java(), *jvm, "-cp", jars.compiled(*harness), main_class]
+        self._command = [jars.java(), *jvm, "-cp", jars.compiled(*harness, release=release), main_class]
         self._process: subprocess.Popen[str] | None = None
         self._words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the oracle
 
@@ -128,11 +131,11 @@ class Oracle:
         return self._words.read().decode(errors="replace")
 
 
-def main(path: str) -> None:
-    with Oracle() as oracle, Path(path).open(encoding="utf-8") as lines:
+def main(path: str, release: str = jars.DEFAULT_RELEASE) -> None:
+    with Oracle(release=release) as oracle, Path(path).open(encoding="utf-8") as lines:
         for line in lines:
             print(json.dumps(oracle.ask(json.loads(line)), separators=(",", ":")))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

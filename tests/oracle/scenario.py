@@ -16,6 +16,7 @@ from types import MappingProxyType
 from tests.known import known
 from tests.oracle.assignor_process import AssignorProcess
 from tests.oracle.group_watch import Generation, GroupWatch
+from tests.oracle.jars import DEFAULT_RELEASE
 from tests.oracle.streams_app import StreamsInstance
 
 QUIET_S = 1.5
@@ -53,7 +54,8 @@ class EventResult:
 class GroupScenario:
     """`lead`: the Python leader, or None for a group that is led by the first of its own members.
 
-    `configs`: of every instance. `static`: whether they are static members. `tasks`: all there are.
+    `configs`: of every instance. `static`: whether they are static members. `tasks`: all there are. `release`: the
+    Kafka release of instances that start next.
     """
 
     application_id: str
@@ -65,6 +67,7 @@ class GroupScenario:
     configs: Mapping[str, str]
     static: bool
     lead: AssignorProcess | None
+    release: str = DEFAULT_RELEASE
     results: list[EventResult] = field(default_factory=list)
     instances: dict[str, StreamsInstance] = field(default_factory=dict)
     _running: dict[str, int] = field(default_factory=dict)
@@ -81,6 +84,7 @@ class GroupScenario:
             topology=self.topology,
             configs={**self.configs, **instance_id, **configs},
             process_id=_process_id(name),
+            release=self.release,
         )
         instance.start()
         self._running[name] = 1

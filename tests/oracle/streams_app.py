@@ -63,7 +63,7 @@ class StreamsInstance:
     """`directory`: its files, its state among them, kept over restarts. `configs`: of Kafka Streams, and `app.…`.
 
     `defaults`: what the tests set where `configs` say nothing: short times and no cache. `process_id`: to have instead
-    of one that is drawn, so that placements, which go by its order, come out the same.
+    of one that is drawn, so that placements, which go by its order, come out the same. `release`: of Kafka Streams.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class StreamsInstance:
         configs: Mapping[str, str] | None = None,
         process_id: str | None = None,
         defaults: Mapping[str, str] = _DEFAULT_CONFIGS,
+        release: str = jars.DEFAULT_RELEASE,
     ) -> None:
         self.application_id = application_id
         self.directory = directory
@@ -89,6 +90,7 @@ class StreamsInstance:
         if process_id is not None:
             file = state / application_id / "kafka-streams-process-metadata"
             file.write_text(json.dumps({"processId": process_id}))
+        self._release = release
         self._configs = {
             "application.id": application_id,
             "bootstrap.servers": bootstrap_servers,
@@ -121,7 +123,7 @@ class StreamsInstance:
         self.events = events
         with (self.directory / "stderr.log").open("ab") as stderr:
             self._process = subprocess.Popen(
-                [*_command(self.directory), str(properties)],
+                [*_command(self.directory, self._release), str(properties)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -233,20 +235,26 @@ class StreamsInstance:
         return f"instance {self.directory.name} of {self.application_id}"
 
 
-def topology_description(topology: str, directory: Path, configs: Mapping[str, str] | None = None) -> str:
+def topology_description(
+    topology: str, directory: Path, configs: Mapping[str, str] | None = None, release: str = jars.DEFAULT_RELEASE
+) -> str:
     """What `Topology#describe` says of it. `directory`: for its file."""
     directory.mkdir(parents=True, exist_ok=True)
     properties = directory / f"{topology}.properties"
     settings = {"app.topology": topology, **(configs or {}), "app.describe": "true"}
     properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     done = subprocess.run(
-        [*_command(directory), str(properties)], capture_output=True, text=True, timeout=LONGEST_WAIT_S, check=False
+        [*_command(directory, release), str(properties)],
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_WAIT_S,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def _command(directory: Path) -> list[str]:
+def _command(directory: Path, release: str) -> list[str]:
     logging = {
         "defaultLogLevel": "warn",
         "showDateTime": "true",
@@ -255,4 +263,4 @@ def _command(directory: Path) -> list[str]:
     }
     options = [*_JVM, f"-Djava.io.tmpdir={directory}", "-Djava.net.preferIPv4Stack=true"]
     options += [f"-Dorg.slf4j.simpleLogger.{key}={value}" for key, value in logging.items()]
-    return [jars.java(), *options, "-cp", jars.compiled(SOURCE), SOURCE.stem]
+    return [jars.java(), *options, "-cp", jars.compiled(SOURCE, release=release), SOURCE.stem]

@@ -1,4 +1,6 @@
-"""Messages of every version, both ways: Kafka's classes read our bytes, we read theirs, and both refuse the same."""
+"""Messages of every version, both ways: Kafka's classes read our bytes, we read theirs, and both refuse the same. The
+classes of every release are asked.
+"""
 
 import base64
 from collections.abc import Iterator
@@ -9,14 +11,16 @@ import pytest
 from assignor.errors import DecodeError, KafkaError
 from tests.assignor.protocol.codec_vectors import without_set_order
 from tests.assignor.protocol.test_codec_vectors import DECODE, ENCODE, message_of
-from tests.oracle.differential_run import DifferentialRun, fresh_cases
+from tests.oracle.differential_run import DifferentialRun, cases_of_this_run, fresh_cases
 from tests.oracle.generated_codec import codec_lines, damaged
+from tests.oracle.jars import RELEASES
 from tests.oracle.oracle import Line
 from tests.told import Tell
 
 pytestmark = pytest.mark.java
 
-VALUES_PER_VERSION = 30
+VERSIONS = 30
+"""Of all kinds of messages together."""
 DAMAGED_PER_VALUE = 5
 STRICTER_THAN_KAFKA = ("is not in the dictionary of", "count of characters in topology name is negative")
 """What `decode_assignment_info` refuses where Kafka makes a partition of the topic null, or no name, of it."""
@@ -24,12 +28,14 @@ STRICTER_THAN_KAFKA = ("is not in the dictionary of", "count of characters in to
 
 def test_should_write_and_read_fresh_messages_as_kafka_does(oracle_jars: str, tell: Tell) -> None:
     with fresh_cases("codec", tell) as fresh:
-        for line in codec_lines(fresh.seed, VALUES_PER_VERSION):
-            _compare(fresh, fresh.ask(line))
+        for line in codec_lines(fresh.seed, -(-cases_of_this_run() // VERSIONS)):
+            for release in RELEASES:
+                _compare(fresh, fresh.ask(release, line))
 
 
 def _compare(fresh: DifferentialRun, line: Line) -> None:
-    fresh.compared += 1
+    figures = fresh.figures_of(line)
+    figures.compared += 1
     output = line["output"]
     try:
         ours = ENCODE[message_of(line)](line["input"])
@@ -42,12 +48,12 @@ def _compare(fresh: DifferentialRun, line: Line) -> None:
         fresh.failed(line, f"written as {ours.hex()}, Kafka refuses with {output['error']}")
         return
     theirs = base64.b64decode(output["b64"])
-    fresh.compared_bytes += 1
-    fresh.equal_bytes += ours == theirs
+    figures.compared_bytes += 1
+    figures.equal_bytes += ours == theirs
     random = Random(line["id"])
     for number, raw in enumerate((ours, theirs, *(damaged(random, theirs) for _ in range(DAMAGED_PER_VALUE)))):
         read = {"format": "codec/1", "id": f"{line['id']}.{number}", "op": f"{message_of(line)}_decode"}
-        answered = fresh.ask({**read, "input": {"b64": base64.b64encode(raw).decode()}})
+        answered = fresh.ask(line["kafka_version"], {**read, "input": {"b64": base64.b64encode(raw).decode()}})
         for difference in _differences_in_reading(fresh, answered, raw):
             fresh.failed(answered, difference)
     if ours != theirs:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tests.oracle.oracle import Line, OracleFault
 from tests.program import assignor
 from tests.recorded import PLACEMENTS, REBALANCES, documents
 
-SEED = 4711
+SEED, RELEASE = 4711, "4.4.0"
 LINE = next(line for line in documents(PLACEMENTS[0]) if not line["output"]["probing_rebalance_needed"])
 OTHERWISE = {**LINE, "id": "other", "output": {**LINE["output"], "probing_rebalance_needed": True}}
 
@@ -27,9 +28,9 @@ def failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run_of(*lines: Line) -> DifferentialRun:
-    fresh = DifferentialRun("placements", lambda line: line, seed=SEED)
+    fresh = DifferentialRun("placements", {RELEASE: lambda line: line}, seed=SEED)
     for line in lines:
-        fresh.compare(fresh.ask(line))
+        fresh.compare(fresh.ask(RELEASE, line))
     return fresh
 
 
@@ -42,7 +43,7 @@ def test_should_fail_with_a_file_that_shows_the_difference_again(failures: Path)
     kept = failures / "placements-4711.jsonl"
     assert str(raised.value).splitlines() == [
         f"1 of 2 placements are not as in Kafka; kept in {kept}; ASSIGNOR_ORACLE_SEED=4711 runs them again",
-        "  other: probing_rebalance_needed is False, recorded is True",
+        "  other of 4.4.0: probing_rebalance_needed is False, recorded is True",
     ]
     replayed = assignor("assign", "--check", str(kept))
     assert replayed.returncode == 1
@@ -76,6 +77,38 @@ def test_should_keep_the_line_that_got_no_answer(failures: Path) -> None:
         raise OracleFault("no answer within 60 s")
 
     with pytest.raises(OracleFault, match=r"^seed 4711, kept in .*placements-4711\.jsonl: no answer within 60 s$"):
-        DifferentialRun("placements", silent, seed=SEED).ask(LINE)
+        DifferentialRun("placements", {RELEASE: silent}, seed=SEED).ask(RELEASE, LINE)
 
-    assert [json.loads(line) for line in (failures / "placements-4711.jsonl").read_text().splitlines()] == [LINE]
+    kept = [json.loads(line) for line in (failures / "placements-4711.jsonl").read_text().splitlines()]
+    assert kept == [{**LINE, "kafka_version": RELEASE}]
+
+
+def test_should_ask_every_release_the_same_cases_and_follow_each_in_turn() -> None:
+    """The second round has what the followed release gave in the first."""
+    asked: dict[str, list[Line]] = {"4.3.1": [], "4.4.0": []}
+
+    def kafka(release: str) -> Callable[[Line], Line]:
+        def answer(line: Line) -> Line:
+            asked[release].append(line)
+            return {**line, "output": release}
+
+        return answer
+
+    def history(seed: str, ask: Callable[[Line], Line]) -> Iterator[Line]:
+        first = ask({"id": seed})
+        yield first
+        yield ask({"id": seed, "had": first["output"]})
+
+    fresh = DifferentialRun("groups", {release: kafka(release) for release in asked}, seed=SEED)
+    lines = []
+    for line in fresh.histories(4, history):
+        fresh.figures_of(line).compared += 1
+        lines.append((line["id"], line.get("had"), line["output"]))
+
+    rounds = [("4711-0", None), ("4711-0", "4.3.1"), ("4711-1", None), ("4711-1", "4.4.0")]
+    for release, asked_of_release in asked.items():
+        assert [line[:2] for line in lines if line[2] == release] == rounds
+        assert [(line["id"], line.get("had")) for line in asked_of_release] == rounds
+    assert fresh.as_text() == (
+        "groups: seed 4711; 4.3.1: 4 of 4 equal; 4.4.0: 4 of 4 equal; 4 answered otherwise by another release; 2 groups"
+    )

@@ -16,6 +16,7 @@ from rebalance_analysis.rerun import run
 from tests.known import known
 from tests.oracle import led_groups as leading
 from tests.oracle.brokers import NODES, Brokers
+from tests.oracle.jars import RELEASES
 from tests.oracle.scenario import GroupScenario
 from tests.oracle.scenario_feed import create_topic_on, write
 from tests.oracle.scenario_script import table
@@ -38,9 +39,15 @@ CONFIGS = {
 LINES_WRITTEN = 300
 
 
+@pytest.fixture(params=RELEASES)
+def release(request: pytest.FixtureRequest) -> str:
+    """Of the brokers and of Kafka Streams."""
+    return str(request.param)
+
+
 @pytest.fixture
-def brokers_in_racks(oracle_jars: str, tmp_path: Path) -> Iterator[Brokers]:
-    brokers = Brokers(tmp_path / "brokers", {"min.insync.replicas": "1"})
+def brokers_in_racks(oracle_jars: str, release: str, tmp_path: Path) -> Iterator[Brokers]:
+    brokers = Brokers(tmp_path / "brokers", {"min.insync.replicas": "1"}, release)
     try:
         brokers.start()
         yield brokers
@@ -49,17 +56,17 @@ def brokers_in_racks(oracle_jars: str, tmp_path: Path) -> Iterator[Brokers]:
 
 
 def test_should_lead_by_racks_as_the_application_s_leader(
-    brokers_in_racks: Brokers, tmp_path: Path, tell: Tell
+    brokers_in_racks: Brokers, release: str, tmp_path: Path, tell: Tell
 ) -> None:
     address = brokers_in_racks.bootstrap_servers
     create_topic_on(address, INPUT, INPUT_IS_ON)
     write(address, INPUT, ((str(number), f"line {number} of many") for number in range(LINES_WRITTEN)))
-    with leading.led_groups(address, tmp_path) as made:
+    with leading.led_groups(address, tmp_path, release) as made:
         groups = own, python = made.pair("racks", "words", TASKS, INPUT, CONFIGS, static=False)
         with leading.recording(address, groups, tmp_path) as recorder:
             with ThreadPoolExecutor(len(groups)) as threads:
                 list(threads.map(_grow, groups))
-            tell(table([("in three racks", own, python)]))
+            tell(table([(f"in three racks, Kafka {release}", own, python)]))
             rounds = made.generations_recorded(groups, recorder)
     assert [leading.leaders_of(rounds[group.application_id]) for group in groups] == [
         [leading.APPLICATION],
@@ -71,9 +78,11 @@ def test_should_lead_by_racks_as_the_application_s_leader(
 
     led = leading.led_file(python)
     assert _read_in_their_rack(_without_a_strategy(leading.lines_of(led)[-1])) < len(INPUT_IS_ON) // 2
-    for file in (tmp_path / leading.RECORDED, led, leading.decided_by_kafka(led)):
+    again = leading.decided_by_kafka(led, release)
+    for file in (tmp_path / leading.RECORDED, led, again):
         tell(f"{file.relative_to(tmp_path)}: {leading.equal_again(file)}")
-    assert leading.assignments_of(leading.decided_by_kafka(led)) == leading.assignments_of(led)
+    assert leading.assignments_of(again) == leading.assignments_of(led)
+    assert {line["kafka_version"] for line in leading.lines_of(led)} == {release}
     assert leading.assignments_of(led).items() <= leading.assignments_of(tmp_path / leading.RECORDED).items()
     for lines in (
         leading.lines_of(led),
