@@ -27,7 +27,6 @@ from assignor.recording.streams_group import (
     STREAMS_GROUP_FORMAT,
     RecordedStreamsGroup,
     parse_recorded_streams_group,
-    streams_group_output,
 )
 from assignor.task_assignors.base import (
     AssignmentError,
@@ -134,7 +133,14 @@ class RerunStreamsGroup:
         return self.recorded.id
 
     def output(self) -> dict[str, object]:
-        return streams_group_output(self.placed)
+        return {
+            member: {
+                "active": sorted(map(str, assignment.active)),
+                "standby": sorted(map(str, assignment.standby)),
+                "warm_up": [],
+            }
+            for member, assignment in self.placed.items()
+        }
 
     def comparison(self) -> Comparison:
         """Compares the assignments with the recorded output. Raises InputError if the line has no output."""
@@ -203,11 +209,7 @@ def run_recorded(recorded: RecordedRebalance | RecordedPlacement, load_own: Load
 def run_streams_group(recorded: RecordedStreamsGroup) -> RerunStreamsGroup:
     """Runs a line of a streams group again, member by member. Raises InputError if there are tasks but no members."""
     placing = StreamsGroupPlacement(
-        recorded.members,
-        recorded.tasks,
-        recorded.stateful,
-        recorded.num_standby_replicas,
-        recorded.kafka_version.rules,
+        recorded.members, recorded.tasks, recorded.stateful, recorded.num_standby_replicas, recorded.kafka_version.rules
     )
     try:
         return RerunStreamsGroup(recorded, placing.solved())

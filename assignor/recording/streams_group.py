@@ -77,18 +77,6 @@ def parse_recorded_streams_group(document: Mapping[str, object]) -> RecordedStre
     )
 
 
-def streams_group_output(placed: Mapping[str, MemberAssignment]) -> dict[str, object]:
-    """Returns the `output` of streams_group/1. A sticky assignor has no warm-ups."""
-    return {
-        member: {
-            "active": sorted(map(str, assignment.active)),
-            "standby": sorted(map(str, assignment.standby)),
-            "warm_up": [],
-        }
-        for member, assignment in placed.items()
-    }
-
-
 def _as_subtopologies(value: object, where: str) -> list[tuple[list[TaskId], bool]]:
     return list(_subtopologies(value, where))
 

@@ -21,7 +21,7 @@ from rebalance_analysis.presentation.moves import (
     active_process,
     copies_text,
     owners_before,
-    same_copies,
+    places,
     same_standbys,
     title_of,
     waiting_text,
@@ -212,7 +212,7 @@ def _block(block: _HistoryBlock, tasks: Sequence[_TitledTask]) -> Iterator[FactR
 
 def _titled(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> _TitledTask:
     active = names.short(active_process(each.copies))
-    if change is ChangeTitle.HANDED_OVER and same_copies(each):
+    if change is ChangeTitle.HANDED_OVER and places(each.before) == places(each.copies):
         handed_over = _HistoryBlock(change, f" to {active}", "", "", "")
         return _TitledTask(each.task, handed_over, handed_over, "", ())
     reason = reason_for(each, change, names)

@@ -132,13 +132,6 @@ def active_process(copies: Sequence[PlacedCopy]) -> ProcessId | None:
     return None if active is None else active.process
 
 
-def same_copies(each: TaskRebalance) -> bool:
-    """True if the task's copies are on the same processes in the same roles as before the rebalance. Copies that were
-    held back are compared like other copies.
-    """
-    return places(each.before) == places(each.copies)
-
-
 def same_standbys(each: TaskRebalance) -> bool:
     before, now = (
         {place for place in places(copies) if place[0] is not Role.ACTIVE} for copies in (each.before, each.copies)
