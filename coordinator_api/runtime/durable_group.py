@@ -22,7 +22,6 @@ from assignor.errors import InputError
 from coordinator_api.clock import ServiceClock
 from coordinator_api.group.events import DeclareGroup, DeleteGroup, Event, Join, ReportRebalance
 from coordinator_api.group.group import Group
-from coordinator_api.group.image import GroupImage
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import Outcome, Response
 from coordinator_api.group.record_codec import decode_record, encode_record
@@ -267,17 +266,13 @@ class DurableGroup:
                 recording,
                 notes,
                 epoch=self._lease.epoch,
-                members=_joined_here(self._applied_image),
+                members=0 if self._applied_image.led_by is not None else len(self._applied_image.members),
             )
             # The write runs as a separate task. So each I/O of the store resumes only this short task, and not its
             # whole stack of callers.
             written = await asyncio.create_task(writing)
         self._sequence, self.stored_bytes = written
         self._log_bytes += sum(map(len, lines))
-
-
-def _joined_here(image: GroupImage) -> int:
-    return 0 if image.led_by is not None else len(image.members)
 
 
 def _encoded(records: tuple[CoordinatorRecord, ...]) -> list[str]:
