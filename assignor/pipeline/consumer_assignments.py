@@ -178,6 +178,8 @@ class ConsumerAssignments:
     """
 
     group: GroupMetadata
+    states: Mapping[ProcessId, ClientState]
+    placement: Placement
     partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
     in_java_order: PartitionsInJavaOrder
     hosts: HostMaps
@@ -196,21 +198,15 @@ class ConsumerAssignments:
         )
         self._sends_next_rebalance = versions.min_received >= FIRST_VERSION_WITH_NEXT_REBALANCE
 
-    def add_all(
-        self,
-        members: Iterable[str],
-        states: Mapping[ProcessId, ClientState],
-        placement: Placement,
-        deadlines_ms: Mapping[ProcessId | None, int],
-    ) -> None:
+    def add_all(self, members: Iterable[str], deadlines_ms: Mapping[ProcessId | None, int]) -> None:
         """Adds the assignments of all members. `members`: all members of the group, in the order of the result.
         `deadlines_ms`: the deadlines that members keep (see `rebalance_deadlines`); empty if the leader is outside the
         group. Raises IllegalStateError if a member would get a partition that another member still owns.
         """
         # most threads of a large group have no task, so all members start with one common empty assignment
         self.by_member = dict.fromkeys(members, assignment_parts((), self._encoder.parts((), {})))
-        for process_id, state in states.items():
-            self._add_client(state, placement.clients[process_id], deadlines_ms.get(process_id))
+        for process_id, state in self.states.items():
+            self._add_client(state, self.placement.clients[process_id], deadlines_ms.get(process_id))
 
     def _add_client(self, state: ClientState, placed: ClientPlacement, deadline_ms: int | None) -> None:
         tasks = tasks_of_threads(state, placed, self.log, self.drained_members)

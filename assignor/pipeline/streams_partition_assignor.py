@@ -222,11 +222,11 @@ def _steps(
     hosts = host_maps(group.clients, placement, in_java_order) if has_hosts else NO_HOSTS
 
     # step 4
+    drained = snapshot.steering.drained_members
     members = ConsumerAssignments(
-        group, tasks.partitions, in_java_order, hosts, effects.log, snapshot.steering.drained_members
+        group, states, placement, tasks.partitions, in_java_order, hosts, effects.log, drained
     )
-    members_keep_ms = {} if snapshot.leader_process_id is None else deadlines_ms
-    members.add_all(snapshot.members, states, placement, members_keep_ms)
+    members.add_all(snapshot.members, {} if snapshot.leader_process_id is None else deadlines_ms)
     assignments = SharedAssignments(members.by_member)
     _notify_assignor(chosen, assignments, snapshot, placement.assignment_error or AssignmentError.NONE)
     return RebalanceResult(

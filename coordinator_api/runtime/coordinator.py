@@ -6,6 +6,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
+from dataclasses import InitVar, dataclass
 from importlib.metadata import version
 from weakref import WeakValueDictionary
 
@@ -53,60 +54,54 @@ length. A member id also contains a UUID, and a client id alone may already be a
 """
 
 
+@dataclass(eq=False, repr=False)
 class Coordinator:
     """The groups of one service. `assembly.open_coordinator` makes a Coordinator. Use it on one event loop only.
 
     `unreadable`: for each group whose log cannot be read, the reason. This coordinator does not lead unreadable groups.
     `store`: checks whether the store can be used. `closed`: True if `close` has ended. A closed coordinator does not
     use the store any more.
+
+    `url`: the address of this coordinator, which other coordinators of the database use. `resources`: the resources
+    that `close` closes last. The constructor has eight parameters, because each parameter is a part that `assembly`
+    makes from the settings.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        store: OpenStore,
-        environment: GroupEnvironment,
-        rebalances: RebalanceResources,
-        workers: ServiceWorkers,
-        monitor: LoopMonitor,
-        url: str,
-        resources: AsyncExitStack,
-    ) -> None:
-        """`url`: the address of this coordinator, which other coordinators of the database use. `resources`: the
-        resources that `close` closes last. The constructor has eight parameters, because each parameter is a part that
-        `assembly` makes from the settings.
-        """
-        self.settings = settings
-        self.repository = store.repository
-        self.tokens = store.repository.tokens
-        self.metrics = environment.metrics
-        self.connections = environment.connections
-        self.quotas = environment.quotas
-        self.watching = environment.watching
-        self.clusters = rebalances.clusters
-        self.allowed_assignors = rebalances.allowed
-        self.workers = workers
+    settings: Settings
+    opened: InitVar[OpenStore]
+    _environment: GroupEnvironment
+    _rebalances: RebalanceResources
+    workers: ServiceWorkers
+    _monitor: LoopMonitor
+    url: InitVar[str]
+    _resources: AsyncExitStack
+
+    def __post_init__(self, opened: OpenStore, url: str) -> None:
+        self.repository = opened.repository
+        self.tokens = opened.repository.tokens
+        self.metrics = self._environment.metrics
+        self.connections = self._environment.connections
+        self.quotas = self._environment.quotas
+        self.watching = self._environment.watching
+        self.clusters = self._rebalances.clusters
+        self.allowed_assignors = self._rebalances.allowed
         self.document_bounds = DocumentBounds(
-            settings.group_max_partitions,
-            settings.group_max_subtopologies,
-            rebalances.allowed.class_paths,
-            settings.cluster_bootstrap_servers,
+            self.settings.group_max_partitions,
+            self.settings.group_max_subtopologies,
+            self._rebalances.allowed.class_paths,
+            self.settings.cluster_bootstrap_servers,
         )
-        self.overload = Overload(monitor, environment.backlog, self.metrics.shed_requests)
-        self.long_polls = Admission(settings.longpoll_max_count, "longpoll.max.count")
-        self.computations = Admission(settings.computation_max_count, "computation.max.count")
+        self.overload = Overload(self._monitor, self._environment.backlog, self.metrics.shed_requests)
+        self.long_polls = Admission(self.settings.longpoll_max_count, "longpoll.max.count")
+        self.computations = Admission(self.settings.computation_max_count, "computation.max.count")
         self.descriptions = asyncio.Semaphore(DESCRIPTIONS_AT_ONE_TIME)
-        self.store = StoreReadiness(store.repository)
-        self.recordings = Recordings(store.repository)
+        self.store = StoreReadiness(opened.repository)
+        self.recordings = Recordings(opened.repository)
         self.groups: dict[str, GroupRuntime] = {}
         self.unreadable: dict[str, str] = {}
-        self.lease = CoordinatorLease(store.lease_store, url, version("assignor"), self, self.metrics)
+        self.lease = CoordinatorLease(opened.lease_store, url, version("assignor"), self, self.metrics)
         self.stopping = False
         self.closed = False
-        self._environment = environment
-        self._rebalances = rebalances
-        self._monitor = monitor
-        self._resources = resources
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks = BackgroundTasks()
         self._giving_away: asyncio.Task[None] | None = None

@@ -16,7 +16,7 @@ that time. The lease is checked before each commit, even if the commit writes no
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 
 from assignor.errors import InputError
 from coordinator_api.clock import ServiceClock
@@ -71,6 +71,10 @@ REPLAYED_IN_A_THREAD_BYTES = 65_536
 """A log of at least this size is replayed in a thread, so that other groups are served meanwhile."""
 
 
+_Records = tuple[CoordinatorRecord, ...]
+
+
+@dataclass(eq=False)
 class DurableGroup:
     """A group and its log. The caller must not run two of `apply`, `commit`, `reload` and `compact_if_long` at one
     time.
@@ -79,25 +83,21 @@ class DurableGroup:
     the sessions before the first uncommitted event. They still include the sessions of members that uncommitted events
     removed. `stored_bytes`: the size of the group's log and recorded rebalances, as committed. `is_uncertain`: True if
     the store may have more or fewer records than this process knows.
+
+    `stored`: the stored log of the group. The log of a new group has sequence 0 and no records. `replayed`: the group
+    that the log replays to; None if the log has not been replayed yet.
     """
 
-    def __init__(
-        self,
-        stored: GroupLog,
-        environment: GroupEnvironment,
-        telemetry: GroupTelemetry,
-        lease: GroupLease,
-        replayed: Group | None = None,
-    ) -> None:
-        """`stored`: the stored log of the group. The log of a new group has sequence 0 and no records. `replayed`: the
-        group that the log replays to; None if the log has not been replayed yet.
-        """
-        self._repository = environment.repository
-        self._environment = environment
-        self._telemetry = telemetry
-        self._lease = lease
+    stored: InitVar[GroupLog]
+    _environment: GroupEnvironment
+    _telemetry: GroupTelemetry
+    _lease: GroupLease
+    replayed: InitVar[Group | None] = None
+
+    def __post_init__(self, stored: GroupLog, replayed: Group | None) -> None:
+        self._repository = self._environment.repository
         self.is_uncertain = self._renews = False
-        self._load(stored, replayed or replay_log(stored, environment))
+        self._load(stored, replayed or replay_log(stored, self._environment))
 
     def _load(self, stored: GroupLog, replayed: Group) -> None:
         self.group = replayed
@@ -151,7 +151,7 @@ class DurableGroup:
         self._deleted = self._deleted or (isinstance(event, DeleteGroup) and bool(outcome.records))
         return outcome
 
-    async def commit(self, response: Response, recording_for: RecordingFor | None) -> tuple[CoordinatorRecord, ...]:
+    async def commit(self, response: Response, recording_for: RecordingFor | None) -> _Records:
         """Write the records that were applied since the last commit, in one transaction. Returns these records.
 
         `response`, `recording_for`: the answer to the last event that was applied, and the function for its recording.
@@ -242,11 +242,7 @@ class DurableGroup:
         return 0 if applied.led_by is not None else max(len(self.image.members), len(applied.members) + joining)
 
     async def _write(
-        self,
-        applied: tuple[CoordinatorRecord, ...],
-        response: Response,
-        recording_for: RecordingFor | None,
-        deleted: bool,
+        self, applied: _Records, response: Response, recording_for: RecordingFor | None, deleted: bool
     ) -> None:
         # a rebalance of a large group takes time to encode, and its recording to pack
         recording = None if recording_for is None else await asyncio.to_thread(recording_for, response)
@@ -275,7 +271,7 @@ class DurableGroup:
         self._log_bytes += sum(map(len, lines))
 
 
-def _encoded(records: tuple[CoordinatorRecord, ...]) -> list[str]:
+def _encoded(records: _Records) -> list[str]:
     return [encode_record(record) for record in records]
 
 

@@ -54,13 +54,9 @@ class PlacementLeader:
         clients: dict[ProcessId, PlacementClient] = {}
         for process, client in recorded.clients.items():
             thread, reported = members.threads[str(process)], sums[str(process)]
-            active = frozenset(thread.active)
-            clients[process] = replace(
-                client,
-                lags=compute_task_lags(reported, ends),
-                previous_active=active,
-                previous_standby=frozenset(reported) - active,
-            )
+            active, lags = frozenset(thread.active), compute_task_lags(reported, ends)
+            standby = frozenset(reported) - active
+            clients[process] = replace(client, lags=lags, previous_active=active, previous_standby=standby)
         problem = replace(recorded, clients=clients)
         try:
             return self._decide(problem, members, now_ms)

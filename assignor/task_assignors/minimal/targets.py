@@ -23,7 +23,7 @@ the flow network has one node for all equivalent tasks.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from heapq import heapify, heapreplace
 from itertools import islice
 
@@ -105,7 +105,7 @@ def place_evenly(
     homes = [each.home if each.home in each.allowed.members else NOBODY for each in tasks]
     if _is_even(classes, homes, shares):
         return homes
-    placement = _EvenPlacement(tasks, homes, classes, shares, racks, may_be_uneven=any(present))
+    placement = _EvenPlacement(tasks, homes, classes, shares, racks, any(present))
     return placement.solved(capacity, weights)
 
 
@@ -170,6 +170,7 @@ without room; `foreign`.
 """
 
 
+@dataclass(eq=False)
 class _EvenPlacement:
     """The flow network that places the tasks, and its result.
 
@@ -183,26 +184,21 @@ class _EvenPlacement:
     is one hub for all clients.
     """
 
-    def __init__(
-        self,
-        tasks: Sequence[TaskToPlace],
-        homes: Sequence[int],
-        classes: Sequence[Sequence[int]],
-        shares: Shares,
-        racks: Sequence[str],
-        may_be_uneven: bool,
-    ) -> None:
-        self._tasks = tasks
-        self._homes = homes
-        self._shares = shares
-        self._may_be_uneven = may_be_uneven
+    _tasks: Sequence[TaskToPlace]
+    _homes: Sequence[int]
+    classes: InitVar[Sequence[Sequence[int]]]
+    _shares: Shares
+    racks: InitVar[Sequence[str]]
+    _may_be_uneven: bool
+
+    def __post_init__(self, classes: Sequence[Sequence[int]], racks: Sequence[str]) -> None:
         self._network = FlowNetwork()
         hubs = {rack: number for number, rack in enumerate(sorted(set(racks)))}
-        self._hub_of = [hubs[rack] for rack in racks] or [0] * len(shares.of_client)
+        self._hub_of = [hubs[rack] for rack in racks] or [0] * len(self._shares.of_client)
         self._of_hub = [self._hub_of.index(hub) for hub in range(max(1, len(hubs)))]  # one client of each hub
-        self._owner = [NOBODY] * len(tasks)
-        self._kept = [0] * len(shares.of_client)
-        cells = [self._cells(members, bounds) for members, bounds in zip(classes, shares.of_class, strict=True)]
+        self._owner = [NOBODY] * len(self._tasks)
+        self._kept = [0] * len(self._shares.of_client)
+        cells = [self._cells(members, bounds) for members, bounds in zip(classes, self._shares.of_class, strict=True)]
         groups = [self._groups(members, of_class) for members, of_class in zip(classes, cells, strict=True)]
         self._classes = [each for each in zip(cells, groups, strict=True) if each[1]]
 
