@@ -16,7 +16,7 @@ Source: `TaskMovement`, `HighAvailabilityTaskAssignor.tasksToCaughtUpClients`, `
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import filterfalse
 from operator import itemgetter
 from typing import Any
@@ -43,9 +43,10 @@ class LagRanking:
     unreported: list[int | None]
     client_count: int
     acceptable_recovery_lag: int
+    caught_up: list[list[int]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.caught_up: list[list[int]] = [[]] * len(self.reported)
+        self.caught_up = [[]] * len(self.reported)
 
     def is_caught_up(self, task: int, client: int) -> bool:
         return is_caught_up(self.lag(task, client), self.acceptable_recovery_lag)
