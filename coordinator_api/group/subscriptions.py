@@ -27,11 +27,6 @@ from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.types import LATEST_OFFSET, AssignorErrorCode, ProcessId, TaskId
 
 
-def subscribed_version(subscription: bytes) -> int:
-    """Returns the version of the SubscriptionInfo. Raises DecodeError."""
-    return decode_member(subscription).info.version
-
-
 def rebalance_input(subscription: bytes) -> bytes:
     """Returns the subscription without its unique field and generation."""
     decoded = _decoded(subscription)

@@ -115,7 +115,9 @@ class Coordinator:
             counting = self._tasks.start(self._count_others())
             self._resources.callback(counting.cancel)
         if self.unreadable:
-            await self._count_unreadable()
+            stored_bytes = await self.repository.stored_bytes()
+            for group_id in self.unreadable:  # the quotas also count the bytes of unreadable groups
+                self.quotas.note(group_id, 0, stored_bytes.get(group_id, 0))
         self._monitor.start()
         self._resources.callback(self._monitor.stop)
 
@@ -391,12 +393,6 @@ class Coordinator:
         await asyncio.gather(*(runtime.close() for runtime in self.groups.values()))
         await self._resources.aclose()
         self.closed = True
-
-    async def _count_unreadable(self) -> None:
-        """Count the stored bytes of unreadable groups for the quotas."""
-        stored_bytes = await self.repository.stored_bytes()
-        for group_id in self.unreadable:
-            self.quotas.note(group_id, 0, stored_bytes.get(group_id, 0))
 
     async def _count_others(self) -> None:
         """Periodically count, for the quotas, the members and stored bytes of the groups of other coordinators."""
