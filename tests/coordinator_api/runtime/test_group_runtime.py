@@ -75,7 +75,7 @@ async def opened(
         await upgraded(engine)
         repository = repository_type(engine, 10)
         async with rebalance_workers() as workers:
-            environment = GroupEnvironment(repository, clock or ServiceClock(), limits, 1_024)
+            environment = GroupEnvironment(repository, clock or ServiceClock(), limits, 2_048)
             resources = rebalance_resources(workers)
             runtime = GroupRuntime(await repository.load_group("g"), environment, resources, lease)
             try:
