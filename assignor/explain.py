@@ -117,16 +117,17 @@ def explain_placement(
     stateful = frozenset(problem.stateful_tasks)
     names = _Names(problem)
     for each in sorted(problem.tasks):
-        if task is None or each == task:
-            yield _explanation(
-                each,
-                each in stateful,
-                copies.get(each, []),
-                tuple(sorted(previous.get(each, ()))),
-                caught_up.clients(each) if each in stateful else (),
-                tuple(steps.get(each, ())),
-                names,
-            )
+        if task is not None and each != task:
+            continue
+        is_stateful, decided = each in stateful, tuple(steps.get(each, ()))
+        placed = tuple(_with_thread(copy, decided) for copy in copies.get(each, []))
+        owners = tuple(sorted(previous.get(each, ())))
+        clients = caught_up.clients(each) if is_stateful else ()
+        outcome = _outcome(placed, owners, decided)
+        where = ", ".join(_copy_text(copy, names) for copy in placed) or "nowhere"
+        why = _why(clients if is_stateful else None, decided, names)
+        text = f"{each} {outcome}: {where}{f' – {why}' if why else ''}"
+        yield Explanation(each, is_stateful, outcome, placed, owners, _target(decided), clients, decided, text)
 
 
 def reason_in_full(explanation: Explanation, problem: PlacementProblem, names: ShortNames) -> str:
@@ -148,22 +149,6 @@ def explanation_document(explanation: Explanation) -> dict[str, object]:
 def _step_document(step: Decision) -> dict[str, object]:
     fields = zip(step._fields, step, strict=True)
     return {name: document_of(value) for name, value in fields if name != "task" and value is not None}
-
-
-def _explanation(
-    task: TaskId,
-    stateful: bool,
-    placed: Sequence[Copy],
-    previous: tuple[ProcessId, ...],
-    caught_up: tuple[ClientLag, ...],
-    steps: tuple[Decision, ...],
-    names: _Names,
-) -> Explanation:
-    target = _target(steps)
-    copies = tuple(_with_thread(copy, steps) for copy in placed)
-    outcome = _outcome(copies, previous, steps)
-    text = _text(task, outcome, copies, caught_up if stateful else None, steps, names)
-    return Explanation(task, stateful, outcome, copies, previous, target, caught_up, steps, text)
 
 
 def _target(steps: Sequence[Decision]) -> ProcessId | None:
@@ -238,30 +223,13 @@ class _CaughtUp:
                 self._reporting.setdefault(task, []).append(ClientLag(process, lag))
 
     def clients(self, task: TaskId) -> tuple[ClientLag, ...]:
-        default = self._unreported_lag(task)
+        default = next((client.lags.unreported.get(task) for client in self._problem.clients.values()), None)
         if default is not None and is_caught_up(default, self._acceptable):
             known = {client.process: client.lag for client in self._reporting.get(task, ())}
             everyone = (ClientLag(process, known.get(process, default)) for process in sorted(self._problem.clients))
             return tuple(client for client in everyone if is_caught_up(client.lag, self._acceptable))
         reporting = self._reporting.get(task, ())
         return tuple(client for client in reporting if is_caught_up(client.lag, self._acceptable))
-
-    def _unreported_lag(self, task: TaskId) -> int | None:
-        """Returns the common lag of all clients that did not report the task."""
-        return next((client.lags.unreported.get(task) for client in self._problem.clients.values()), None)
-
-
-def _text(
-    task: TaskId,
-    outcome: ActiveOutcome,
-    copies: Sequence[Copy],
-    caught_up: Sequence[ClientLag] | None,
-    steps: Sequence[Decision],
-    names: _Names,
-) -> str:
-    where = ", ".join(_copy_text(copy, names) for copy in copies) or "nowhere"
-    why = _why(caught_up, steps, names)
-    return f"{task} {outcome}: {where}{f' – {why}' if why else ''}"
 
 
 def _why(caught_up: Sequence[ClientLag] | None, steps: Sequence[Decision], names: _Names) -> str:

@@ -35,6 +35,7 @@ from assignor.recording.topology_fields import as_topology
 from assignor.topology.group_topology import GroupTopology
 from kafka_groups.described.copartition import COPARTITIONED, NOT_COPARTITIONED, CopartitionFacts
 from kafka_groups.described.stores import StoreFacts
+from operating_system.whole_files import input_errors
 
 DEFAULT_ASSIGNOR = "HighAvailabilityTaskAssignor"
 _PUBLIC_KEY, _INTERNAL_KEY = "task.assignor.class", "internal.task.assignor.class"
@@ -64,10 +65,8 @@ def read_application_file(path: Path) -> ApplicationFile:
     """Reads an application file. Raises InputError if the file cannot be used; the message names the file and the
     fault.
     """
-    try:
+    with input_errors("cannot be read", path):
         content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", str(path)) from None
     if not content.lstrip().startswith(b"{"):
         return ApplicationFile(str(path), None, _as_text(content, path), {}, None)
     try:

@@ -207,11 +207,7 @@ def run_streams_group(recorded: RecordedStreamsGroup) -> RerunStreamsGroup:
     members.
     """
     placing = StreamsGroupPlacement(
-        recorded.members,
-        recorded.tasks,
-        recorded.stateful,
-        recorded.num_standby_replicas,
-        recorded.kafka_version.rules,
+        recorded.members, recorded.tasks, recorded.stateful, recorded.num_standby_replicas, recorded.kafka_version.rules
     )
     try:
         return RerunStreamsGroup(recorded, placing.solved())

@@ -23,7 +23,7 @@ Source: `ClientState.initializePrevTasks`, `prevTasksByLag`, `computeTaskLags`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
@@ -60,15 +60,12 @@ class EndOffsetSums:
 
 
 def end_offset_sums(
-    stateful_tasks: Iterable[TaskId],
-    topics: Mapping[int, Iterable[str]],
-    source_topics: frozenset[str],
-    offsets: EndOffsets,
+    tasks: Collection[TaskId], topics: Mapping[int, Iterable[str]], source_topics: frozenset[str], offsets: EndOffsets
 ) -> EndOffsetSums:
-    """Adds up the end offsets of each task's changelogs. `topics`: the changelogs of each subtopology, without the
-    changelogs that this rebalance creates. `source_topics`: the source topics that serve as changelog.
+    """Adds up the end offsets of each task's changelogs. `tasks`: the stateful tasks. `topics`: the changelogs of each
+    subtopology, without the changelogs that this rebalance creates. `source_topics`: the source topics that serve as
+    changelog.
     """
-    tasks = tuple(stateful_tasks)
     ends_of = {
         subtopology: [_ends(topic, source_topics, offsets) for topic in changelogs]
         for subtopology, changelogs in topics.items()

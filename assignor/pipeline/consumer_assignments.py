@@ -35,7 +35,7 @@ from assignor.clients.client_state import ClientState
 from assignor.errors import IllegalStateError, NullPointerError
 from assignor.java.hash_codes import host_hash, int64, string_hash, task_hash, topic_partition_hash
 from assignor.java.order import hash_set_order
-from assignor.pipeline.tasks_to_threads import tasks_of_threads
+from assignor.pipeline.tasks_to_threads import TasksOfThreads, tasks_of_threads
 from assignor.protocol.assignment_info import AssignmentInfoEncoder
 from assignor.protocol.consumer_protocol import assignment_parts
 from assignor.protocol.shared_assignments import AssignmentParts
@@ -141,32 +141,6 @@ _BY_PARTITION = itemgetter(0)
 _TASK = itemgetter(1)
 
 
-@dataclass(slots=True)
-class ConsumerAssignments:
-    """The assignments of all members. `by_member`: the ConsumerProtocolAssignment of each member in parts, by member
-    id. `deadlines_encoded_ms`: the encoded times at which members have to request the next rebalance.
-    `followup_rebalance`: True if a member has to rejoin at once.
-    """
-
-    by_member: dict[str, AssignmentParts] = field(default_factory=dict)
-    deadlines_encoded_ms: list[int] = field(default_factory=list)
-    followup_rebalance: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _GroupAssignment:
-    """The data from which all assignments are made, and the result with the assignments made so far."""
-
-    group: GroupMetadata
-    partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
-    in_java_order: PartitionsInJavaOrder
-    encoder: AssignmentInfoEncoder
-    sends_next_rebalance: bool
-    log: DecisionLog
-    result: ConsumerAssignments
-    drained_members: frozenset[str]
-
-
 def rebalance_deadlines(
     placement: Placement, leader: ProcessId | None, probing_rebalance_at_ms: int
 ) -> dict[ProcessId | None, int]:
@@ -184,37 +158,6 @@ def rebalance_deadlines(
     return deadlines_ms
 
 
-def consumer_assignments(
-    members: Iterable[str],
-    group: GroupMetadata,
-    states: Mapping[ProcessId, ClientState],
-    placement: Placement,
-    partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]],
-    in_java_order: PartitionsInJavaOrder,
-    hosts: HostMaps,
-    deadlines_ms: Mapping[ProcessId | None, int],
-    log: DecisionLog,
-    drained_members: frozenset[str] = frozenset(),
-) -> ConsumerAssignments:
-    """Assigns the tasks to members and encodes all assignments. `members`: all members of the group, in the order of
-    the result. `partitions_for_task`: the sorted partitions of each task. `deadlines_ms`: the deadlines that members
-    keep (see `rebalance_deadlines`); empty if the leader is outside the group. `drained_members`: members that get no
-    tasks as long as their process has other members. Raises IllegalStateError if a member would get a partition that
-    another member still owns.
-    """
-    versions = group.versions
-    encoder = AssignmentInfoEncoder(versions.min_received, versions.min_supported, hosts.active, hosts.standby)
-    sends_next_rebalance = versions.min_received >= FIRST_VERSION_WITH_NEXT_REBALANCE
-    # most threads of a large group have no task, so all members start with one common empty assignment
-    result = ConsumerAssignments(dict.fromkeys(members, assignment_parts((), encoder.parts((), {}))))
-    group_assignment = _GroupAssignment(
-        group, partitions_for_task, in_java_order, encoder, sends_next_rebalance, log, result, drained_members
-    )
-    for process_id, state in states.items():
-        _add_client(group_assignment, state, placement.clients[process_id], deadlines_ms.get(process_id))
-    return result
-
-
 def error_assignments(
     clients: Mapping[ProcessId, ClientMetadata], code: AssignorErrorCode
 ) -> dict[str, AssignmentParts]:
@@ -227,119 +170,129 @@ def error_assignments(
     return {consumer: refused for client in clients.values() for consumer in client.consumers}
 
 
-def _add_client(
-    group_assignment: _GroupAssignment, state: ClientState, placed: ClientPlacement, deadline_ms: int | None
-) -> None:
-    active, standby = tasks_of_threads(state, placed, group_assignment.log, group_assignment.drained_members)
-    consumers, by_member = state.metadata.consumers, group_assignment.result.by_member
-    first = None if deadline_ms is None else consumers[0]
-    for consumer in consumers:
-        if consumer in active or consumer in standby or consumer == first:
-            by_member[consumer] = _of_consumer(
-                group_assignment,
-                state,
-                consumer,
-                active.get(consumer, ()),
-                standby.get(consumer, ()),
-                deadline_ms if consumer == first else None,
-            )
+@dataclass(slots=True)
+class ConsumerAssignments:
+    """Spreads the tasks over members, encodes the assignments of all members, and holds them.
 
-
-def _of_consumer(
-    group_assignment: _GroupAssignment,
-    state: ClientState,
-    consumer: str,
-    active: Sequence[TaskId],
-    standby_tasks: Sequence[TaskId],
-    deadline_ms: int | None,
-) -> AssignmentParts:
-    assigned, held_back = _hand_out(group_assignment, state, consumer, active)
-    standby = _partitions_of_standbys(
-        group_assignment,
-        _standby_order(standby_tasks, _temporary_standbys(group_assignment, state, consumer, held_back)),
-    )
-    next_rebalance_ms = JAVA_LONG_MAX
-    if held_back:
-        next_rebalance_ms = AT_ONCE_MS
-        group_assignment.result.followup_rebalance |= group_assignment.sends_next_rebalance
-    elif deadline_ms is not None:
-        next_rebalance_ms = deadline_ms
-        if group_assignment.sends_next_rebalance:
-            group_assignment.result.deadlines_encoded_ms.append(next_rebalance_ms)
-            group_assignment.result.followup_rebalance |= next_rebalance_ms == AT_ONCE_MS
-    user_data = group_assignment.encoder.parts(list(map(_TASK, assigned)), standby, next_rebalance_ms)
-    partitions = list(map(_BY_PARTITION, assigned))
-    _check_cooperative(group_assignment.group, consumer, partitions)
-    return assignment_parts(partitions, user_data)
-
-
-def _hand_out(
-    group_assignment: _GroupAssignment, state: ClientState, consumer: str, tasks: Sequence[TaskId]
-) -> tuple[list[tuple[TopicPartition, TaskId]], list[TaskId]]:
-    """Returns the sorted partitions that the consumer gets, each with its task. Also returns the tasks that are held
-    back. The consumer gets no partition of a task that is held back. Raises NullPointerError as
-    `_partitions_of_standbys` does.
+    `partitions_for_task`: the sorted partitions of each task. `drained_members`: members that get no tasks as long as
+    their process has other members. `by_member`: the ConsumerProtocolAssignment of each member in parts, by member id.
+    `deadlines_encoded_ms`: the encoded times at which members have to request the next rebalance.
+    `followup_rebalance`: True if a member has to rejoin at once.
     """
-    assigned: list[tuple[TopicPartition, TaskId]] = []
-    held_back: list[TaskId] = []
-    owners = group_assignment.group.owners
-    owned = state.metadata.owned_partitions
-    partitions_of = group_assignment.partitions_for_task.get
-    for task in tasks:
-        partitions = partitions_of(task)
-        if partitions is None:
-            nothing = 'the return value of "java.util.Map.get(Object)" is null'
-            raise _unknown(f'Cannot invoke "java.util.Set.iterator()" because {nothing}', task)
-        for partition in partitions:
-            if owned.get(partition) != consumer and partition in owners:
-                break  # another member still owns the partition
-        else:
-            for partition in partitions:
-                assigned.append((partition, task))
-            continue
-        held_back.append(task)
-        group_assignment.log.append(
-            Decision(
-                DecisionKind.WAITING_FOR_REVOCATION,
-                task,
-                Role.ACTIVE,
-                state.metadata.process_id,
-                None,
-                consumer,
-                owners[partition][-1],
-            )
+
+    group: GroupMetadata
+    states: Mapping[ProcessId, ClientState]
+    placement: Placement
+    partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
+    in_java_order: PartitionsInJavaOrder
+    hosts: HostMaps
+    log: DecisionLog
+    drained_members: frozenset[str]
+    by_member: dict[str, AssignmentParts] = field(default_factory=dict, init=False)
+    deadlines_encoded_ms: list[int] = field(default_factory=list, init=False)
+    followup_rebalance: bool = field(default=False, init=False)
+    _encoder: AssignmentInfoEncoder = field(init=False)
+    _sends_next_rebalance: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        versions, hosts = self.group.versions, self.hosts
+        self._encoder = AssignmentInfoEncoder(
+            versions.min_received, versions.min_supported, hosts.active, hosts.standby
         )
-    assigned.sort(key=_BY_PARTITION)
-    return assigned, sorted(held_back)
+        self._sends_next_rebalance = versions.min_received >= FIRST_VERSION_WITH_NEXT_REBALANCE
 
+    def add_all(self, members: Iterable[str], deadlines_ms: Mapping[ProcessId | None, int]) -> None:
+        """Adds the assignments of all members. `members`: all members of the group, in the order of the result.
+        `deadlines_ms`: the deadlines that members keep (see `rebalance_deadlines`); empty if the leader is outside the
+        group. Raises IllegalStateError if a member would get a partition that another member still owns.
+        """
+        # most threads of a large group have no task, so all members start with one common empty assignment
+        self.by_member = dict.fromkeys(members, assignment_parts((), self._encoder.parts((), {})))
+        for process_id, state in self.states.items():
+            self._add_client(state, self.placement.clients[process_id], deadlines_ms.get(process_id))
 
-def _temporary_standbys(
-    group_assignment: _GroupAssignment, state: ClientState, consumer: str, held_back: Sequence[TaskId]
-) -> list[TaskId]:
-    """Returns the stateful tasks that are held back and that were standbys on this process. A temporary standby keeps
-    the state of the task open until the owner has revoked the active task.
-    """
-    if not held_back:
-        return []
-    kept = [task for task in held_back if task in state.previous_standby and task in state.lags]
-    group_assignment.log.extend(
-        Decision(DecisionKind.TEMPORARY_STANDBY, task, Role.STANDBY, state.metadata.process_id, None, consumer)
-        for task in kept
-    )
-    return kept
+    def _add_client(self, state: ClientState, placed: ClientPlacement, deadline_ms: int | None) -> None:
+        tasks = tasks_of_threads(state, placed, self.log, self.drained_members)
+        consumers = state.metadata.consumers
+        first = None if deadline_ms is None else consumers[0]
+        for consumer in consumers:
+            if consumer in tasks.active or consumer in tasks.standby or consumer == first:
+                own_deadline_ms = deadline_ms if consumer == first else None
+                self.by_member[consumer] = self._of_consumer(state, consumer, tasks, own_deadline_ms)
 
+    def _of_consumer(
+        self, state: ClientState, consumer: str, tasks: TasksOfThreads, deadline_ms: int | None
+    ) -> AssignmentParts:
+        assigned, held_back = self._hand_out(state, consumer, tasks.active.get(consumer, ()))
+        temporary = self._temporary_standbys(state, consumer, held_back)
+        standby = self._partitions_of_standbys(_standby_order(tasks.standby.get(consumer, ()), temporary))
+        next_rebalance_ms = JAVA_LONG_MAX
+        if held_back:
+            next_rebalance_ms = AT_ONCE_MS
+            self.followup_rebalance |= self._sends_next_rebalance
+        elif deadline_ms is not None:
+            next_rebalance_ms = deadline_ms
+            if self._sends_next_rebalance:
+                self.deadlines_encoded_ms.append(next_rebalance_ms)
+                self.followup_rebalance |= next_rebalance_ms == AT_ONCE_MS
+        user_data = self._encoder.parts(list(map(_TASK, assigned)), standby, next_rebalance_ms)
+        partitions = list(map(_BY_PARTITION, assigned))
+        _check_cooperative(self.group, consumer, partitions)
+        return assignment_parts(partitions, user_data)
 
-def _partitions_of_standbys(
-    group_assignment: _GroupAssignment, standby: Iterable[TaskId]
-) -> dict[TaskId, tuple[TopicPartition, ...]]:
-    """Returns the partitions of each standby task. Raises NullPointerError for a task that the group does not have (see
-    `_partitions`).
-    """
-    partitions_of = group_assignment.in_java_order.of
-    try:
-        return {task: partitions_of(task) for task in standby}
-    except KeyError as unknown:
-        raise _unknown('Cannot invoke "java.util.Set.size()" because "partitions" is null', unknown.args[0]) from None
+    def _hand_out(
+        self, state: ClientState, consumer: str, tasks: Sequence[TaskId]
+    ) -> tuple[list[tuple[TopicPartition, TaskId]], list[TaskId]]:
+        """Returns the sorted partitions that the consumer gets, each with its task. Also returns the tasks that are
+        held back. The consumer gets no partition of a task that is held back. Raises NullPointerError as
+        `_partitions_of_standbys` does.
+        """
+        assigned: list[tuple[TopicPartition, TaskId]] = []
+        held_back: list[TaskId] = []
+        owners, metadata = self.group.owners, state.metadata
+        owned = metadata.owned_partitions
+        partitions_of = self.partitions_for_task.get
+        for task in tasks:
+            partitions = partitions_of(task)
+            if partitions is None:
+                nothing = 'the return value of "java.util.Map.get(Object)" is null'
+                raise _unknown(f'Cannot invoke "java.util.Set.iterator()" because {nothing}', task)
+            for partition in partitions:
+                if owned.get(partition) != consumer and partition in owners:
+                    break  # another member still owns the partition
+            else:
+                for partition in partitions:
+                    assigned.append((partition, task))
+                continue
+            held_back.append(task)
+            kind, owner = DecisionKind.WAITING_FOR_REVOCATION, owners[partition][-1]
+            self.log.append(Decision(kind, task, Role.ACTIVE, metadata.process_id, None, consumer, owner))
+        assigned.sort(key=_BY_PARTITION)
+        return assigned, sorted(held_back)
+
+    def _temporary_standbys(self, state: ClientState, consumer: str, held_back: Sequence[TaskId]) -> list[TaskId]:
+        """Returns the stateful tasks that are held back and that were standbys on this process. A temporary standby
+        keeps the state of the task open until the owner has revoked the active task.
+        """
+        if not held_back:
+            return []
+        kept = [task for task in held_back if task in state.previous_standby and task in state.lags]
+        self.log.extend(
+            Decision(DecisionKind.TEMPORARY_STANDBY, task, Role.STANDBY, state.metadata.process_id, None, consumer)
+            for task in kept
+        )
+        return kept
+
+    def _partitions_of_standbys(self, standby: Iterable[TaskId]) -> dict[TaskId, tuple[TopicPartition, ...]]:
+        """Returns the partitions of each standby task. Raises NullPointerError for a task that the group does not have
+        (see `_partitions`).
+        """
+        partitions_of = self.in_java_order.of
+        try:
+            return {task: partitions_of(task) for task in standby}
+        except KeyError as unknown:
+            reason = 'Cannot invoke "java.util.Set.size()" because "partitions" is null'
+            raise _unknown(reason, unknown.args[0]) from None
 
 
 def _unknown(reason: str, task: TaskId) -> NullPointerError:

@@ -24,7 +24,6 @@ from assignor.pipeline.consumer_assignments import (
     AT_ONCE_MS,
     NO_HOSTS,
     ConsumerAssignments,
-    consumer_assignments,
     error_assignments,
     host_maps,
     partitions_in_java_order,
@@ -203,17 +202,13 @@ def _assign(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssigno
 
 
 def _steps(
-    snapshot: RebalanceSnapshot,
-    now_ms: int,
-    task_assignor: TaskAssignor | None,
-    group: GroupMetadata,
-    effects: _Effects,
+    snapshot: RebalanceSnapshot, now_ms: int, own_assignor: TaskAssignor | None, group: GroupMetadata, effects: _Effects
 ) -> RebalanceResult:
     # steps 1 and 2
     tasks = make_tasks(snapshot, group.versions, effects.created)
     end_offsets = sum_end_offsets(snapshot, tasks)
     states = client_states(group.clients, tasks.task_by_partition, end_offsets.by_task)
-    chosen = _chosen(snapshot, task_assignor, end_offsets.known)
+    chosen = _chosen(snapshot, own_assignor, end_offsets.known)
     problem = _placement_problem(snapshot, tasks, states, chosen)
     placement = steered_assignor(chosen, snapshot.steering).assign(problem, effects.log)
     if placement.assignment_error is None:
@@ -230,18 +225,11 @@ def _steps(
     hosts = host_maps(group.clients, placement, in_java_order) if has_hosts else NO_HOSTS
 
     # step 4
-    members = consumer_assignments(
-        snapshot.members,
-        group,
-        states,
-        placement,
-        tasks.partitions,
-        in_java_order,
-        hosts,
-        {} if snapshot.leader_process_id is None else deadlines_ms,
-        effects.log,
-        snapshot.steering.drained_members,
+    drained = snapshot.steering.drained_members
+    members = ConsumerAssignments(
+        group, states, placement, tasks.partitions, in_java_order, hosts, effects.log, drained
     )
+    members.add_all(snapshot.members, {} if snapshot.leader_process_id is None else deadlines_ms)
     assignments = SharedAssignments(members.by_member)
     _notify_assignor(chosen, assignments, snapshot, placement.assignment_error or AssignmentError.NONE)
     return RebalanceResult(
@@ -249,7 +237,8 @@ def _steps(
         internal_topics=tasks.internal_topics,
         created_topics=effects.created,
         probing_rebalance_at_ms=_kept_deadline(snapshot, members, deadlines_ms),
-        followup_rebalance=members.followup_rebalance or _keeps_one_at_once(snapshot, deadlines_ms),
+        followup_rebalance=members.followup_rebalance
+        or (snapshot.leader_process_id is None and AT_ONCE_MS in deadlines_ms.values()),
         decisions=effects.log,
         placement=placement,
         problem=problem,
@@ -376,7 +365,3 @@ def _kept_deadline(
     """
     kept = deadlines_ms.values() if snapshot.leader_process_id is None else members.deadlines_encoded_ms
     return min((deadline_ms for deadline_ms in kept if 0 < deadline_ms < JAVA_LONG_MAX), default=None)
-
-
-def _keeps_one_at_once(snapshot: RebalanceSnapshot, deadlines_ms: Mapping[ProcessId | None, int]) -> bool:
-    return snapshot.leader_process_id is None and AT_ONCE_MS in deadlines_ms.values()

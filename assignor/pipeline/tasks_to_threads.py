@@ -111,7 +111,8 @@ def assign_tasks_to_threads(
     the number of tasks that each consumer has already; this function adds the tasks of this pass.
     """
     if len(consumers) == 1:
-        return {consumers[0]: _all_to_one(tasks, previous_tasks_by_lag, consumers[0], thread_load, decided)}
+        previous = previous_tasks_by_lag.get(consumers[0], ())
+        return {consumers[0]: _all_to_one(tasks, previous, consumers[0], thread_load, decided)}
     queue = _TaskQueue(tasks, walk)
     assignment: ThreadTasks = defaultdict(list)
     if queue:
@@ -140,14 +141,10 @@ class _Threads:
 
 
 def _all_to_one(
-    tasks: Iterable[TaskId],
-    previous_tasks_by_lag: Mapping[str, Sequence[TaskId]],
-    consumer: str,
-    thread_load: dict[str, int],
-    decided: ThreadDecisions,
+    tasks: Iterable[TaskId], previous: Sequence[TaskId], consumer: str, load: dict[str, int], decided: ThreadDecisions
 ) -> list[TaskId]:
     """Gives all tasks to the only thread: first its previous tasks, then all other tasks in sorted order."""
-    rest, previous = list(tasks), previous_tasks_by_lag.get(consumer, ())
+    rest = list(tasks)
     assigned: list[TaskId] = []
     if rest and previous:
         left = set(rest)
@@ -158,7 +155,7 @@ def _all_to_one(
     decided.append((DecisionKind.THREAD_PREVIOUS_OWNER, assigned, (consumer,) * len(assigned)))
     decided.append((DecisionKind.THREAD_BALANCED, rest, (consumer,) * len(rest)))
     assigned = assigned + rest
-    thread_load[consumer] = thread_load.get(consumer, 0) + len(assigned)
+    load[consumer] = load.get(consumer, 0) + len(assigned)
     return assigned
 
 

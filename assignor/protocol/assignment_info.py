@@ -43,6 +43,9 @@ from assignor.types import JAVA_LONG_MAX, HostInfo, TaskId, TopicPartition
 HostPartitions = Mapping[HostInfo, tuple[TopicPartition, ...]]
 """The partitions of which each host has a copy, by host. A host has each partition only once."""
 
+StandbyTasks = Mapping[TaskId, Iterable[TopicPartition]]
+"""The standby tasks of a member, each with its partitions."""
+
 _SMALLEST_HOST = 2 + 4 + 4
 _SMALLEST_DICTIONARY_ENTRY = 4 + 2
 _SMALLEST_NAMED_PARTITION = 2 + 4
@@ -305,10 +308,7 @@ class AssignmentInfoEncoder:
         self._topics: dict[str, bytes] = {}
 
     def encode(
-        self,
-        active_tasks: Sequence[TaskId],
-        standby_tasks: Mapping[TaskId, Iterable[TopicPartition]],
-        next_rebalance_ms: int = JAVA_LONG_MAX,
+        self, active_tasks: Sequence[TaskId], standby_tasks: StandbyTasks, next_rebalance_ms: int = JAVA_LONG_MAX
     ) -> bytes:
         """Returns the user data of one member. Raises TaskAssignmentError if a task has a topology name and the version
         is below 10.
@@ -316,10 +316,7 @@ class AssignmentInfoEncoder:
         return bytes(self.parts(active_tasks, standby_tasks, next_rebalance_ms))
 
     def parts(
-        self,
-        active_tasks: Sequence[TaskId],
-        standby_tasks: Mapping[TaskId, Iterable[TopicPartition]],
-        next_rebalance_ms: int = JAVA_LONG_MAX,
+        self, active_tasks: Sequence[TaskId], standby_tasks: StandbyTasks, next_rebalance_ms: int = JAVA_LONG_MAX
     ) -> AssignmentParts:
         """Returns the user data as `encode` does, but in three parts. The part `shared` is the same object for all
         members.

@@ -265,7 +265,11 @@ def validate_placement(problem: PlacementProblem, placement: Placement, assignor
         if placement.is_refused:
             raise refusal(placement.assignment_error, assignor)
         return
-    fault = _first_fault(problem, placement)
+    fault = (
+        _fault_of_tasks(problem, placement)
+        or _fault_of_clients(problem, placement)
+        or _fault_beyond_kafka(problem, placement)
+    )
     if fault is not None:
         name, detail = fault
         raise refusal(name, assignor, detail)
@@ -277,14 +281,6 @@ def refusal(name: str, assignor: str, detail: str | None = None) -> StreamsError
     """
     severity = "a fatal error" if name in _FATAL else "an error"
     return StreamsError(f"Task assignment with {assignor} returned {severity}: {name}", detail)
-
-
-def _first_fault(problem: PlacementProblem, placement: Placement) -> _Fault | None:
-    return (
-        _fault_of_tasks(problem, placement)
-        or _fault_of_clients(problem, placement)
-        or _fault_beyond_kafka(problem, placement)
-    )
 
 
 def _fault_of_tasks(problem: PlacementProblem, placement: Placement) -> _Fault | None:

@@ -55,9 +55,6 @@ class Client:
     def task_count(self) -> int:
         return len(self.active) + len(self.standby)
 
-    def reached_capacity(self) -> bool:
-        return self.task_count >= self.capacity
-
     def _update_room(self) -> None:
         tasks = len(self.active) + len(self.standby)
         self.room = (tasks / self.capacity, -self.capacity if self.prefers_more_threads else 0)

@@ -45,23 +45,18 @@ from assignor.types import Role, TaskId
 
 def balance_active_over_threads(state: WorkingState) -> None:
     """Balances the active stateful tasks over threads. Call this function before standbys are placed."""
-    _balance(state, state.active, state.move_active, lambda source, destination: True, Role.ACTIVE)
+    _balance(state, Role.ACTIVE, lambda source, destination: True)
 
 
 def balance_standbys_over_threads(state: WorkingState, may_move: Callable[[int, int], bool]) -> None:
     """Balances the standbys over threads. `may_move(source, destination)`: True if the standby assignor allows moves
     from `source` to `destination`.
     """
-    _balance(state, state.standby, state.move_standby, may_move, Role.STANDBY)
+    _balance(state, Role.STANDBY, may_move)
 
 
-def _balance(
-    state: WorkingState,
-    held: list[set[int]],
-    move: Callable[[int, int, int], None],
-    may_move: Callable[[int, int], bool],
-    role: Role,
-) -> None:
+def _balance(state: WorkingState, role: Role, may_move: Callable[[int, int], bool]) -> None:
+    held, move = (state.standby, state.move_standby) if role is Role.STANDBY else (state.active, state.move_active)
     assigned, capacity = state.assigned, state.capacity
     clients = range(len(capacity))
     load_with_one_more = [(assigned[client] + 1.0) / capacity[client] for client in clients]

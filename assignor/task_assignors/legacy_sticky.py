@@ -252,7 +252,7 @@ class StickyPlacement:
 
     def _should_balance(self, client: Client) -> bool:
         """True if `client` is full and another client has more room."""
-        return client.reached_capacity() and self._roomiest_of_all().room < client.room
+        return client.task_count >= client.capacity and self._roomiest_of_all().room < client.room
 
     def _roomiest_of_all(self, _: TaskId | None = None) -> Client:
         """Returns the client with the most room. Pairs are not checked: the task has no copies yet, so each of its

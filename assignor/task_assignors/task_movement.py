@@ -16,6 +16,7 @@ Source: `TaskMovement`, `HighAvailabilityTaskAssignor.tasksToCaughtUpClients`, `
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import filterfalse
 from operator import itemgetter
 from typing import Any
@@ -29,6 +30,7 @@ from assignor.task_assignors.working_state import NamedNumbers, WorkingState
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, Role, TaskId
 
 
+@dataclass(eq=False)
 class LagRanking:
     """The lags of all clients on all tasks. Tasks and clients are numbers, as in `WorkingState`.
 
@@ -37,18 +39,14 @@ class LagRanking:
     the caught-up clients, because `caught_up_instead_of` is called for each copy of the task.
     """
 
-    def __init__(
-        self,
-        reported: list[dict[int, int]],
-        unreported: list[int | None],
-        client_count: int,
-        acceptable_recovery_lag: int,
-    ) -> None:
-        self.reported = reported
-        self.unreported = unreported
-        self.client_count = client_count
-        self.acceptable_recovery_lag = acceptable_recovery_lag
-        self.caught_up: list[list[int]] = [[]] * len(reported)
+    reported: list[dict[int, int]]
+    unreported: list[int | None]
+    client_count: int
+    acceptable_recovery_lag: int
+    caught_up: list[list[int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.caught_up = [[]] * len(self.reported)
 
     def is_caught_up(self, task: int, client: int) -> bool:
         return is_caught_up(self.lag(task, client), self.acceptable_recovery_lag)

@@ -128,19 +128,13 @@ class WorkingState:
         self.owner[task] = standby
 
     def log_decision(
-        self,
-        kind: DecisionKind,
-        task: int,
-        role: Role,
-        client: int,
-        other: int | None = None,
-        detail: int | None = None,
+        self, kind: DecisionKind, task: int, role: Role, client: int, other: int | None = None, saved: int | None = None
     ) -> None:
-        """Logs one decision about a stateful task."""
+        """Logs one decision about a stateful task. `saved`: the traffic that the decision saves."""
         processes = self.processes
         other_process = None if other is None else processes[other]
         # `tuple.__new__` is much faster than the call of `Decision`, and thousands of decisions are logged
-        fields = (kind, self.tasks[task], role, processes[client], other_process, None, None, detail)
+        fields = (kind, self.tasks[task], role, processes[client], other_process, None, None, saved)
         self.log.append(tuple.__new__(Decision, fields))
 
     def placement(self, stateless: list[list[TaskId]], probing_rebalance_needed: bool) -> Placement:

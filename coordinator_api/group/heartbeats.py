@@ -143,7 +143,7 @@ def _note(
     match event:
         case Heartbeat():
             assert isinstance(answered, outcome.HeartbeatAnswered)
-            _note_heartbeat(liveness, working, event, answered, now_ms)
+            _note_heartbeat(liveness, working, event, answered, now_ms, None)
         case ProcessHeartbeat(is_recheck=False):
             assert isinstance(answered, outcome.ProcessHeartbeatAnswered)
             for member_id, heartbeat in event.members.items():
@@ -151,7 +151,11 @@ def _note(
                 if not isinstance(news, outcome.Rejected):
                     _note_heartbeat(liveness, working, heartbeat, answered, now_ms, event.connection_id)
                 elif news.code is RejectionCode.ILLEGAL_GENERATION:
-                    _note_connection(liveness, working, member_id, event.connection_id, now_ms)
+                    # This static member missed a rebalance, so its session is not extended. Its process is alive on the
+                    # new connection, so the loss of an earlier connection must not end the session.
+                    refused = working.members.get(member_id)
+                    if refused is not None and not refused.is_away and event.connection_id is not None:
+                        liveness.belongs_to(member_id, event.connection_id, now_ms)
         case FetchAssignment():
             member = working.members.get(event.member_id)
             if member is None or member.is_away:
@@ -162,32 +166,18 @@ def _note(
                 liveness.acknowledged(event.member_id, answered.generation_id)
 
 
+_Answered = outcome.HeartbeatAnswered | outcome.ProcessHeartbeatAnswered
+
+
 def _note_heartbeat(
-    liveness: Liveness,
-    working: GroupImage,
-    event: Heartbeat,
-    answered: outcome.HeartbeatAnswered | outcome.ProcessHeartbeatAnswered,
-    now_ms: int,
-    connection_id: int | None = None,
+    liveness: Liveness, image: GroupImage, event: Heartbeat, answered: _Answered, now_ms: int, connection_id: int | None
 ) -> None:
-    member = working.members.get(event.member_id)
+    member = image.members.get(event.member_id)
     if member is None or member.away_until_ms is not None:
         return
     liveness.request_arrived(member, now_ms, connection_id, event.task_offset_sums)
     if answered.state is GroupState.STABLE and event.generation_id == answered.generation_id:
         liveness.acknowledged(event.member_id, event.generation_id)
-
-
-def _note_connection(
-    liveness: Liveness, working: GroupImage, member_id: str, connection_id: int | None, now_ms: int
-) -> None:
-    """Move a refused static member to the connection of its request. The member missed a rebalance, so its session is
-    not extended. The process is alive on the new connection. The loss of an earlier connection must not end the
-    session.
-    """
-    member = working.members.get(member_id)
-    if member is not None and not member.is_away and connection_id is not None:
-        liveness.belongs_to(member_id, connection_id, now_ms)
 
 
 def _heartbeat(image: GroupImage, event: Heartbeat) -> outcome.HeartbeatAnswered | outcome.Rejected:
@@ -201,11 +191,7 @@ def _heartbeat(image: GroupImage, event: Heartbeat) -> outcome.HeartbeatAnswered
     if isinstance(member, outcome.Rejected):
         return member
     return outcome.HeartbeatAnswered(
-        image.state,
-        _has_to_rejoin(image, member),
-        image.draining,
-        image.generation_id,
-        paused=image.levers.pause is not None,
+        image.state, _has_to_rejoin(image, member), image.draining, image.generation_id, image.levers.pause is not None
     )
 
 

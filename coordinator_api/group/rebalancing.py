@@ -17,7 +17,6 @@ Differs from Kafka: no member leads. The caller that gets `RunRebalance` in an o
 leader has to be elected, and no member waits for a SyncGroup.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from assignor.pipeline.snapshot import Member
@@ -229,22 +228,15 @@ def rebalance_when_topics_changed(step: GroupTransition, event: TopicsSeen) -> N
     last = image.last_rebalance
     if image.state is not GroupState.STABLE or last is None:
         return
-    changes = topic_changes(last.basis.topics, event.topics)
+    changes = [
+        _change(topic, last.basis.topics[topic], event.topics[topic])
+        for topic in sorted(last.basis.topics.keys() & event.topics.keys())
+        if last.basis.topics[topic] != event.topics[topic]
+    ]
     if changes:
         unnamed = len(changes) - MAX_CHANGES_NAMED
         more = f", and {unnamed} more" if unnamed > 0 else ""
         start_rebalance(step, RebalanceReason.TOPICS_CHANGED, "; ".join(changes[:MAX_CHANGES_NAMED]) + more)
-
-
-def topic_changes(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
-    """Returns a sentence for each topic whose partition count differs between the two mappings. The sentences are
-    ordered by topic name.
-    """
-    return [
-        _change(topic, before[topic], now[topic])
-        for topic in sorted(before.keys() & now.keys())
-        if before[topic] != now[topic]
-    ]
 
 
 def _change(topic: str, before: int, now: int) -> str:

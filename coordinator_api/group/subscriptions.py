@@ -27,11 +27,6 @@ from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.types import LATEST_OFFSET, AssignorErrorCode, ProcessId, TaskId
 
 
-def subscribed_version(subscription: bytes) -> int:
-    """Returns the version of the SubscriptionInfo. Raises DecodeError."""
-    return decode_member(subscription).info.version
-
-
 def rebalance_input(subscription: bytes) -> bytes:
     """Returns the subscription without its unique field and generation."""
     decoded = _decoded(subscription)
@@ -88,10 +83,7 @@ def subscribed_rack(subscription: bytes) -> str | None:
     """Returns the `client.rack` of the member; None if the member has no rack, or if the subscription's version has no
     rack.
     """
-    try:
-        return decode_subscription(subscription).rack
-    except AssignorFault:
-        return None
+    return _outer(subscription).rack
 
 
 def process_of(subscription: bytes) -> ProcessId | None:
@@ -110,19 +102,20 @@ def held_generation(subscription: bytes) -> int | None:
     """Returns the generation of the assignment that the member held when it subscribed. Returns None if the member held
     no assignment, or if the subscription's version has no generation.
     """
-    try:
-        return decode_subscription(subscription).generation_id
-    except AssignorFault:
-        return None
+    return _outer(subscription).generation_id
 
 
 def claims_tasks(subscription: bytes) -> bool:
     """Returns whether the subscription names partitions or tasks that the member owns."""
+    return bool(_outer(subscription).owned_partitions or running_tasks(subscription))
+
+
+def _outer(subscription: bytes) -> Subscription:
+    """Returns the subscription without decoding its user data. Returns an empty subscription if it is not readable."""
     try:
-        owned = decode_subscription(subscription).owned_partitions
+        return decode_subscription(subscription)
     except AssignorFault:
-        return False
-    return bool(owned or running_tasks(subscription))
+        return Subscription(())
 
 
 def assigned_tasks(assignment: AssignmentParts | bytes) -> assignment_info.TasksOfMember:

@@ -61,6 +61,8 @@ class Endpoint(NamedTuple):
         return self.audited and self.method != "GET"
 
 
+_HEARTBEAT = "heartbeat.max.bytes"
+
 ENDPOINTS = (
     Endpoint("GET", "/", Right.READER),
     Endpoint("GET", "/version", Right.READER),
@@ -83,14 +85,10 @@ ENDPOINTS = (
         "POST", "/v1/groups/{group}/heartbeat", Right.MEMBER, audited=False, body_limit="process.heartbeat.max.bytes"
     ),
     Endpoint(
-        "POST",
-        "/v1/groups/{group}/members/{member}/heartbeat",
-        Right.MEMBER,
-        audited=False,
-        body_limit="heartbeat.max.bytes",
+        "POST", "/v1/groups/{group}/members/{member}/heartbeat", Right.MEMBER, audited=False, body_limit=_HEARTBEAT
     ),
     Endpoint("GET", "/v1/groups/{group}/members/{member}/assignment", Right.MEMBER),
-    Endpoint("DELETE", "/v1/groups/{group}/members/{member}", Right.MEMBER, body_limit="heartbeat.max.bytes"),
+    Endpoint("DELETE", "/v1/groups/{group}/members/{member}", Right.MEMBER, body_limit=_HEARTBEAT),
     Endpoint("POST", "/v1/groups/{group}/drain", Right.OPERATOR),
     Endpoint("GET", "/v1/groups/{group}/drain", Right.READER),
     Endpoint("DELETE", "/v1/groups/{group}/drain", Right.OPERATOR),

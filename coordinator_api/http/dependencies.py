@@ -133,13 +133,16 @@ DrainedMember = Annotated[
 ]
 
 
-def one_drained(instance: str | None, member: str | None) -> tuple[str | None, str | None]:
+async def one_drained(instance: DrainedInstance = None, member: DrainedMember = None) -> tuple[str | None, str | None]:
     """Returns the instance or the member that the call names. A call has to name exactly one of them. Raises Problem if
     the call names both or neither.
     """
     if (instance is None) == (member is None):
         raise Problem("INVALID_REQUEST", "name what is drained: ?instance= (a process id) or ?member=, one of them")
     return (None if instance is None else instance.lower()), member
+
+
+OneDrained = Annotated[tuple[str | None, str | None], Depends(one_drained)]
 
 
 _ALWAYS = (401, 403, 408, 413, 422, 429, 500, 503)

@@ -22,6 +22,7 @@ the step that an operator has to take. If no step is necessary, `advice` may say
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.recording import dotted_configs
@@ -61,20 +62,24 @@ _MORE_TO_COME = (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.PROBING)
 
 def group_line(group_id: str, image: GroupImage, notices: Sequence[ReceivedNotice]) -> GroupLine:
     """Builds one line of the list of groups."""
+    shown = _shown(group_id, image, condition(image, None))
+    return GroupLine(**shown, members=len(image.members), notices=len(notices))
+
+
+def _shown(group_id: str, image: GroupImage, condition: str | None) -> dict[str, Any]:
+    """Returns the fields that the list and the description of a group have in common."""
     end = image.present_end
-    return GroupLine(
-        group_id=group_id,
-        state=str(image.state),
-        generation_id=image.generation_id,
-        members=len(image.members),
-        draining=image.draining,
-        probing_rebalance_at_ms=end.probing_rebalance_at_ms if end else None,
-        error=end.error if end else None,
-        led_by=image.led_by,
-        condition=condition(image, None),
-        notices=len(notices),
-        declared_at_ms=image.origin.declared_at_ms,
-    )
+    return {
+        "group_id": group_id,
+        "state": str(image.state),
+        "generation_id": image.generation_id,
+        "draining": image.draining,
+        "probing_rebalance_at_ms": end.probing_rebalance_at_ms if end else None,
+        "error": end.error if end else None,
+        "led_by": image.led_by,
+        "condition": condition,
+        "declared_at_ms": image.origin.declared_at_ms,
+    }
 
 
 async def described_group(runtime: GroupRuntime, clusters: Clusters) -> GroupAnswer:
@@ -129,13 +134,9 @@ def _group(
     members = [GroupMemberAnswer.of(member) for member in group.members]
     tasks, end = _tasks(group, definition), group.image.present_end
     return GroupAnswer(
-        group_id=group.group_id,
-        state=str(group.image.state),
-        generation_id=group.image.generation_id,
+        **_shown(group.group_id, group.image, condition(group.image, has_active_task(group))),
         revision=group.image.revision,
         declared_by=group.image.origin.declared_by,
-        declared_at_ms=group.image.origin.declared_at_ms,
-        draining=group.image.draining,
         levers=LeversAnswer.model_validate(
             {
                 "hold": group.image.levers.hold,
@@ -148,10 +149,6 @@ def _group(
         held_rebalance=held_answer(group.held),
         reason=None if group.image.cause is None else group.image.cause.as_text(),
         settled=end is not None and end.outcome is RebalanceOutcome.SETTLED,
-        probing_rebalance_at_ms=end.probing_rebalance_at_ms if end else None,
-        error=end.error if end else None,
-        condition=condition(group.image, has_active_task(group)),
-        led_by=group.image.led_by,
         last_reported_ms=group.image.reported_at_ms,
         last_rebalance=_last_rebalance(group.image.last_rebalance),
         application_id=definition.application_id,

@@ -223,21 +223,17 @@ def _from_http_exception(error: HTTPException, scope: Scope) -> Problem:
     if error.status_code == 404:
         return Problem("RESOURCE_NOT_FOUND", "this service has no such address; /docs and /openapi.json list them")
     if error.status_code == 405:
-        allowed = ", ".join(_methods_of(scope)) or "another method"
+        methods = [  # the methods of all routes with this path, because a single route knows only its own methods
+            method
+            for method in ("DELETE", "GET", "PATCH", "POST", "PUT")
+            if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in scope["app"].routes)
+        ]
+        allowed = ", ".join(methods) or "another method"
         return Problem("INVALID_REQUEST", f"this address answers to {allowed}", status=405, headers={"Allow": allowed})
     if error.status_code < 500:
         status = 422 if error.status_code == 400 else error.status_code
         return Problem("INVALID_REQUEST", f"body: {error.detail}", status=status, headers=error.headers)
     return Problem("UNKNOWN_SERVER_ERROR", str(error.detail), status=error.status_code)
-
-
-def _methods_of(scope: Scope) -> list[str]:
-    """Returns the HTTP methods of all routes with the requested path. Several routes can have the same path."""
-    return [
-        method
-        for method in ("DELETE", "GET", "PATCH", "POST", "PUT")
-        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in scope["app"].routes)
-    ]
 
 
 def _unexpected(error: Exception, what: str) -> Problem:

@@ -26,6 +26,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 import structlog
 from anyio import CancelScope, move_on_after
@@ -67,6 +68,7 @@ LONGEST_LEAVE_S = 0.5
 PAUSE_AFTER_A_BUG_MS = 1_000.0
 
 
+@dataclass(eq=False)
 class CoordinatorLease:
     """Keeps the lease of this coordinator. Use `CoordinatorLease` on one event loop.
 
@@ -74,24 +76,17 @@ class CoordinatorLease:
     `is_shared`: True if other coordinators can use the database, because then the lease can expire.
     """
 
-    def __init__(
-        self,
-        store: LeaseStore,
-        url: str,
-        release: str,
-        groups: GroupHost,
-        metrics: Metrics,
-        now_ms: Callable[[], float] = since_boot_ms,
-    ) -> None:
-        self._url = url
-        self.is_shared = store.times.expires
-        self._store = store
-        self._times = store.times
-        self._release = release
-        self._groups = groups
-        self._metrics = metrics
-        self._now_ms = now_ms
-        self._holder = LeaseHolder(store.times)
+    _store: LeaseStore
+    _url: str
+    _release: str
+    _groups: GroupHost
+    _metrics: Metrics
+    _now_ms: Callable[[], float] = since_boot_ms
+
+    def __post_init__(self) -> None:
+        self.is_shared = self._store.times.expires
+        self._times = self._store.times
+        self._holder = LeaseHolder(self._store.times)
         self._logger = structlog.get_logger("coordinator_api")
         self._tasks = BackgroundTasks()
         self._store_turn = asyncio.Lock()
@@ -102,7 +97,7 @@ class CoordinatorLease:
         self._polls_fail = False
         self._to_do: deque[decisions.Action] = deque()
         self._owned_groups = OwnedGroups(
-            store, self._store_turn, self._holder, groups, metrics, self._now_ms, self._notify_waiters
+            self._store, self._store_turn, self._holder, self._groups, self._metrics, self._now_ms, self._notify_waiters
         )
         self._creating: dict[str, str | None] = {}
         self._was_valid = False

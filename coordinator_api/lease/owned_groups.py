@@ -118,6 +118,7 @@ def not_here(group_id: str) -> NotOwner:
     return NotOwner(f"group {group_id} is not owned by this coordinator any more, so nothing was written")
 
 
+@dataclass(eq=False)
 class OwnedGroups:
     """Opens and closes the groups that `holder` owns. `store_turn`: a lock that is held during each call to the store.
     Polls and changes of rows therefore run one at a time. `changed`: a function that is called after a group was opened
@@ -126,23 +127,15 @@ class OwnedGroups:
     The constructor has seven parameters, because this class shares objects with `CoordinatorLease`.
     """
 
-    def __init__(
-        self,
-        store: LeaseStore,
-        store_turn: asyncio.Lock,
-        holder: LeaseHolder,
-        groups: GroupHost,
-        metrics: Metrics,
-        now_ms: Callable[[], float],
-        changed: Callable[[], None],
-    ) -> None:
-        self._store = store
-        self._store_turn = store_turn
-        self._holder = holder
-        self._groups = groups
-        self._metrics = metrics
-        self._now_ms = now_ms
-        self._changed = changed
+    _store: LeaseStore
+    _store_turn: asyncio.Lock
+    _holder: LeaseHolder
+    _groups: GroupHost
+    _metrics: Metrics
+    _now_ms: Callable[[], float]
+    _changed: Callable[[], None]
+
+    def __post_init__(self) -> None:
         self._logger = structlog.get_logger("coordinator_api")
         self._tasks = BackgroundTasks()
         self._opening: dict[str, asyncio.Task[None]] = {}

@@ -17,6 +17,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 from assignor.clients.client_state import EndOffsets, compute_task_lags, end_offset_sums, is_caught_up
 from assignor.pipeline.snapshot import RebalanceSnapshot
@@ -42,19 +43,17 @@ committed.
 """
 
 
+@dataclass(eq=False)
 class RepeatedWatch(ABC):
     """Polls repeatedly while `_is_needed` returns True. Call `follow` after each event if the group is Stable now or
     was Stable before the event. `hand_in`: a function that gets an event with the result of a poll.
     """
 
-    def __init__(
-        self, runner: RebalanceRunner, standing: ClusterStanding, durable: DurableGroup, hand_in: HandIn
-    ) -> None:
-        self._runner = runner
-        self._standing = standing
-        self._durable = durable
-        self._hand_in = hand_in
-        self._task: asyncio.Task[None] | None = None
+    _runner: RebalanceRunner
+    _standing: ClusterStanding
+    _durable: DurableGroup
+    _hand_in: HandIn
+    _task: asyncio.Task[None] | None = field(default=None, init=False)
 
     @property
     def is_polling(self) -> bool:
@@ -91,22 +90,13 @@ class RepeatedWatch(ABC):
         """Polls once. Never raises."""
 
 
+@dataclass(eq=False)
 class ClusterWatch(RepeatedWatch):
     """Polls the cluster for changed topics."""
 
-    def __init__(
-        self,
-        runner: RebalanceRunner,
-        standing: ClusterStanding,
-        durable: DurableGroup,
-        hand_in: HandIn,
-        telemetry: GroupTelemetry,
-        max_age_ms: int,
-    ) -> None:
-        super().__init__(runner, standing, durable, hand_in)
-        self._telemetry = telemetry
-        self._max_age_ms = max_age_ms
-        self._missed: frozenset[str] = frozenset()
+    _telemetry: GroupTelemetry
+    _max_age_ms: int
+    _missed: frozenset[str] = field(default=frozenset(), init=False)
 
     @property
     def retry_ms(self) -> int:
@@ -166,7 +156,11 @@ class WarmUpWatch(RepeatedWatch):
     async def _poll(self, image: GroupImage) -> None:
         assert image.input_json is not None, "only declared groups have rebalances"
         sums = self._durable.group.reported_offset_sums()
-        if not _all_report(image, sums):
+        if not all(
+            task in sums.get(member_id, {})
+            for member_id, member in image.members.items()
+            for task in member.last_assignment.warm_ups
+        ):
             # Some warm-up has no reported offset sum, so not all warm-ups have caught up. A poll of the cluster is not
             # needed.
             return
@@ -192,14 +186,6 @@ def all_caught_up(image: GroupImage, sums: Mapping[str, Mapping[TaskId, int]], d
         for member in image.members.values()
         if member.last_assignment.warm_ups
         for lag, _ in changelogs.lags_of(member.last_assignment.warm_ups, sums.get(member.member_id, {})).values()
-    )
-
-
-def _all_report(image: GroupImage, sums: Mapping[str, Mapping[TaskId, int]]) -> bool:
-    return all(
-        task in sums.get(member_id, {})
-        for member_id, member in image.members.items()
-        for task in member.last_assignment.warm_ups
     )
 
 

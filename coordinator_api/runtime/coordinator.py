@@ -6,6 +6,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
+from dataclasses import InitVar, dataclass
 from importlib.metadata import version
 from weakref import WeakValueDictionary
 
@@ -53,6 +54,7 @@ length. A member id also contains a UUID. A client id alone may already have the
 """
 
 
+@dataclass(eq=False, repr=False)
 class Coordinator:
     """The groups of one service. `assembly.open_coordinator` makes a Coordinator. Use a Coordinator on one event loop
     only.
@@ -60,54 +62,47 @@ class Coordinator:
     `unreadable`: for each group whose log cannot be read, the reason. This coordinator does not lead unreadable groups.
     `store`: the check whether the store can be used. `closed`: True if `close` has ended. A closed coordinator does not
     use the store any more.
+
+    `url`: the address of this coordinator, which other coordinators of the database use. `resources`: the resources
+    that `close` closes last. The constructor has eight parameters, because each parameter is a part that `assembly`
+    makes from the settings.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        store: OpenStore,
-        environment: GroupEnvironment,
-        rebalances: RebalanceResources,
-        workers: ServiceWorkers,
-        monitor: LoopMonitor,
-        url: str,
-        resources: AsyncExitStack,
-    ) -> None:
-        """`url`: the address of this coordinator, which other coordinators of the database use. `resources`: the
-        resources that `close` closes last. The constructor has eight parameters, because each parameter is a part that
-        `assembly` makes from the settings.
-        """
-        self.settings = settings
-        self.repository = store.repository
-        self.tokens = store.repository.tokens
-        self.metrics = environment.metrics
-        self.connections = environment.connections
-        self.quotas = environment.quotas
-        self.watching = environment.watching
-        self.clusters = rebalances.clusters
-        self.allowed_assignors = rebalances.allowed
-        self.workers = workers
+    settings: Settings
+    opened: InitVar[OpenStore]
+    _environment: GroupEnvironment
+    _rebalances: RebalanceResources
+    workers: ServiceWorkers
+    _monitor: LoopMonitor
+    url: InitVar[str]
+    _resources: AsyncExitStack
+
+    def __post_init__(self, opened: OpenStore, url: str) -> None:
+        self.repository = opened.repository
+        self.tokens = opened.repository.tokens
+        self.metrics = self._environment.metrics
+        self.connections = self._environment.connections
+        self.quotas = self._environment.quotas
+        self.watching = self._environment.watching
+        self.clusters = self._rebalances.clusters
+        self.allowed_assignors = self._rebalances.allowed
         self.document_bounds = DocumentBounds(
-            settings.group_max_partitions,
-            settings.group_max_subtopologies,
-            rebalances.allowed.class_paths,
-            settings.cluster_bootstrap_servers,
+            self.settings.group_max_partitions,
+            self.settings.group_max_subtopologies,
+            self._rebalances.allowed.class_paths,
+            self.settings.cluster_bootstrap_servers,
         )
-        self.overload = Overload(monitor, environment.backlog, self.metrics.shed_requests)
-        self.long_polls = Admission(settings.longpoll_max_count, "longpoll.max.count")
-        self.computations = Admission(settings.computation_max_count, "computation.max.count")
+        self.overload = Overload(self._monitor, self._environment.backlog, self.metrics.shed_requests)
+        self.long_polls = Admission(self.settings.longpoll_max_count, "longpoll.max.count")
+        self.computations = Admission(self.settings.computation_max_count, "computation.max.count")
         self.descriptions = asyncio.Semaphore(DESCRIPTIONS_AT_ONE_TIME)
-        self.store = StoreReadiness(store.repository)
-        self.recordings = Recordings(store.repository)
+        self.store = StoreReadiness(opened.repository)
+        self.recordings = Recordings(opened.repository)
         self.groups: dict[str, GroupRuntime] = {}
         self.unreadable: dict[str, str] = {}
-        self.lease = CoordinatorLease(store.lease_store, url, version("assignor"), self, self.metrics)
+        self.lease = CoordinatorLease(opened.lease_store, url, version("assignor"), self, self.metrics)
         self.stopping = False
         self.closed = False
-        self._environment = environment
-        self._rebalances = rebalances
-        self._monitor = monitor
-        self._resources = resources
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks = BackgroundTasks()
         self._giving_away: asyncio.Task[None] | None = None
@@ -121,7 +116,9 @@ class Coordinator:
             counting = self._tasks.start(self._count_others())
             self._resources.callback(counting.cancel)
         if self.unreadable:
-            await self._count_unreadable()
+            stored_bytes = await self.repository.stored_bytes()
+            for group_id in self.unreadable:  # the quotas also count the bytes of unreadable groups
+                self.quotas.note(group_id, 0, stored_bytes.get(group_id, 0))
         self._monitor.start()
         self._resources.callback(self._monitor.stop)
 
@@ -398,12 +395,6 @@ class Coordinator:
         await asyncio.gather(*(runtime.close() for runtime in self.groups.values()))
         await self._resources.aclose()
         self.closed = True
-
-    async def _count_unreadable(self) -> None:
-        """Count the stored bytes of unreadable groups for the quotas."""
-        stored_bytes = await self.repository.stored_bytes()
-        for group_id in self.unreadable:
-            self.quotas.note(group_id, 0, stored_bytes.get(group_id, 0))
 
     async def _count_others(self) -> None:
         """Periodically count, for the quotas, the members and stored bytes of the groups of other coordinators."""

@@ -17,13 +17,12 @@ that time. The lease is checked before each commit, even if the commit writes no
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 
 from assignor.errors import InputError
 from coordinator_api.clock import ServiceClock
 from coordinator_api.group.events import DeclareGroup, DeleteGroup, Event, Join, ReportRebalance
 from coordinator_api.group.group import Group
-from coordinator_api.group.image import GroupImage
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import Outcome, Response
 from coordinator_api.group.record_codec import decode_record, encode_record
@@ -73,6 +72,10 @@ REPLAYED_IN_A_THREAD_BYTES = 65_536
 """A log of at least this size is replayed in a thread, so that other groups are served meanwhile."""
 
 
+_Records = tuple[CoordinatorRecord, ...]
+
+
+@dataclass(eq=False)
 class DurableGroup:
     """A group and its log. The caller must not run two of `apply`, `commit`, `reload` and `compact_if_long` at one
     time.
@@ -81,25 +84,21 @@ class DurableGroup:
     the sessions before the first uncommitted event. `committed_sessions` still includes the sessions of members that
     uncommitted events removed. `stored_bytes`: the size of the group's log and recorded rebalances, as committed.
     `is_uncertain`: True if the store may have more or fewer records than this process knows.
+
+    `stored`: the stored log of the group. The log of a new group has sequence 0 and no records. `replayed`: the group
+    to which the log replays; None if the log has not been replayed yet.
     """
 
-    def __init__(
-        self,
-        stored: GroupLog,
-        environment: GroupEnvironment,
-        telemetry: GroupTelemetry,
-        lease: GroupLease,
-        replayed: Group | None = None,
-    ) -> None:
-        """`stored`: the stored log of the group. The log of a new group has sequence 0 and no records. `replayed`: the
-        group that the log replays to; None if the log has not been replayed yet.
-        """
-        self._repository = environment.repository
-        self._environment = environment
-        self._telemetry = telemetry
-        self._lease = lease
+    stored: InitVar[GroupLog]
+    _environment: GroupEnvironment
+    _telemetry: GroupTelemetry
+    _lease: GroupLease
+    replayed: InitVar[Group | None] = None
+
+    def __post_init__(self, stored: GroupLog, replayed: Group | None) -> None:
+        self._repository = self._environment.repository
         self.is_uncertain = self._renews = False
-        self._load(stored, replayed or replay_log(stored, environment))
+        self._load(stored, replayed or replay_log(stored, self._environment))
 
     def _load(self, stored: GroupLog, replayed: Group) -> None:
         self.group = replayed
@@ -153,7 +152,7 @@ class DurableGroup:
         self._deleted = self._deleted or (isinstance(event, DeleteGroup) and bool(outcome.records))
         return outcome
 
-    async def commit(self, response: Response, recording_for: RecordingFor | None) -> tuple[CoordinatorRecord, ...]:
+    async def commit(self, response: Response, recording_for: RecordingFor | None) -> _Records:
         """Write the records that were applied since the last commit, in one transaction. Returns the records that it
         wrote.
 
@@ -246,11 +245,7 @@ class DurableGroup:
         return 0 if applied.led_by is not None else max(len(self.image.members), len(applied.members) + joining)
 
     async def _write(
-        self,
-        applied: tuple[CoordinatorRecord, ...],
-        response: Response,
-        recording_for: RecordingFor | None,
-        deleted: bool,
+        self, applied: _Records, response: Response, recording_for: RecordingFor | None, deleted: bool
     ) -> None:
         # encoding a rebalance of a large group and packing its recording take time
         recording = None if recording_for is None else await asyncio.to_thread(recording_for, response)
@@ -270,7 +265,7 @@ class DurableGroup:
                 recording,
                 notes,
                 epoch=self._lease.epoch,
-                members=_joined_here(self._applied_image),
+                members=0 if self._applied_image.led_by is not None else len(self._applied_image.members),
             )
             # The write runs as a separate asyncio task. Each I/O of the store then resumes only the short separate
             # task, and not the whole stack of callers.
@@ -279,11 +274,7 @@ class DurableGroup:
         self._log_bytes += sum(map(len, lines))
 
 
-def _joined_here(image: GroupImage) -> int:
-    return 0 if image.led_by is not None else len(image.members)
-
-
-def _encoded(records: tuple[CoordinatorRecord, ...]) -> list[str]:
+def _encoded(records: _Records) -> list[str]:
     return [encode_record(record) for record in records]
 
 

@@ -21,7 +21,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 from coordinator_api.clock import sockets_read
 from coordinator_api.group.events import DeleteGroup, Event, Recovered, Tick
@@ -73,6 +73,7 @@ class TakenEvents:
     rebalance: RunRebalance | None = None
 
 
+@dataclass(eq=False)
 class EventQueue:
     """The queue of one group. `reloaded`: a function that is called after the group was read from the store again.
     `committed`: a function that is called after each committed batch, before the callers of the batch are answered.
@@ -83,23 +84,17 @@ class EventQueue:
     each event fails with the error in `end`.
     """
 
-    def __init__(
-        self,
-        durable: DurableGroup,
-        lease: GroupLease,
-        environment: GroupEnvironment,
-        reloaded: Callable[[], None],
-        committed: Callable[[Sequence[CoordinatorRecord], TakenEvents], None],
-        failed: Callable[[], None],
-    ) -> None:
+    _durable: DurableGroup
+    _lease: GroupLease
+    environment: InitVar[GroupEnvironment]
+    _reloaded: Callable[[], None]
+    _committed: Callable[[Sequence[CoordinatorRecord], TakenEvents], None]
+    _failed: Callable[[], None]
+
+    def __post_init__(self, environment: GroupEnvironment) -> None:
         self.end: Exception | None = None
-        self._durable = durable
-        self._lease = lease
         self._clock = environment.clock
         self._backlog = environment.backlog
-        self._reloaded = reloaded
-        self._committed = committed
-        self._failed = failed
         self._waiting: deque[_Waiting] = deque()
         self._worker: asyncio.Task[None] | None = None
         self._closed = False

@@ -8,6 +8,7 @@ other failure, the group gets a failed result, because its members would wait fo
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from anyio import move_on_after
 
@@ -39,25 +40,20 @@ IsWanted = Callable[[RunRebalance], bool]
 """A function that returns whether the group still waits for this rebalance."""
 
 
+@dataclass(eq=False)
 class RebalanceLoop:
-    """Runs the rebalances of one group."""
+    """Runs the rebalances of one group. `retry_ms`: the wait before a rebalance runs again if its cluster is out of
+    reach.
+    """
 
-    def __init__(
-        self,
-        runner: RebalanceRunner,
-        cluster: ClusterStanding,
-        telemetry: GroupTelemetry,
-        retry_ms: int,
-        hand_back: HandBack,
-        is_wanted: IsWanted,
-    ) -> None:
-        """`retry_ms`: the wait before a rebalance runs again if its cluster is out of reach."""
-        self._runner = runner
-        self._cluster = cluster
-        self._telemetry = telemetry
-        self._retry_ms = retry_ms
-        self._hand_back = hand_back
-        self._is_wanted = is_wanted
+    _runner: RebalanceRunner
+    _cluster: ClusterStanding
+    _telemetry: GroupTelemetry
+    _retry_ms: int
+    _hand_back: HandBack
+    _is_wanted: IsWanted
+
+    def __post_init__(self) -> None:
         self._due: RunRebalance | None = None
         self._computing: asyncio.Task[ComputedRebalance] | None = None
         self._began_at_s = 0.0

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from assignor import pipeline
-from assignor.pipeline.snapshot import ClusterView, Member, RebalanceResult, RebalanceSnapshot
+from assignor.pipeline.snapshot import ClusterView, RebalanceResult, RebalanceSnapshot
 from assignor.protocol.shared_assignments import NO_ASSIGNMENTS
-from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
+from assignor.protocol.subscription_info import decode_member
 from assignor.recording import rebalance_document
 from assignor.topology.group_topology import GroupTopology
 from assignor.topology.internal_topics import CreatedTopic, missing_source_topics
@@ -20,7 +20,6 @@ from assignor.types import AssignorErrorCode, ProcessId
 from coordinator_api.group.events import AssignmentComputed, ComputedAssignments
 from coordinator_api.group.outcome import AssignmentStored, RebalanceWaits, Response, RunRebalance
 from coordinator_api.group.rebalance_result import computed_assignments
-from coordinator_api.group.subscriptions import subscribed_version
 from coordinator_api.runtime.allowed_assignors import allowed_here
 from coordinator_api.runtime.clusters import ProviderAddress
 from coordinator_api.runtime.definitions import Definition, check_size, read_input
@@ -115,17 +114,11 @@ def _definition(input_json: str) -> Definition:
 def _snapshot(job: RebalanceJob, declared: RebalanceSnapshot) -> RebalanceSnapshot:
     members, steering = job.rebalance.members, job.rebalance.steering
     future = declared.future_process_id
-    if future is None and _has_future_member(members):
+    # Kafka's leader would use a random process id for a member with an unknown future version
+    if future is None and any(decode_member(each.subscription).info.is_future for each in members.values()):
         future = job.future_process_id
     snapshot = replace(declared, members=members, future_process_id=future, steering=steering)
     return snapshot if job.view is None else snapshot.seen(job.view)
-
-
-def _has_future_member(members: Mapping[str, Member]) -> bool:
-    """Returns whether a member has an unknown future version. Kafka's leader would use a random process id for a member
-    with an unknown future version.
-    """
-    return any(subscribed_version(member.subscription) > LATEST_SUPPORTED_VERSION for member in members.values())
 
 
 def _rebalance(

@@ -79,13 +79,8 @@ class GroupTelemetry:
         match record:
             case MemberSubscribed(member_id, join):
                 log_event("member_subscribed", member=member_id, group_instance_id=join.group_instance_id)
-            case MemberReplaced(group_instance_id, old_member_id, new_member_id):
-                log_event(
-                    "member_replaced",
-                    member=new_member_id,
-                    old_member=old_member_id,
-                    group_instance_id=group_instance_id,
-                )
+            case MemberReplaced(group_instance_id, old, new):
+                log_event("member_replaced", member=new, old_member=old, group_instance_id=group_instance_id)
             case MemberRemoved(member_id, reason):
                 log_event("member_removed", member=member_id, reason=str(reason))
 

@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from assignor.errors import InputError
-from operating_system.whole_files import takes_the_name
+from operating_system.whole_files import input_errors, takes_the_name
 
 FORMAT = "assignor-backup/1"
 
@@ -67,7 +67,7 @@ class BackupWriter(AbstractContextManager["BackupWriter"]):
         self._file, self._header, self._progress = file, header, progress
         self._sha = hashlib.sha256()
         self._counts: Counter[str] = Counter()
-        with _writing(file):
+        with input_errors("cannot be written", file):
             if not takes_the_name(file):
                 raise InputError("is no file, and a backup would take its name: name another one", str(file))
             handle, name = tempfile.mkstemp(prefix=f".{file.name}.", suffix=".part", dir=file.parent)  # mode 0600
@@ -79,7 +79,7 @@ class BackupWriter(AbstractContextManager["BackupWriter"]):
     def add(self, table: str, row: Row) -> None:
         """Write a row. Values that are bytes are written as base64."""
         self._counts[table] += 1
-        with _writing(self._file):
+        with input_errors("cannot be written", self._file):
             self._write({"table": table, **row})
         self._progress(self._counts.total(), sum(self._header.counts.values()))
 
@@ -97,7 +97,7 @@ class BackupWriter(AbstractContextManager["BackupWriter"]):
                 str(self._file),
             )
         digest = self._sha.hexdigest()
-        with _writing(self._file):
+        with input_errors("cannot be written", self._file):
             self._write({"end": True, "counts": dict(self._counts), "sha256": digest})
             self._packed.close()
             self._raw.flush()
@@ -120,14 +120,6 @@ class BackupWriter(AbstractContextManager["BackupWriter"]):
         with suppress(OSError):  # on a full disk, closing fails, too, because the buffered data cannot be written
             self._raw.close()
         self._part.unlink(missing_ok=True)
-
-
-@contextmanager
-def _writing(file: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", str(file)) from None
 
 
 class BackupReader:

@@ -45,49 +45,30 @@ ASSIGNORS = tuple(BUILT_IN_ASSIGNORS)
 
 class Field(NamedTuple):
     """A field of the form. `kind`: `text`, `number` or `assignor`. A `number` sets the config that `hint` names. An
-    `assignor` is chosen from a list. `change`: the field of `Changes` that this field of the form sets. Errors of the
-    computation name the field of `Changes`.
+    `assignor` is chosen from a list. `_CHANGES` has the field of `Changes` that any other field of the form sets.
+    Errors of the computation name the field of `Changes`.
     """
 
     name: str
     label: str
     hint: str
     kind: str = "text"
-    change: str = ""
 
 
 FIELDS = (
-    Field("add", "Instances to add", "How many, and the stream threads of each: 2x4", change="add_instances"),
-    Field(
-        "remove",
-        "Instances to remove",
-        "Process ids, client ids or their beginnings, with commas between",
-        change="remove",
-    ),
-    Field(
-        "threads",
-        "Stream threads of each instance",
-        "A number, or P=N for one instance P; with commas between",
-        change="threads",
-    ),
+    Field("add", "Instances to add", "How many, and the stream threads of each: 2x4"),
+    Field("remove", "Instances to remove", "Process ids, client ids or their beginnings, with commas between"),
+    Field("threads", "Stream threads of each instance", "A number, or P=N for one instance P; with commas between"),
     Field("standbys", "Standby copies of each task", "num.standby.replicas", "number"),
     Field("warm_ups", "Warm-ups at one time", "max.warmup.replicas", "number"),
     Field("lag", "Acceptable lag, in records", "acceptable.recovery.lag", "number"),
     Field("probing", "Probing interval, in ms", "probing.rebalance.interval.ms", "number"),
+    Field("lags", "Lag of tasks, in records", "0_3=5000, P/0_3=5000 on instance P, *=0 for all; with commas between"),
     Field(
-        "lags",
-        "Lag of tasks, in records",
-        "0_3=5000, P/0_3=5000 on instance P, *=0 for all; with commas between",
-        change="lags",
-    ),
-    Field(
-        "assignor",
-        "Task assignor",
-        "One of the list, or a class that the service allows, as module:Class",
-        "assignor",
-        "assignor",
+        "assignor", "Task assignor", "One of the list, or a class that the service allows, as module:Class", "assignor"
     ),
 )
+_CHANGES = {"add": "add_instances", **{name: name for name in ("remove", "threads", "lags", "assignor")}}
 _CONFIGS = {field.name: field.hint for field in FIELDS if field.kind == "number"}
 
 
@@ -258,9 +239,7 @@ def _read(name: str, text: str) -> object:
 
 def _changes(found: Mapping[str, object]) -> Changes:
     configs = {_CONFIGS[name]: value for name, value in found.items() if name in _CONFIGS}
-    others: dict[str, Any] = {
-        field.change: found[field.name] for field in FIELDS if field.change and field.name in found
-    }
+    others: dict[str, Any] = {_CHANGES[name]: value for name, value in found.items() if name in _CHANGES}
     return Changes(configs=configs, **others)
 
 
@@ -271,7 +250,7 @@ def _field_at(where: str) -> str:
         (
             field.name
             for field in FIELDS
-            if (field.kind == "number" and field.hint in where) or (field.change and field.change in parts)
+            if (field.hint in where if field.kind == "number" else _CHANGES.get(field.name) in parts)
         ),
         where if where == "generation" else "",
     )

@@ -23,6 +23,7 @@ Source: `StreamsPartitionAssignor`, `ConsumerCoordinator`, `AbstractCoordinator`
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from assignor.protocol.consumer_protocol import decode_assignment
@@ -67,28 +68,22 @@ class _Watched(NamedTuple):
     reason: str = ""
 
 
+@dataclass(eq=False)
 class Leader:
-    """Leads one group. Call `lead`, which runs until it is cancelled."""
+    """Leads one group for as long as `lead` runs. `session_timeout_ms`: a function that returns the session time-out
+    that the next join requests.
+    """
 
-    def __init__(
-        self,
-        settings: LeadSettings,
-        admin: ClusterAdmin,
-        membership: GroupMembership,
-        work: RebalanceDecider,
-        records: RebalanceRecords,
-        report: Callable[[str], None],
-        session_timeout_ms: Callable[[], int],
-    ) -> None:
-        """`session_timeout_ms`: a function that returns the session time-out that the next join requests."""
-        self._settings = settings
-        self._session_timeout_ms = session_timeout_ms
-        self._admin = admin
-        self._membership = membership
-        self._entry = GroupEntry(settings, admin, membership, report)
-        self._work = work
-        self._records = records
-        self._report = report
+    _settings: LeadSettings
+    _admin: ClusterAdmin
+    _membership: GroupMembership
+    _work: RebalanceDecider
+    _records: RebalanceRecords
+    _report: Callable[[str], None]
+    _session_timeout_ms: Callable[[], int]
+
+    def __post_init__(self) -> None:
+        self._entry = GroupEntry(self._settings, self._admin, self._membership, self._report)
         self._version = LATEST_SUPPORTED_VERSION
         self._seen: SeenRebalance | None = None
         self._reason = ""

@@ -159,15 +159,11 @@ async def lead_until_stopped(
             Election(client, settings.group, session, report) as election,
             GroupMembership(client, member) as membership,
         ):
-            leader = Leader(
-                settings,
-                admin,
-                membership,
-                work,
-                records,
-                report,
-                session_timeout_ms=lambda: session.in_group_ms(has_standby=election.has_standby),
-            )
+
+            def session_timeout_ms() -> int:
+                return session.in_group_ms(has_standby=election.has_standby)
+
+            leader = Leader(settings, admin, membership, work, records, report, session_timeout_ms)
             await _Run(election, membership, leader, records, settings, report).until(stopped)
 
 

@@ -20,6 +20,7 @@ from coordinator_client.calls import CoordinatorAddress
 from kafka_groups.leader.led_rebalance import LedRebalance
 from kafka_groups.rebalance_reports import report_rebalance
 from operating_system.private_files import private_opener, warn_if_readable_by_others
+from operating_system.whole_files import input_errors
 from rebalance_analysis.history import PastRebalance, TriggerKind
 from rebalance_analysis.history.past_rebalance import SeenRebalance, see
 from rebalance_analysis.measures import measure
@@ -90,12 +91,10 @@ def prepare(path: str) -> None:
     """Create the file if it does not exist. Raises InputError if the file cannot be written."""
     if path.endswith((".gz", ".parquet")):
         raise InputError("rebalances are appended to a plain file, which ends in .jsonl", path)
-    try:
+    with input_errors("cannot be written", path):
         with open(path, "ab+", opener=private_opener) as file:
             file.seek(0, os.SEEK_END)
         warn_if_readable_by_others(Path(path))
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", path) from None
 
 
 def append(path: str, document: Mapping[str, object]) -> None:

@@ -160,7 +160,8 @@ class _Reading:
         try:
             while not self._following.stop.is_set():
                 await self._take(*await self._topic.read())
-                if not polling and self._at_end():
+                at_end = all(self._positions.get(number, 0) >= end for number, end in self._ends.items())
+                if not polling and at_end:
                     self._report_groups_found()
                     if self._following.limits.at_end:
                         break
@@ -303,9 +304,6 @@ class _Reading:
             if group not in self._reported_refusals:
                 self._reported_refusals.add(group)
                 self._report(f"{fault}; the other groups are recorded")
-
-    def _at_end(self) -> bool:
-        return all(self._positions.get(number, 0) >= end for number, end in self._ends.items())
 
     def _report_groups_found(self) -> None:
         self._check_refused()

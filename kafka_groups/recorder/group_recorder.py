@@ -243,13 +243,8 @@ class GroupRecorder:
         view = chosen.view
         if self._choices.configs.rack_aware and created is not None and view.created_internal_topics is None:
             view = view.with_created(created, views.after)
-        document = recorded_document(
-            decoded,
-            snapshot.seen(view),
-            recorded_output(decoded, internal, created),
-            now_ms,
-            self._note(polled, chosen),
-        )
+        output = recorded_output(decoded, internal, created)
+        document = recorded_document(decoded, snapshot.seen(view), output, now_ms, self._note(polled, chosen))
         summary = self._comparison.compare_with_last(document)
         if summary.why:
             document = {**document, "note": f"{summary.why}; {document['note']}"}

@@ -112,7 +112,8 @@ def leader_view(
             return walked
     for base, description in _topic_variants(views.after, views):
         found = tried(
-            _without_offsets(base), _joined(description, "no end offsets: the leader's own look-up must have failed")
+            replace(base, changelog_end_offsets=None, failures=base.failures | {END_OFFSETS_FAILURE}),
+            _joined(description, "no end offsets: the leader's own look-up must have failed"),
         )
         if not found.differences:
             return found
@@ -217,10 +218,6 @@ def _with_offsets_of(view: ClusterView, other: ClusterView) -> ClusterView:
             topic: other.committed_offsets.get(topic, of) for topic, of in view.committed_offsets.items()
         },
     )
-
-
-def _without_offsets(view: ClusterView) -> ClusterView:
-    return replace(view, changelog_end_offsets=None, failures=view.failures | {END_OFFSETS_FAILURE})
 
 
 def _joined(*description: str) -> str:

@@ -27,7 +27,7 @@ from assignor.errors import InputError
 from assignor.recording.fields import document_of_line, line_of_document
 from kafka_groups.recorder.generations import GroupGenerations, LastSeen
 from operating_system.private_files import FILE_MODE, private_opener, warn_if_readable_by_others
-from operating_system.whole_files import whole_file
+from operating_system.whole_files import input_errors, whole_file
 
 _ID = re.compile(r"(?P<group>.*)\.(?P<generation>\d+)@(?P<partition>\d+):(?P<offset>\d+)\Z", re.DOTALL)
 
@@ -79,13 +79,10 @@ def write_position(path: Path, position: Position) -> None:
         "groups": {group: asdict(seen) for group, seen in sorted(position.groups.items())},
         "size": position.size,
     }
-    try:
-        with whole_file(path, private_opener) as stream:
-            stream.write(json.dumps(document, indent=1).encode())
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", str(path)) from None
+    with input_errors("cannot be written", path), whole_file(path, private_opener) as stream:
+        stream.write(json.dumps(document, indent=1).encode())
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 class StandardOutput:
@@ -118,11 +115,9 @@ class OutputFile:
         self._path = path
         if path.suffix == ".gz":
             raise InputError("is written line by line; name it .jsonl, and gzip it afterwards", str(path))
-        try:
+        with input_errors("cannot be written", path):
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, FILE_MODE)
-        except OSError as error:
-            raise InputError(f"cannot be written: {error.strerror}", str(path)) from None
-        self._position_path = path.with_name(path.name + SUFFIX)  # `name` is not empty, because the path was opened
+        self._position_path = path.with_name(path.name + SUFFIX)  # the path was opened, so `name` is not empty
         warn_if_readable_by_others(path)
         try:
             self._lock()
@@ -134,12 +129,10 @@ class OutputFile:
     def append(self, *documents: Mapping[str, object]) -> None:
         """Appends lines to the file, and syncs them to disk. Raises InputError."""
         raw = b"".join(line_of_document(each).encode("utf-8", "surrogatepass") + b"\n" for each in documents)
-        try:
+        with input_errors("cannot be written", self._path):
             while raw:
                 raw = raw[os.write(self._file, raw) :]
             os.fsync(self._file)
-        except OSError as error:
-            raise InputError(f"cannot be written: {error.strerror}", str(self._path)) from None
 
     def last_lines(self) -> Mapping[str, Mapping[str, object]]:
         """Returns the last line of each group. The caller reports these lines, because the previous run may have ended

@@ -46,7 +46,7 @@ from kafka_groups.kafka_command_options import (
     version_configs,
 )
 from operating_system.private_files import private_opener
-from operating_system.whole_files import whole_file
+from operating_system.whole_files import input_errors, whole_file
 
 if TYPE_CHECKING:
     from kafka_groups.recorder.following import Following
@@ -212,15 +212,11 @@ def _lines(log: str) -> Iterator[TextIO]:
     if log == _STDIN:
         yield sys.stdin
         return
-    try:
-        with open(log, "rb") as raw:
-            is_gzip = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-            raw.seek(0)
-            stream = gzip.GzipFile(fileobj=raw) if is_gzip else raw
-            yield io.TextIOWrapper(stream, encoding="utf-8", errors="replace")
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"cannot be read: {reason}", log) from None
+    with input_errors("cannot be read", log, EOFError, zlib.error), open(log, "rb") as raw:
+        is_gzip = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        raw.seek(0)
+        stream = gzip.GzipFile(fileobj=raw) if is_gzip else raw
+        yield io.TextIOWrapper(stream, encoding="utf-8", errors="replace")
 
 
 @contextlib.contextmanager
@@ -231,8 +227,9 @@ def _written(output: Path | None) -> Iterator[TextIO]:
     if output is None:
         yield sys.stdout
         return
-    try:
-        with whole_file(output, private_opener) as raw, io.TextIOWrapper(raw, encoding="utf-8") as stream:
-            yield stream
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", str(output)) from None
+    with (
+        input_errors("cannot be written", output),
+        whole_file(output, private_opener) as raw,
+        io.TextIOWrapper(raw, encoding="utf-8") as stream,
+    ):
+        yield stream

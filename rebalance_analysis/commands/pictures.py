@@ -67,7 +67,7 @@ def draw_what_if(before: Rerun, after: Rerun) -> Figure:
         _draw_side(axes, copies, rows)
         axes.set_title(f"{title}: {_total(copies)}", fontsize=9, loc="left")
     left.set_yticks(range(len(rows)), [_row_label(labels[each], each, *sides) for each in rows], fontsize=8)
-    longest = max(_copies_of(each) for copies in sides for each in copies.values())
+    longest = max(sum(read(each) for _, read, _, _ in _PARTS) for copies in sides for each in copies.values())
     left.set_xlim(0, max(1, longest) * 1.1)  # leaves room for the numbers at the ends of the bars
     left.set_ylim(len(rows) - 0.4, -0.6)
     handles = [_patch(colour, hatch, name) for name, _, colour, hatch in _PARTS]
@@ -143,10 +143,6 @@ def _total(copies: Copies) -> str:
     new = sum(each.standby_new for each in copies.values())
     warm = sum(each.warm_ups for each in copies.values())
     return f"{counted(moved, 'new active task')}, {counted(new, 'new standby')}, {counted(warm, 'warm-up')}"
-
-
-def _copies_of(copies: ProcessCopies) -> int:
-    return sum(read(copies) for _, read, _, _ in _PARTS)
 
 
 def _patch(colour: str, hatch: str, name: str) -> Patch:

@@ -59,6 +59,9 @@ class GroupHistory:
         return sum(1 for each in self.rebalances for move in each.moves if move.giver is not None)
 
 
+_Owners = Mapping[TaskId, ProcessId]
+
+
 def group_history(
     rebalances: Iterable[PastRebalance], before: PastRebalance | None = None, *, every_task: bool = False
 ) -> GroupHistory:
@@ -69,7 +72,7 @@ def group_history(
     """
     found: list[GroupRebalance] = []
     seen: SeenRebalance | None = None
-    active: Mapping[TaskId, ProcessId] = {}
+    active: _Owners = {}
     tasks: dict[TaskId, TaskRebalance] = {}
     instances: dict[ProcessId, str | None] = {}
     for past in rebalances if before is None else chain((before,), rebalances):
@@ -95,29 +98,25 @@ def _tasks(
 
 
 def _group_rebalance(
-    seen: SeenRebalance,
-    previous: SeenRebalance | None,
-    active: Mapping[TaskId, ProcessId],
-    before: Mapping[TaskId, ProcessId],
-    task_rebalances: tuple[TaskRebalance, ...],
+    seen: SeenRebalance, previous: SeenRebalance | None, now: _Owners, before: _Owners, tasks: tuple[TaskRebalance, ...]
 ) -> GroupRebalance:
     placed = seen.placed
     was_held_back = frozenset[TaskId]() if previous is None else previous.placed.held_back
     placements = () if placed.placement is None else tuple(placed.placement.clients.values())
     moves = (
-        Move(task, before.get(task), active.get(task), task in placed.held_back)
-        for task in sorted({*active, *before})
-        if before.get(task) != active.get(task)
+        Move(task, before.get(task), now.get(task), task in placed.held_back)
+        for task in sorted({*now, *before})
+        if before.get(task) != now.get(task)
     )
     return GroupRebalance(
         facts=seen.facts,
         processes=len(seen.processes),
-        tasks=len(active),
+        tasks=len(now),
         moves=tuple(moves),
-        handed_over=len(was_held_back & active.keys() - placed.held_back),
+        handed_over=len(was_held_back & now.keys() - placed.held_back),
         held_back=len(placed.held_back),
         standbys=sum(len(client.standby) - len(client.warm_ups) for client in placements),
         warm_ups=sum(len(client.warm_ups) for client in placements),
         differing=len(placed.differing),
-        task_rebalances=task_rebalances,
+        task_rebalances=tasks,
     )

@@ -104,7 +104,14 @@ def processes_of(ran: Rerun) -> dict[ProcessId, ProcessView]:
     """Returns the processes of a rebalance, in the order in which the leader received their members. Leaves out members
     whose subscription cannot be decoded.
     """
-    return _placement_processes(ran) if isinstance(ran, RerunPlacement) else _processes(ran.recorded.snapshot)
+    if not isinstance(ran, RerunPlacement):
+        return _processes(ran.recorded.snapshot)
+    return {
+        process: ProcessView(
+            {consumer: consumer for consumer in client.consumers}, frozenset(), client.capacity, client.tags
+        )
+        for process, client in ran.recorded.problem.clients.items()
+    }
 
 
 def triggers(before: RebalanceView | None, now: RebalanceView, now_ms: int | None) -> tuple[Trigger, ...]:
@@ -206,15 +213,6 @@ def _process(members: Sequence[tuple[str, Member, SubscriptionInfo]]) -> Process
         members[0][2].client_tags,
         names.pop() if len(names) == 1 else None,
     )
-
-
-def _placement_processes(ran: RerunPlacement) -> dict[ProcessId, ProcessView]:
-    return {
-        process: ProcessView(
-            {consumer: consumer for consumer in client.consumers}, frozenset(), client.capacity, client.tags
-        )
-        for process, client in ran.recorded.problem.clients.items()
-    }
 
 
 def _tags(tags: Mapping[str, str]) -> str:

@@ -9,27 +9,21 @@ def history_document(group_id: str, history: GroupHistory | TaskHistory) -> dict
     """Returns the history of a group or of a task as a JSON document. Times are in milliseconds. Lags are in records;
     -2 means a running active task, and -3 means that the lag is not known.
     """
-    return _task_history(group_id, history) if isinstance(history, TaskHistory) else _group_history(group_id, history)
-
-
-def _task_history(group_id: str, history: TaskHistory) -> dict[str, object]:
-    return {
-        "group_id": group_id,
-        "task": str(history.task),
-        "rounds": [
-            {
-                **_facts(each.facts),
-                **document_of_fields(each, "change", "before", "copies", "outcome", "reason"),
-                "differs_from_recorded": each.differs,
-                "waiting": document_of(each.waiting),
-            }
-            for each in history.rebalances
-        ],
-        "summary": document_of(history.summary),
-    }
-
-
-def _group_history(group_id: str, history: GroupHistory) -> dict[str, object]:
+    if isinstance(history, TaskHistory):
+        return {
+            "group_id": group_id,
+            "task": str(history.task),
+            "rounds": [
+                {
+                    **_facts(each.facts),
+                    **document_of_fields(each, "change", "before", "copies", "outcome", "reason"),
+                    "differs_from_recorded": each.differs,
+                    "waiting": document_of(each.waiting),
+                }
+                for each in history.rebalances
+            ],
+            "summary": document_of(history.summary),
+        }
     return {
         "group_id": group_id,
         "rounds": [

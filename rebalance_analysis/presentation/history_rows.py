@@ -22,7 +22,7 @@ from rebalance_analysis.presentation.moves import (
     active_process,
     copies_text,
     owners_before,
-    same_copies,
+    places,
     same_standbys,
     title_of,
     waiting_text,
@@ -215,7 +215,7 @@ def _block(block: _HistoryBlock, tasks: Sequence[_TitledTask]) -> Iterator[FactR
 
 def _titled(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> _TitledTask:
     active = names.short(active_process(each.copies))
-    if change is ChangeTitle.HANDED_OVER and same_copies(each):
+    if change is ChangeTitle.HANDED_OVER and places(each.before) == places(each.copies):
         handed_over = _HistoryBlock(change, f" to {active}", "", "", "")
         return _TitledTask(each.task, handed_over, handed_over, "", ())
     reason = reason_for(each, change, names)
@@ -305,22 +305,15 @@ def _follows(last: GroupRebalance) -> str:
     if facts.probing_at_ms is None:
         return "nothing, the group has settled"
     elsewhere = [task.task for task in last.task_rebalances if _belongs_elsewhere(task)]
-    not_yet = f", because {_are(elsewhere)} not yet on the instance where {_belong(elsewhere)}" if elsewhere else ""
+    are, belong = ("is", "it belongs") if len(elsewhere) == 1 else ("are", "they belong")
+    because = f", because {task_ranges(elsewhere)} {are} not yet on the instance where {belong}" if elsewhere else ""
     forecast = "assignor simulate says when the group settles"
-    return f"a probing rebalance at {time_text(facts.probing_at_ms)}{not_yet} ({forecast})"
+    return f"a probing rebalance at {time_text(facts.probing_at_ms)}{because} ({forecast})"
 
 
 def _belongs_elsewhere(task: TaskRebalance) -> bool:
     target = None if task.explanation is None or task.differs else task.explanation.target
     return target is not None and target != active_process(task.copies)
-
-
-def _are(tasks: Sequence[TaskId]) -> str:
-    return f"{task_ranges(tasks)} {'is' if len(tasks) == 1 else 'are'}"
-
-
-def _belong(tasks: Sequence[TaskId]) -> str:
-    return "it belongs" if len(tasks) == 1 else "they belong"
 
 
 def _stay_text(stayed: int, every: int) -> str:

@@ -132,13 +132,6 @@ def active_process(copies: Sequence[PlacedCopy]) -> ProcessId | None:
     return None if active is None else active.process
 
 
-def same_copies(each: TaskRebalance) -> bool:
-    """True if the copies of the task have the same processes and roles as before the rebalance. A copy that is held
-    back counts, too.
-    """
-    return places(each.before) == places(each.copies)
-
-
 def same_standbys(each: TaskRebalance) -> bool:
     before, now = (
         {place for place in places(copies) if place[0] is not Role.ACTIVE} for copies in (each.before, each.copies)

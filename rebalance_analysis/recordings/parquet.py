@@ -172,7 +172,7 @@ def lines_of_batch(batch: pa.RecordBatch) -> Iterator[bytes]:
 
 def check_line_type(kind: pa.DataType, where: str | None = None) -> None:
     """Checks the type of the column `value`. Raises InputError if the column is neither text nor binary."""
-    if not _is_text(kind) and not _is_binary(kind):
+    if not (_is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
         raise InputError(f"column {LINE_COLUMN!r} must be text with a line of JSON, not {kind}", where)
 
 
@@ -273,7 +273,3 @@ def _is_text(kind: pa.DataType) -> bool:
         or types.is_string_view(kind)
         or (types.is_dictionary(kind) and _is_text(kind.value_type))
     )
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))

@@ -158,22 +158,16 @@ def forecast(
     else:
         placed_before = as_recorded if isinstance(as_recorded, RecordedPlacement) else recorded
         leader = PlacementLeader(recorded, model, load_own, placed_before)
-    history = ForecastHistory(measure_end=measure_end)
+    return _run(leader, ForecastHistory(measure_end=measure_end), model, max_rounds)
+
+
+def _run(
+    leader: RebalanceLeader | PlacementLeader, history: ForecastHistory, model: ForecastModel, max_rounds: int
+) -> Forecast:
     try:
         decided, members = leader.recorded_rebalance()
     except RebalanceNotPlaced as failure:
         return history.ended(End.ERROR, None, 0, error=str(failure))
-    return _run_on(leader, decided, members, history, model, max_rounds)
-
-
-def _run_on(
-    leader: RebalanceLeader | PlacementLeader,
-    decided: Decided,
-    members: Members,
-    history: ForecastHistory,
-    model: ForecastModel,
-    max_rounds: int,
-) -> Forecast:
     loops = LoopFinder()
     number, now_ms, trigger = 1, 0, ForecastTrigger.RECORDED
     while True:

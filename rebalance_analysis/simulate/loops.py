@@ -12,7 +12,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from assignor.types import ProcessId, TaskId
+from assignor.types import TaskId
 from rebalance_analysis.simulate.group_members import Decided, Members
 from rebalance_analysis.simulate.model import ForecastTrigger
 
@@ -43,7 +43,8 @@ class LoopFinder:
             self._last_other = number
         acceptable_lag = decided.problem.configs.acceptable_recovery_lag
         key = _digest((_assigned(members, now_ms), _unreported(members, acceptable_lag, now_ms), _output(decided)))
-        now = _LoopCandidate(number, _digest(_ages(members, now_ms)))
+        ages = sorted((*copy, now_ms - state.since_ms) for copy, state in members.closed.items())
+        now = _LoopCandidate(number, _digest(ages))
         before = self._seen.get(key)
         self._seen[key] = now
         if before is None or (before.ages != now.ages and before.number < self._last_other):
@@ -86,7 +87,3 @@ def _output(decided: Decided) -> list[object]:
         for process, client in decided.placement.clients.items()
     ]
     return [placed, decided.rejoin, decided.probing_at_ms is not None]
-
-
-def _ages(members: Members, now_ms: int) -> list[tuple[ProcessId, TaskId, int]]:
-    return sorted((*copy, now_ms - state.since_ms) for copy, state in members.closed.items())

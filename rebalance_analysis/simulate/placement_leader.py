@@ -7,7 +7,7 @@ owner keeps the state of the task open as a standby (KIP-429).
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import InitVar, dataclass, replace
 
 from assignor.clients.client_state import compute_task_lags
 from assignor.errors import InputError, RebalanceNotPlaced
@@ -25,18 +25,15 @@ billions of threads, and the load of each thread is measured.
 """
 
 
+@dataclass(eq=False)
 class PlacementLeader:
-    def __init__(
-        self,
-        recorded: RecordedPlacement,
-        model: ForecastModel,
-        load_own: LoadOwn | None,
-        as_recorded: RecordedPlacement,
-    ) -> None:
-        self._recorded = recorded
-        self._past = _past(recorded.problem, as_recorded.problem)
-        self._model = model
-        self._load_own = load_own
+    _recorded: RecordedPlacement
+    _model: ForecastModel
+    _load_own: LoadOwn | None
+    as_recorded: InitVar[RecordedPlacement]
+
+    def __post_init__(self, as_recorded: RecordedPlacement) -> None:
+        self._past = _past(self._recorded.problem, as_recorded.problem)
 
     def recorded_rebalance(self) -> tuple[Decided, Members]:
         problem = self._recorded.problem
@@ -57,13 +54,9 @@ class PlacementLeader:
         clients: dict[ProcessId, PlacementClient] = {}
         for process, client in recorded.clients.items():
             thread, reported = members.threads[str(process)], sums[str(process)]
-            active = frozenset(thread.active)
-            clients[process] = replace(
-                client,
-                lags=compute_task_lags(reported, ends),
-                previous_active=active,
-                previous_standby=frozenset(reported) - active,
-            )
+            active, lags = frozenset(thread.active), compute_task_lags(reported, ends)
+            standby = frozenset(reported) - active
+            clients[process] = replace(client, lags=lags, previous_active=active, previous_standby=standby)
         problem = replace(recorded, clients=clients)
         try:
             return self._decide(problem, members, now_ms)

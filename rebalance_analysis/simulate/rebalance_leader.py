@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 
 from assignor.errors import DecodeError, InputError, KafkaError, RebalanceNotPlaced
 from assignor.pipeline.snapshot import CreatedTopic, Member, RebalanceResult, RebalanceSnapshot
@@ -43,20 +43,17 @@ from rebalance_analysis.simulate.model import ForecastModel
 from rebalance_analysis.simulate.modelled_thread import ChangelogEnds, ModelledThread, rates_of
 
 
+@dataclass(eq=False)
 class RebalanceLeader:
-    def __init__(
-        self,
-        recorded: RecordedRebalance,
-        model: ForecastModel,
-        load_own: LoadOwn | None,
-        as_recorded: RecordedRebalance,
-    ) -> None:
-        self._recorded = recorded
-        self._past = _past(recorded.snapshot, as_recorded.snapshot)
-        self._model = model
-        self._load_own = load_own
-        self._snapshot = recorded.snapshot
-        self._members = recorded_members(recorded.snapshot.members)
+    _recorded: RecordedRebalance
+    _model: ForecastModel
+    _load_own: LoadOwn | None
+    as_recorded: InitVar[RecordedRebalance]
+
+    def __post_init__(self, as_recorded: RecordedRebalance) -> None:
+        self._past = _past(self._recorded.snapshot, as_recorded.snapshot)
+        self._snapshot = self._recorded.snapshot
+        self._members = recorded_members(self._recorded.snapshot.members)
 
     def recorded_rebalance(self) -> tuple[Decided, Members]:
         result = self._run(self._snapshot, 0)

@@ -42,9 +42,6 @@ class _AskedLags:
             (lags[key] for lags, key in ((own, None), (self.of_all, task), (self.of_all, None)) if key in lags), None
         )
 
-    def tasks_to_report(self, process: ProcessId) -> Iterable[TaskId]:
-        return (task for task in self.of_process.get(process, {}) if task is not None)
-
 
 def set_group_lags(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSums) -> None:
     """Sets lags in the members of a group. Raises InputError if a name does not match exactly one process, or if a task
@@ -63,7 +60,8 @@ def set_group_lags(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSu
         }
         reported = {task for member in members for task in member.info.task_offset_sums}
         for index, member in enumerate(members):
-            to_report = [task for task in lags.tasks_to_report(process) if task not in reported] if index == 0 else []
+            named = lags.of_process.get(process, {}) if index == 0 else {}
+            to_report = [task for task in named if task is not None and task not in reported]
             sums = dict(member.info.task_offset_sums)
             for task in (*member.info.task_offset_sums, *to_report):
                 lag = lags.lag(process, task, reported=task in reported)

@@ -9,6 +9,7 @@ algorithm finds a place for each of these tasks. If several rules name the same 
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from assignor.task_assignors.minimal.copies import NOBODY
 from assignor.task_assignors.minimal.pin_lookup import ApartRule, is_free, use
@@ -18,25 +19,20 @@ _LONGEST_EXCHANGE = 100
 """The greatest number of tasks in one chain of displacements."""
 
 
+@dataclass(eq=False)
 class ApartPlacement:
-    """Places the tasks of `apart` pins. `present[client]`: the number of tasks on the client; this class adds the tasks
-    that it places.
+    """Places the tasks of `apart` pins. `rules[n]`: the `apart` rules of `tasks[n]`, at least one rule.
+    `present[client]`: the number of tasks on the client; this class adds the tasks that it places.
     """
 
-    def __init__(
-        self,
-        tasks: Sequence[TaskToPlace],
-        rules: Sequence[list[ApartRule]],
-        capacity: Sequence[int],
-        present: list[int],
-    ) -> None:
-        """`rules[n]`: the `apart` rules of `tasks[n]`, at least one rule."""
-        self._tasks = tasks
-        self._rules = rules
-        self._capacity = capacity
-        self._present = present
-        self._owner = [NOBODY] * len(tasks)
-        self._named = Counter(rule for of_task in rules for rule in of_task)
+    _tasks: Sequence[TaskToPlace]
+    _rules: Sequence[list[ApartRule]]
+    _capacity: Sequence[int]
+    _present: list[int]
+
+    def __post_init__(self) -> None:
+        self._owner = [NOBODY] * len(self._tasks)
+        self._named = Counter(rule for of_task in self._rules for rule in of_task)
 
     def placed(self, most: Sequence[int]) -> tuple[list[int], list[int]]:
         """Returns the client of each task, and the tasks whose pins were ignored because no client without a conflict

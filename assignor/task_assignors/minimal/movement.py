@@ -31,7 +31,7 @@ from assignor.task_assignors.minimal.transition import MovementTransition
 from assignor.task_assignors.racks.optimization import Foreign, RackTraffic
 from assignor.task_assignors.task_movement import WarmUpBudget
 from assignor.task_assignors.working_state import WorkingState
-from assignor.types import ProcessId, Role, TaskId
+from assignor.types import Role, TaskId
 
 
 class MinimalMovementTaskAssignor:
@@ -46,7 +46,8 @@ class MinimalMovementTaskAssignor:
         copies = copies_before(state, configs.acceptable_recovery_lag, configs.minimal_movement_task_weights)
         pins = PinnedTasks(configs.minimal_movement_pins, state.clients)
         traffic = RackTraffic.of(problem, state.processes)
-        _assign_stateful_targets(state, copies, pins, traffic)
+        placing = _ActivePlacing(state, pins, traffic)
+        placing.assign_stateful_targets(copies)
         counts = [len(active) for active in state.active]
         carried = [sum(copies.weight[task] for task in active) for active in state.active]
         standbys: Sequence[Sequence[int]] = [()] * len(state.tasks)
@@ -57,123 +58,108 @@ class MinimalMovementTaskAssignor:
             )
             standbys = assign_standby_targets(state, copies, spread, configs.num_standby_replicas, foreign)
         probing = MovementTransition(state, copies, standbys).apply(WarmUpBudget(configs.max_warmup_replicas))
-        stateless = _assign_stateless_tasks(state, problem, pins, counts, carried, traffic)
+        stateless = placing.assign_stateless_tasks(problem, counts, carried)
         return state.placement(stateless, probing)
 
 
-def _assign_stateful_targets(
-    state: WorkingState, copies: Copies, pins: PinnedTasks, traffic: RackTraffic | None
-) -> None:
-    tasks = [
-        TaskToPlace(
-            task,
-            copies.home[number],
-            copies.level[number],
-            copies.elsewhere[number],
-            copies.weight[number],
-            pins.allowed(task),
-            _foreign(traffic, task),
-        )
-        for number, task in enumerate(state.tasks)
-    ]
-    nothing = [0] * len(state.clients)
-    placed = _placed(tasks, state.capacity, nothing, nothing, pins, traffic)
-    for number, client in enumerate(placed.owner):
-        state.assign_active(client, number)
-        _log_target(state.log, state.processes, tasks[number], client, number in placed.set_aside)
-
-
-def _foreign(traffic: RackTraffic | None, task: TaskId) -> Foreign:
-    return () if traffic is None else traffic.foreign_partitions(task, Role.ACTIVE)
-
-
-def _assign_stateless_tasks(
-    state: WorkingState,
-    problem: PlacementProblem,
-    pins: PinnedTasks,
-    counts: list[int],
-    carried: list[int],
-    traffic: RackTraffic | None,
-) -> list[list[TaskId]]:
-    """Places the stateless tasks. Returns the tasks of each client. `counts[client]`: the number of stateful tasks
-    whose target is the client. `carried[client]`: the weight of the stateful tasks whose target is the client.
-    """
-    names = sorted(set(problem.tasks).difference(state.tasks))
-    previous = {
-        task: client
-        for client in range(len(state.clients) - 1, -1, -1)
-        for task in state.clients[client].previous_active
-    }
-    weights = stateful_weights(names, [1] * len(names), problem.configs.minimal_movement_task_weights)
-    tasks = [
-        TaskToPlace(
-            task, previous.get(task, NOBODY), {}, CAUGHT_UP, weight, pins.allowed(task), _foreign(traffic, task)
-        )
-        for task, weight in zip(names, weights, strict=True)
-    ]
-    placed = _placed(tasks, state.capacity, counts, carried, pins, traffic)
-    stateless: list[list[TaskId]] = [[] for _ in state.clients]
-    for number, client in enumerate(placed.owner):
-        stateless[client].append(names[number])
-        _log_target(state.log, state.processes, tasks[number], client, number in placed.set_aside)
-        state.log.append(Decision(DecisionKind.NO_STATE, names[number], Role.ACTIVE, state.processes[client]))
-    return stateless
-
-
 @dataclass(frozen=True, slots=True)
-class _PlacedTasks:
-    """The result of placing tasks. `owner`: the client of each task. `set_aside`: the tasks whose pins no client can
-    keep.
-    """
+class _ActivePlacing:
+    """Places active tasks, and logs their targets."""
 
-    owner: list[int]
-    set_aside: frozenset[int]
+    state: WorkingState
+    pins: PinnedTasks
+    traffic: RackTraffic | None
 
+    def assign_stateful_targets(self, copies: Copies) -> None:
+        state = self.state
+        tasks = [
+            TaskToPlace(
+                task,
+                copies.home[number],
+                copies.level[number],
+                copies.elsewhere[number],
+                copies.weight[number],
+                self.pins.allowed(task),
+                self._foreign(task),
+            )
+            for number, task in enumerate(state.tasks)
+        ]
+        nothing = [0] * len(state.clients)
+        owner, set_aside = self._placed(tasks, nothing, nothing)
+        for number, client in enumerate(owner):
+            state.assign_active(client, number)
+            self._log_target(tasks[number], client, number in set_aside)
 
-def _placed(
-    tasks: Sequence[TaskToPlace],
-    capacity: list[int],
-    present: list[int],
-    carried: list[int],
-    pins: PinnedTasks,
-    traffic: RackTraffic | None,
-) -> _PlacedTasks:
-    """Places the tasks of `apart` pins first, then all other tasks."""
-    present, carried = list(present), list(carried)
-    rules = [pins.apart_rules(each.task) for each in tasks]
-    apart = [number for number, of_task in enumerate(rules) if of_task]
-    others = [number for number, of_task in enumerate(rules) if not of_task]
-    owner = [NOBODY] * len(tasks)
-    set_aside = {number for number, each in enumerate(tasks) if each.allowed.set_aside}
-    if apart:
-        total, threads = sum(present) + len(tasks), sum(capacity)
-        placement = ApartPlacement([tasks[n] for n in apart], [rules[n] for n in apart], capacity, present)
-        clients, failed = placement.placed(most=[-(-total * own // threads) for own in capacity])
-        for number, client in zip(apart, clients, strict=True):
+    def _foreign(self, task: TaskId) -> Foreign:
+        return () if self.traffic is None else self.traffic.foreign_partitions(task, Role.ACTIVE)
+
+    def assign_stateless_tasks(
+        self, problem: PlacementProblem, counts: list[int], carried: list[int]
+    ) -> list[list[TaskId]]:
+        """Places the stateless tasks. Returns the tasks of each client. `counts[client]`: the number of stateful tasks
+        whose target is the client. `carried[client]`: the weight of the stateful tasks whose target is the client.
+        """
+        state = self.state
+        names = sorted(set(problem.tasks).difference(state.tasks))
+        previous = {
+            task: client
+            for client in range(len(state.clients) - 1, -1, -1)
+            for task in state.clients[client].previous_active
+        }
+        weights = stateful_weights(names, [1] * len(names), problem.configs.minimal_movement_task_weights)
+        tasks = [
+            TaskToPlace(
+                task, previous.get(task, NOBODY), {}, CAUGHT_UP, weight, self.pins.allowed(task), self._foreign(task)
+            )
+            for task, weight in zip(names, weights, strict=True)
+        ]
+        owner, set_aside = self._placed(tasks, counts, carried)
+        stateless: list[list[TaskId]] = [[] for _ in state.clients]
+        for number, client in enumerate(owner):
+            stateless[client].append(names[number])
+            self._log_target(tasks[number], client, number in set_aside)
+            state.log.append(Decision(DecisionKind.NO_STATE, names[number], Role.ACTIVE, state.processes[client]))
+        return stateless
+
+    def _placed(
+        self, tasks: Sequence[TaskToPlace], present: list[int], carried: list[int]
+    ) -> tuple[list[int], set[int]]:
+        """Places the tasks of `apart` pins first, then all other tasks. Returns the client of each task, and the tasks
+        whose pins no client can keep.
+        """
+        present, carried, capacity = list(present), list(carried), self.state.capacity
+        rules = [self.pins.apart_rules(each.task) for each in tasks]
+        apart = [number for number, of_task in enumerate(rules) if of_task]
+        others = [number for number, of_task in enumerate(rules) if not of_task]
+        owner = [NOBODY] * len(tasks)
+        set_aside = {number for number, each in enumerate(tasks) if each.allowed.set_aside}
+        if apart:
+            total, threads = sum(present) + len(tasks), sum(capacity)
+            placement = ApartPlacement([tasks[n] for n in apart], [rules[n] for n in apart], capacity, present)
+            clients, failed = placement.placed(most=[-(-total * own // threads) for own in capacity])
+            for number, client in zip(apart, clients, strict=True):
+                owner[number] = client
+                carried[client] += tasks[number].weight
+            set_aside |= {apart[place] for place in failed}
+        racks = () if self.traffic is None else self.traffic.racks
+        clients = place_evenly([tasks[number] for number in others], capacity, present, carried, racks)
+        for number, client in zip(others, clients, strict=True):
             owner[number] = client
-            carried[client] += tasks[number].weight
-        set_aside |= {apart[place] for place in failed}
-    racks = () if traffic is None else traffic.racks
-    clients = place_evenly([tasks[number] for number in others], capacity, present, carried, racks)
-    for number, client in zip(others, clients, strict=True):
-        owner[number] = client
-    return _PlacedTasks(owner, frozenset(set_aside))
+        return owner, set_aside
 
-
-def _log_target(
-    log: DecisionLog, processes: Sequence[ProcessId], each: TaskToPlace, client: int, set_aside: bool
-) -> None:
-    if set_aside:
-        log.append(Decision(DecisionKind.PIN_SET_ASIDE, each.task, Role.ACTIVE, processes[client]))
-    other = None if each.home in (NOBODY, client) else processes[each.home]
-    if each.home == NOBODY:
-        kind = DecisionKind.TARGET_NEW
-    elif each.home == client:
-        kind = DecisionKind.TARGET_KEPT
-    elif each.home in each.allowed.members:
-        kind = DecisionKind.TARGET_MOVED
-    else:
-        kind = DecisionKind.TARGET_PINNED
-    is_chosen = kind in (DecisionKind.TARGET_MOVED, DecisionKind.TARGET_NEW)
-    foreign = each.foreign[client] if is_chosen and each.foreign else None
-    log.append(Decision(kind, each.task, Role.ACTIVE, processes[client], other, detail=foreign))
+    def _log_target(self, each: TaskToPlace, client: int, set_aside: bool) -> None:
+        log, processes = self.state.log, self.state.processes
+        if set_aside:
+            log.append(Decision(DecisionKind.PIN_SET_ASIDE, each.task, Role.ACTIVE, processes[client]))
+        other = None if each.home in (NOBODY, client) else processes[each.home]
+        if each.home == NOBODY:
+            kind = DecisionKind.TARGET_NEW
+        elif each.home == client:
+            kind = DecisionKind.TARGET_KEPT
+        elif each.home in each.allowed.members:
+            kind = DecisionKind.TARGET_MOVED
+        else:
+            kind = DecisionKind.TARGET_PINNED
+        is_chosen = kind in (DecisionKind.TARGET_MOVED, DecisionKind.TARGET_NEW)
+        foreign = each.foreign[client] if is_chosen and each.foreign else None
+        log.append(Decision(kind, each.task, Role.ACTIVE, processes[client], other, detail=foreign))

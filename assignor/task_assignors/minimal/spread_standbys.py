@@ -12,6 +12,7 @@ The method of this module keeps the number of restored standbys low, but does no
 """
 
 from collections.abc import Sequence
+from dataclasses import InitVar, dataclass
 from heapq import heapify, heappop, heappush
 
 from assignor.task_assignors.client_tags import Tag
@@ -22,21 +23,17 @@ from assignor.task_assignors.racks.optimization import Foreign
 from assignor.task_assignors.working_state import WorkingState
 
 
+@dataclass(eq=False)
 class SpreadStandbys:
     """Places the standbys of `tasks` in `state`. `foreign`: the argument `foreign` of `assign_standby_targets`."""
 
-    def __init__(
-        self,
-        state: WorkingState,
-        copies: Copies,
-        spread: StandbySpread,
-        tasks: Sequence[int],
-        foreign: Sequence[Foreign] = (),
-    ) -> None:
-        self._state = state
-        self._copies = copies
-        self._spread = spread
-        self._foreign = foreign
+    _state: WorkingState
+    _copies: Copies
+    _spread: StandbySpread
+    tasks: InitVar[Sequence[int]]
+    _foreign: Sequence[Foreign] = ()
+
+    def __post_init__(self, tasks: Sequence[int]) -> None:
         self._of_task: dict[int, list[int]] = {task: [] for task in tasks}
 
     def placed(self, num_standby_replicas: int, balance: bool) -> dict[int, list[int]]:
@@ -213,7 +210,9 @@ class SpreadStandbys:
                 for taker in range(len(quota)):
                     if taker == source or taker in came_from:
                         continue
-                    task = self._movable(giver, taker)
+                    task = next(
+                        (task for task in self._cheapest_first(giver) if self._may_move(task, giver, taker)), None
+                    )
                     if task is None:
                         continue
                     came_from[taker] = (giver, task)
@@ -236,9 +235,6 @@ class SpreadStandbys:
             moved = True
             taker = giver
         return moved
-
-    def _movable(self, source: int, destination: int) -> int | None:
-        return next((task for task in self._cheapest_first(source) if self._may_move(task, source, destination)), None)
 
     def _cheapest_first(self, client: int) -> list[int]:
         copies = self._copies

@@ -30,11 +30,7 @@ from assignor.types import Role
 
 
 def assign_standby_targets(
-    state: WorkingState,
-    copies: Copies,
-    spread: StandbySpread,
-    num_standby_replicas: int,
-    foreign: Sequence[Foreign] = (),
+    state: WorkingState, copies: Copies, spread: StandbySpread, num_standby_replicas: int, foreign: Sequence[Foreign]
 ) -> list[list[int]]:
     """Places standbys in `state`, whose active tasks are on their targets. Returns the clients of each task's standbys,
     sorted. `foreign[task][client]`: the number of cross-rack reads of a standby of the task on the client; empty

@@ -23,7 +23,7 @@ equivalent tasks.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from heapq import heapify, heapreplace
 from itertools import islice
 
@@ -105,7 +105,7 @@ def place_evenly(
     homes = [each.home if each.home in each.allowed.members else NOBODY for each in tasks]
     if _is_even(classes, homes, shares):
         return homes
-    placement = _EvenPlacement(tasks, homes, classes, shares, racks, may_be_uneven=any(present))
+    placement = _EvenPlacement(tasks, homes, classes, shares, racks, any(present))
     return placement.solved(capacity, weights)
 
 
@@ -170,6 +170,7 @@ all other clients, True if the task has a home, and `foreign`.
 """
 
 
+@dataclass(eq=False)
 class _EvenPlacement:
     """The flow network that places the tasks, and its result.
 
@@ -182,39 +183,36 @@ class _EvenPlacement:
     one hub for all clients.
     """
 
-    def __init__(
-        self,
-        tasks: Sequence[TaskToPlace],
-        homes: Sequence[int],
-        classes: Sequence[Sequence[int]],
-        shares: Shares,
-        racks: Sequence[str],
-        may_be_uneven: bool,
-    ) -> None:
-        self._tasks = tasks
-        self._homes = homes
-        self._shares = shares
-        self._may_be_uneven = may_be_uneven
+    _tasks: Sequence[TaskToPlace]
+    _homes: Sequence[int]
+    classes: InitVar[Sequence[Sequence[int]]]
+    _shares: Shares
+    racks: InitVar[Sequence[str]]
+    _may_be_uneven: bool
+
+    def __post_init__(self, classes: Sequence[Sequence[int]], racks: Sequence[str]) -> None:
+        self._network = FlowNetwork()
         hubs = {rack: number for number, rack in enumerate(sorted(set(racks)))}
-        self._hub_of = [hubs[rack] for rack in racks] or [0] * len(shares.of_client)
+        self._hub_of = [hubs[rack] for rack in racks] or [0] * len(self._shares.of_client)
         self._of_hub = [self._hub_of.index(hub) for hub in range(max(1, len(hubs)))]  # one client for each hub
-        self._owner = [NOBODY] * len(tasks)
-        self._kept = [0] * len(shares.of_client)
-        cells = [self._cells(members, bounds) for members, bounds in zip(classes, shares.of_class, strict=True)]
+        self._owner = [NOBODY] * len(self._tasks)
+        self._kept = [0] * len(self._shares.of_client)
+        cells = [self._cells(members, bounds) for members, bounds in zip(classes, self._shares.of_class, strict=True)]
         groups = [self._groups(members, of_class) for members, of_class in zip(classes, cells, strict=True)]
         self._classes = [each for each in zip(cells, groups, strict=True) if each[1]]
 
     def solved(self, capacity: Sequence[int], weights: Sequence[int]) -> list[int]:
-        network = FlowNetwork()
+        network = self._network
         source, sink = network.node(), network.node()
-        prices = self._prices()
+        moving = [self._tasks[number] for number, client in enumerate(self._owner) if client == NOBODY]
+        prices = Prices.of([each.weight for each in moving], sum(max(each.foreign, default=0) for each in moving))
         rows: dict[int, int] = {}
         for cells, groups in self._classes:
             for cell in cells.values():
-                self._add_cell(network, cell, rows, sink, prices)
-            self._add_groups(network, source, cells, groups, prices)
+                self._add_cell(cell, rows, sink, prices)
+            self._add_groups(source, cells, groups, prices)
         network.fill(source, sink)
-        left = [self._give_to_known(network, groups) for _, groups in self._classes]
+        left = [self._give_to_known(groups) for _, groups in self._classes]
         carried = list(weights)
         for number, client in enumerate(self._owner):
             if client != NOBODY:
@@ -222,12 +220,8 @@ class _EvenPlacement:
         for (cells, _), by_hub in zip(self._classes, left, strict=True):
             for hub, members in by_hub.items():
                 of_hub = [cell for cell in cells.values() if cell.hub == hub]
-                self._give_to_lightest(network, of_hub, members, capacity, carried)
+                self._give_to_lightest(of_hub, members, capacity, carried)
         return self._owner
-
-    def _prices(self) -> Prices:
-        moving = [self._tasks[number] for number, client in enumerate(self._owner) if client == NOBODY]
-        return Prices.of([each.weight for each in moving], sum(max(each.foreign, default=0) for each in moving))
 
     def _cells(self, members: Sequence[int], bounds: Mapping[int, ShareBounds]) -> dict[int, _Cell]:
         """Returns the cells of one class, and places the tasks of the class that stay at home in any case."""
@@ -303,7 +297,8 @@ class _EvenPlacement:
             groups.setdefault(key, _TaskGroup()).members.append(number)
         return groups
 
-    def _add_cell(self, network: FlowNetwork, cell: _Cell, rows: dict[int, int], sink: int, prices: Prices) -> None:
+    def _add_cell(self, cell: _Cell, rows: dict[int, int], sink: int, prices: Prices) -> None:
+        network = self._network
         row = rows.get(cell.client)
         if row is None:
             row = rows[cell.client] = network.node()
@@ -320,13 +315,9 @@ class _EvenPlacement:
             network.arc(cell.node, row, len(self._tasks), 3 * prices.uneven_class)
 
     def _add_groups(
-        self,
-        network: FlowNetwork,
-        source: int,
-        cells: Mapping[int, _Cell],
-        groups: Mapping[_GroupKey, _TaskGroup],
-        prices: Prices,
+        self, source: int, cells: Mapping[int, _Cell], groups: Mapping[_GroupKey, _TaskGroup], prices: Prices
     ) -> None:
+        network = self._network
         hubs = [network.node() for _ in self._of_hub]
         for cell in cells.values():
             if cell.takes_others:
@@ -344,7 +335,7 @@ class _EvenPlacement:
                 price = prices.of_placing(moves, weight, elsewhere, foreign[client] if foreign else 0)
                 group.elsewhere.append((hub, network.arc(node, hubs[hub], size, price)))
 
-    def _give_to_known(self, network: FlowNetwork, groups: Mapping[_GroupKey, _TaskGroup]) -> dict[int, list[int]]:
+    def _give_to_known(self, groups: Mapping[_GroupKey, _TaskGroup]) -> dict[int, list[int]]:
         """Places the tasks that the flow sends to their homes or to clients with some of their state. Returns, by hub,
         the tasks that the flow sends to clients without any of the task's state.
         """
@@ -352,24 +343,19 @@ class _EvenPlacement:
         for group in groups.values():
             members = iter(group.members)
             for client, arc in group.arcs:
-                for number in islice(members, network.flow(arc)):
+                for number in islice(members, self._network.flow(arc)):
                     self._owner[number] = client
             for hub, arc in group.elsewhere:
-                left.setdefault(hub, []).extend(islice(members, network.flow(arc)))
+                left.setdefault(hub, []).extend(islice(members, self._network.flow(arc)))
         return left
 
     def _give_to_lightest(
-        self,
-        network: FlowNetwork,
-        cells: Sequence[_Cell],
-        members: list[int],
-        capacity: Sequence[int],
-        carried: list[int],
+        self, cells: Sequence[_Cell], members: list[int], capacity: Sequence[int], carried: list[int]
     ) -> None:
         """Places the tasks of one hub, so that each client gets the number of tasks that the flow sends to the client.
         The heaviest task is placed first; each task goes to the client with the lowest weight per thread.
         """
-        room = {cell.client: network.flow(cell.from_hub) for cell in cells if cell.from_hub != NOBODY}
+        room = {cell.client: self._network.flow(cell.from_hub) for cell in cells if cell.from_hub != NOBODY}
         queue = [(carried[client] / capacity[client], client) for client, units in room.items() if units]
         heapify(queue)
         for number in sorted(members, key=lambda number: (-self._tasks[number].weight, self._tasks[number].task)):

@@ -34,23 +34,19 @@ _WHERE_IT_BELONGS = frozenset(
 _WarmUp = tuple[ProcessId, TaskId]
 
 
+@dataclass(eq=False)
 class DrainingAssignor:
     """Wraps an assignor. `processes`: the drained processes. `members`: the drained members. `away`: the processes that
     get no new tasks.
     """
 
-    def __init__(
-        self,
-        assignor: TaskAssignor,
-        processes: frozenset[ProcessId],
-        members: frozenset[str],
-        away: frozenset[ProcessId],
-    ) -> None:
-        self.name = assignor.name
-        self._assignor = assignor
-        self._processes = processes
-        self._members = members
-        self._away = away
+    _assignor: TaskAssignor
+    _processes: frozenset[ProcessId]
+    _members: frozenset[str]
+    _away: frozenset[ProcessId]
+
+    def __post_init__(self) -> None:
+        self.name = self._assignor.name
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
         """Places the tasks on the clients that are not drained. If every client is drained or away, the drain is

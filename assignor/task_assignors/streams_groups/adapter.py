@@ -37,13 +37,8 @@ class StreamsGroupStickyTaskAssignor:
         specs = {member: spec for client in problem.clients.values() for member, spec in _members(client)}
         process_of = {str(process): process for process in problem.clients}
         configs = problem.configs
-        placing = StreamsGroupPlacement(
-            specs,
-            problem.tasks,
-            problem.stateful_tasks,
-            max(0, configs.num_standby_replicas),
-            configs.kafka_version.rules,
-        )
+        replicas, rules = max(0, configs.num_standby_replicas), configs.kafka_version.rules
+        placing = StreamsGroupPlacement(specs, problem.tasks, problem.stateful_tasks, replicas, rules)
         active: dict[str, set[TaskId]] = {process: set() for process in process_of}
         standby: dict[str, set[TaskId]] = {process: set() for process in process_of}
         for member, assignment in placing.solved().items():

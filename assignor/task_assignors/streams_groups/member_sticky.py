@@ -24,7 +24,7 @@ Source: `StickyTaskAssignor` of `org.apache.kafka.coordinator.group.streams.assi
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import NamedTuple
 
 from assignor.configs.kafka_versions import KafkaRules
@@ -138,26 +138,23 @@ class _Quota:
         return -(-self._tasks // self._members) if self._members else 0
 
 
+@dataclass(eq=False)
 class StreamsGroupPlacement:
     """Places all tasks of the group. `members`: the members by member id. `tasks`: the tasks of all subtopologies.
     `stateful`: the tasks with a changelog. `rules`: the rules of a version of Kafka.
     """
 
-    def __init__(
-        self,
-        members: Mapping[str, MemberSpec],
-        tasks: Sequence[TaskId],
-        stateful: Sequence[TaskId],
-        num_standby_replicas: int,
-        rules: KafkaRules,
-    ) -> None:
+    members: InitVar[Mapping[str, MemberSpec]]
+    _tasks: Sequence[TaskId]
+    _stateful: Sequence[TaskId]
+    _replicas: int
+    rules: InitVar[KafkaRules]
+
+    def __post_init__(self, members: Mapping[str, MemberSpec], rules: KafkaRules) -> None:
         self.decisions: list[Decision] = []
         """The decisions about tasks; `consumer` of a decision is the member that gets the task."""
-        self._tasks = tasks
-        self._stateful = stateful
-        self._replicas = num_standby_replicas
-        self._active_quota = _Quota(len(tasks), len(members))
-        self._quota = _Quota(len(tasks) + len(stateful) * num_standby_replicas, len(members))
+        self._active_quota = _Quota(len(self._tasks), len(members))
+        self._quota = _Quota(len(self._tasks) + len(self._stateful) * self._replicas, len(members))
         self._passes_over_holders = rules.sorts_candidates_by_offset
         walked = list(JavaHashMap(members.items()))
         self._processes = _processes(members, walked, rules)

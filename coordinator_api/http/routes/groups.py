@@ -68,15 +68,8 @@ async def declare_group(
         refusal = principal_of(request).refusal(asked)
         if refusal is not None:
             raise forbidden(asked, refusal)
-    input_json = await run_on_document(
-        request,
-        coordinator,
-        "body",
-        declared_definition,
-        group_id,
-        coordinator.document_bounds,
-        await coordinator.kafka_version(group_id),
-    )
+    bounds, version = coordinator.document_bounds, await coordinator.kafka_version(group_id)
+    input_json = await run_on_document(request, coordinator, "body", declared_definition, group_id, bounds, version)
     declaration = events.DeclareGroup(input_json, replaces_topology=replace, declared_by=caller(request))
     decided = await coordinator.handle_or_create(group_id, declaration, tenant=principal_of(request).group_prefix)
     if isinstance(decided, Rejected) and decided.code is RejectionCode.INCONSISTENT_GROUP_PROTOCOL:
@@ -167,7 +160,7 @@ async def drain_group(
     """
     event: events.Drain | events.SetInstanceDrain = events.Drain()
     if instance is not None or member is not None:
-        named = one_drained(instance, member)
+        named = await one_drained(instance, member)
         event = events.SetInstanceDrain(True, *named, caller(request), reason_of(request))
     note_lever(request, event)
     accepted(await coordinator.group(group_id).handle(event), Accepted)

@@ -17,10 +17,9 @@ from coordinator_api.group.outcome import Accepted, AssignmentStored, ComputedAg
 from coordinator_api.http.audit import note_lever, reason_of
 from coordinator_api.http.dependencies import (
     DIGITS,
-    DrainedInstance,
-    DrainedMember,
     GroupId,
     JsonBody,
+    OneDrained,
     RequestedGroup,
     TheCoordinator,
     accepted,
@@ -28,7 +27,6 @@ from coordinator_api.http.dependencies import (
     caller,
     compute,
     named_router,
-    one_drained,
     problems,
 )
 from coordinator_api.http.group_document import described_group, held_answer
@@ -105,38 +103,32 @@ async def end_rejoin_grace(request: Request, group: RequestedGroup) -> None:
 
 
 @router.get("/{group}/drain", responses={200: {"model": DrainedLever}})
-async def show_drain(
-    group: RequestedGroup, coordinator: TheCoordinator, instance: DrainedInstance = None, member: DrainedMember = None
-) -> Response:
+async def show_drain(group: RequestedGroup, coordinator: TheCoordinator, drained: OneDrained) -> Response:
     """Show whether the drained instance or member can be stopped. If it cannot be stopped yet, the answer lists the
     tasks that still have to move. For each task that has to move, the answer has the instance that gets the task, and
     the lag of this instance.
     """
-    process_id, member_id = one_drained(instance, member)
+    process_id, member_id = drained
     coordinator.overload.admit("describe")
     target = member_id or process_id
     if target not in group.image.levers.drained:
         raise Problem("UNKNOWN_MEMBER_ID", f"{target} is not drained, or is gone")
     async with coordinator.descriptions:
         described = await described_group(group, coordinator.clusters)
-    for drained in described.levers.drained:
-        if (drained.member_id or drained.process_id) == target:
-            return answer(drained)
+    for lever in described.levers.drained:
+        if (lever.member_id or lever.process_id) == target:
+            return answer(lever)
     raise Problem("UNKNOWN_MEMBER_ID", f"{target} is gone, and its drain has ended")
 
 
 @router.delete("/{group}/drain", status_code=204)
 async def end_instance_drain(
-    request: Request,
-    group_id: GroupId,
-    coordinator: TheCoordinator,
-    instance: DrainedInstance = None,
-    member: DrainedMember = None,
+    request: Request, group_id: GroupId, coordinator: TheCoordinator, drained: OneDrained
 ) -> None:
     """Stop draining an instance or a member, so that it may have tasks again. This call does not end the drain of a
     whole group. To end the drain of a whole group, use a PUT of the group.
     """
-    event = events.SetInstanceDrain(False, *one_drained(instance, member))
+    event = events.SetInstanceDrain(False, *drained)
     note_lever(request, event)
     await _apply(coordinator.group(group_id), event)
 
