@@ -194,18 +194,16 @@ class ConsumerAssignments:
     _encoder: AssignmentInfoEncoder = field(init=False)
     _sends_next_rebalance: bool = field(init=False)
 
-    def __post_init__(self) -> None:
-        versions, hosts = self.group.versions, self.hosts
-        self._encoder = AssignmentInfoEncoder(
-            versions.min_received, versions.min_supported, hosts.active, hosts.standby
-        )
-        self._sends_next_rebalance = versions.min_received >= FIRST_VERSION_WITH_NEXT_REBALANCE
-
     def add_all(self, members: Iterable[str], deadlines_ms: Mapping[ProcessId | None, int]) -> None:
         """Adds the assignments of all members. `members`: all members of the group, in the order of the result.
         `deadlines_ms`: the deadlines that members keep (see `rebalance_deadlines`); empty if the leader is outside the
         group. Raises IllegalStateError if a member would get a partition that another member still owns.
         """
+        versions, hosts = self.group.versions, self.hosts
+        self._encoder = AssignmentInfoEncoder(
+            versions.min_received, versions.min_supported, hosts.active, hosts.standby
+        )
+        self._sends_next_rebalance = versions.min_received >= FIRST_VERSION_WITH_NEXT_REBALANCE
         # most threads of a large group have no task, so all members start with one common empty assignment
         self.by_member = dict.fromkeys(members, assignment_parts((), self._encoder.parts((), {})))
         for process_id, state in self.states.items():
