@@ -28,7 +28,6 @@ from assignor.recording.streams_group import (
     RecordedStreamsGroup,
     as_placement,
     parse_recorded_streams_group,
-    streams_group_output,
 )
 from assignor.task_assignors.base import (
     AssignmentError,
@@ -134,7 +133,14 @@ class RerunStreamsGroup:
         return self.recorded.id
 
     def output(self) -> dict[str, object]:
-        return streams_group_output(self.placed)
+        return {
+            member: {
+                "active": sorted(map(str, assignment.active)),
+                "standby": sorted(map(str, assignment.standby)),
+                "warm_up": [],
+            }
+            for member, assignment in self.placed.items()
+        }
 
     def comparison(self) -> Comparison:
         """Compares the assignments with the recorded output. Raises InputError if the line has no output."""

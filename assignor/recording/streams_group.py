@@ -82,20 +82,6 @@ def parse_recorded_streams_group(document: Mapping[str, object]) -> RecordedStre
     )
 
 
-def streams_group_output(placed: Mapping[str, MemberAssignment]) -> dict[str, object]:
-    """Returns the `output` of streams_group/1. The lists of warm-ups are empty, because a sticky assignor makes no
-    warm-ups.
-    """
-    return {
-        member: {
-            "active": sorted(map(str, assignment.active)),
-            "standby": sorted(map(str, assignment.standby)),
-            "warm_up": [],
-        }
-        for member, assignment in placed.items()
-    }
-
-
 def as_placement(recorded: RecordedStreamsGroup) -> RecordedPlacement:
     """Returns the line as a placement problem of the broker's assignor, without output. What-if, forecasts and sweeps
     use the problem. A process becomes a client with one thread for each of its members.

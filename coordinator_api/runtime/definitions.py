@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from assignor.configs import KAFKA_VERSION, AssignmentConfigs
+from assignor.configs import KAFKA_VERSION
 from assignor.configs.kafka_versions import VERSION_OF_NEW_GROUPS, VERSION_WITHOUT_A_NAME, KafkaVersion
 from assignor.errors import ConfigError, InputError, KafkaError
 from assignor.names.legal_names import LONGEST_NAME, checked_name, is_legal_name
@@ -124,17 +124,13 @@ def read_definition(
     if isinstance(configs, dict) and kafka_version is not VERSION_WITHOUT_A_NAME:
         complete["configs"] = {KAFKA_VERSION: str(kafka_version), **configs}
     snapshot = _parse(complete, "").snapshot
-    _check_configs(snapshot.configs)
+    try:
+        snapshot.configs.check()
+    except ConfigError as error:
+        raise InputError(str(error), "configs") from None
     check_names(snapshot, "", of_stores=True)
     check_size(snapshot, max_partitions)
     return json.dumps(complete, sort_keys=True, separators=(",", ":"))
-
-
-def _check_configs(configs: AssignmentConfigs) -> None:
-    try:
-        configs.check()
-    except ConfigError as error:
-        raise InputError(str(error), "configs") from None
 
 
 def check_size(snapshot: RebalanceSnapshot, max_partitions: int) -> None:
