@@ -71,11 +71,12 @@ def test_should_settle_in_as_many_rounds_as_under_its_own_leader(
         [leading.PYTHON],
     ]
     led_files = [leading.led_file(group) for group in (words[1], keys[1])]
-    again = map(leading.decided_by_kafka, led_files)
+    again = [leading.decided_by_kafka(file) for file in led_files]
     for file in (tmp_path / leading.RECORDED, tmp_path / INFERRED, *led_files, *again):
         tell(f"{file.relative_to(tmp_path)}: {leading.equal_again(file)}")
     chosen = sum(_CHOSEN_OFFSETS in line["note"] for line in leading.lines_of(tmp_path / leading.RECORDED))
     tell(f"lines of {leading.RECORDED} with offsets that nobody saw, only found between two looks: {chosen}")
+    assert [*map(leading.assignments_of, again)] == [*map(leading.assignments_of, led_files)]
     delivered = leading.assignments_of(tmp_path / leading.RECORDED)
     for group in (words[1], keys[1]):
         name = group.application_id
