@@ -3,10 +3,10 @@
 - `cli/`: the commands `assignor serve`, `migrate`, `backup`, `restore`, `groups`, `rebalances` and `tokens`.
 - `web/`: the pages for operators below /ui.
 - `views`: the texts that both the pages and the commands show.
-- `http/`: the HTTP service. `server` handles signals and opens the socket. `routes/` has one file for each noun of the
-  API. `models/` has the bodies and the answers. `problems` converts every error to RFC 9457.
+- `http/`: the HTTP service. `http/server` handles signals and opens the socket. `routes/` has one file for each noun of
+  the API. `models/` has the bodies and the answers. `problems` converts every error to RFC 9457.
 - `runtime/`: the groups at run time. `assembly` builds the coordinator from the settings. `coordinator` has all groups.
-  `group_runtime` runs the events of one group. `rebalance_runner` runs a rebalance by the package `assignor`.
+  `group_runtime` runs the events of one group. `rebalance_runner` computes a rebalance with the package `assignor`.
 - `lease/`: the groups that this coordinator owns, and the lease that limits the time for which it owns them.
 - `workers/`: the processes that compute rebalances, so that computations do not block the event loop.
 - `store/`: the tables and the database. No other package uses SQLAlchemy.

@@ -10,20 +10,20 @@ follows three rules:
    SIGSTOP or without a free processor. For sessions, grace periods and waits, the pause counts only as
    `MOST_BETWEEN_SAMPLES_MS`. Under steady overload, each sample is late, and the clock loses each delay. Overload
    delays the answers, and members wait for an answer before they send the next request. So sessions have to last longer
-   under overload. A failed member is removed when its timeout has passed by this clock.
+   under overload. A failed member is removed when this clock has advanced by the member's timeout.
 2. After a deadline, the service waits until the loop has polled its sockets a few more times (`sockets_read`). In the
    extra polls, the service reads and handles the requests that arrived before the deadline.
 3. A request restarts the member's session when it arrives, before the request waits for anything (`GroupRuntime`).
 
 The service could instead add the lateness of the loop to each deadline. With longer deadlines, a stall of ten seconds
-would also delay the removal of members that fail much later. With the slower clock, a stall extends only the sessions
-that run during the stall.
+would also delay the removal of members that fail much later. Because the clock stands still instead, a stall extends
+only the sessions that run during the stall.
 
 After a stall, the clock slowly returns to the machine's time (`CATCH_UP`), as NTP slews a clock. When the clock has
 caught up, the times in recordings and of probing rebalances are right again. Differs from Kafka: the clock of a broker
 does not stop. A broker runs the timer for delayed operations in a separate thread.
 
-Each group has one timer (`GroupTimer`), which fires when the group's next `Tick` is due by this clock.
+Each group has one timer (`GroupTimer`), which fires when this clock has reached the time of the group's next `Tick`.
 """
 
 import asyncio
@@ -55,11 +55,11 @@ sample may be a little late on any machine.
 """
 
 CATCH_UP = 20
-"""While the clock is behind the machine's clock, it runs faster than the machine's clock by 1/CATCH_UP."""
+"""While the service's clock is behind the machine's clock, it gains one millisecond in every CATCH_UP milliseconds."""
 
 TURNS = 10
-"""The number of event loop turns between the socket and the group. A request needs turns to accept, read, parse, start,
-and read the body.
+"""The number of turns of the event loop that a request needs from the socket to its group. The turns accept the
+connection, read and parse the request, start its handler, and read the body.
 """
 
 
@@ -103,7 +103,7 @@ class ServiceClock:
 
 
 async def sockets_read() -> None:
-    """Waits until every request that arrived before the call has been read and noted."""
+    """Waits until every request that arrived before the call has been read, and has restarted its member's session."""
     for _ in range(TURNS):
         await asyncio.sleep(0)  # the loop polls its sockets in every turn
 
@@ -195,7 +195,7 @@ class GroupTimer:
 
     def _fire(self) -> None:
         now_ms = self._clock.now_ms()
-        if now_ms < self._at_ms:  # the clock stood still for a while, so the time has not come yet
+        if now_ms < self._at_ms:  # The clock stood still for a while, so it has not reached the set time yet.
             self._wait(now_ms)
             return
         self._handle = None

@@ -206,8 +206,8 @@ class Metrics:
 
 
 class MeasuredService(Collector):
-    """The gauges whose values the service computes at each scrape. The gauges are totals of all groups, and values of
-    single groups.
+    """The gauges whose values the service computes at each scrape. Some gauges are totals of all groups, and other
+    gauges have a value for each group.
 
     `named_groups`: the number of groups for which values are shown separately. The values of the first groups by id are
     shown.

@@ -167,33 +167,33 @@ class Settings(BaseSettings):
     group_max_session_timeout_ms: Positive = 1_800_000
     """Highest session timeout that a member may have."""
     group_max_size: Positive = 10_000
-    """Largest number of members of one group (Kafka has no limit). A further join gets 429."""
+    """Largest number of members of one group (Kafka has no limit). A further join gets status 429."""
     group_disconnect_grace_ms: Natural = 100
     """Time within which a process whose connection broke has to send another request. If the process sends no request,
     the coordinator removes its members with `leave_on_disconnect`.
     """
     group_max_partitions: Positive = 200_000
     """Largest total number of partitions of all topics, and largest number of tasks, in one definition or recording. A
-    larger document gets 422.
+    larger document gets status 422.
     """
     group_max_subtopologies: Positive = 1_000
-    """Largest number of subtopologies in one definition or recording. A larger document gets 422."""
+    """Largest number of subtopologies in one definition or recording. A larger document gets status 422."""
     group_max_count: Positive = 1_000
-    """Largest number of groups of this service. The declaration of a further group gets 429."""
+    """Largest number of groups of this service. The declaration of a further group gets status 429."""
 
     request_max_bytes: Bytes = 33_554_432
-    """Largest body of a request that sends a document. A larger body gets 413."""
+    """Largest body of a request that sends a document. A larger body gets status 413."""
     heartbeat_max_bytes: Bytes = 65_536
-    """Largest heartbeat of one member. A larger heartbeat gets 413."""
+    """Largest heartbeat of one member. A larger heartbeat gets status 413."""
     process_heartbeat_max_bytes: Bytes = 1_048_576
-    """Largest heartbeat of a process with all its members. A larger heartbeat gets 413."""
+    """Largest heartbeat of a process with all its members. A larger heartbeat gets status 413."""
     subscription_max_bytes: Bytes = 1_048_576
-    """Largest body of a join, which POSTs a subscription. A larger body gets 413."""
+    """Largest body of a join, which POSTs a subscription. A larger body gets status 413."""
     request_timeout_ms: Positive = 30_000
-    """Time limit for the arrival of a request body. A slower request gets 408."""
+    """Time limit for the arrival of a request body. A slower request gets status 408."""
     longpoll_max_count: Positive = 10_000
-    """Largest number of requests (GETs and heartbeats) that are held at one time. Above this limit, a GET gets 429, and
-    a heartbeat is answered at once.
+    """Largest number of requests (GETs and heartbeats) that are held at one time. Above this limit, a GET gets status
+    429, and a heartbeat is answered at once.
     """
     longpoll_max_wait_ms: Natural = 60_000
     """Longest time for which one GET or heartbeat is held. A larger `wait_ms` is reduced to this value."""
@@ -210,25 +210,25 @@ class Settings(BaseSettings):
     """
     computation_max_count: Annotated[int, Field(ge=1, le=1_000)] = 4
     """Largest number of computations at one time: calls of POST /v1/assign and POST /v1/simulate, and explanations of
-    rebalances. A further call gets 429.
+    rebalances. A further call gets status 429.
     """
     tenant_max_groups: Natural = JAVA_INT_MAX
     """Largest number of groups of one tenant, which is a prefix of group ids. The declaration of a further group gets
-    429.
+    status 429.
     """
     tenant_max_members: Natural = JAVA_INT_MAX
-    """Largest number of members of one tenant's groups. A further join gets 429."""
+    """Largest number of members of one tenant's groups. A further join gets status 429."""
     tenant_max_bytes: Annotated[int, Field(ge=0, le=JAVA_LONG_MAX)] = JAVA_LONG_MAX
     """Largest size of the logs and recorded rebalances of one tenant's groups in the store. Above this size, the
     service refuses definitions, new members and reported rebalances with 429.
     """
     tenant_max_computations: Natural = JAVA_INT_MAX
     """Largest number of computations of one tenant at one time: calls of POST /v1/assign and POST /v1/simulate, and
-    explanations of rebalances. A further call gets 429.
+    explanations of rebalances. A further call gets status 429.
     """
     shutdown_timeout_ms: Natural = 4_000
-    """Time for which a stopping service waits for requests in progress. A request whose body is still arriving is
-    refused at once. The process ends at most a second after this time, even if the store does not answer.
+    """Time for which a stopping service waits for requests in progress. A stopping service refuses at once each request
+    whose body is still arriving. The process ends at most a second after this time, even if the store does not answer.
     """
 
     rebalances_retained_count: Positive = 1_000
@@ -265,7 +265,7 @@ class Settings(BaseSettings):
     ssl_ca_certs: Path | None = None
     """PEM file with the certificate authorities that sign the certificates of callers."""
     ssl_cert_reqs: Literal["none", "optional", "required"] = "none"
-    """The use of client certificates. `none`: callers are not asked for a certificate. `required`: a caller without a
+    """The rule for client certificates. `none`: callers are not asked for a certificate. `required`: a caller without a
     certificate cannot connect. `optional`: a certificate that a caller sends has to be valid.
     """
     sasl_oauthbearer_jwks_endpoint_url: OptionalText = None
@@ -318,7 +318,7 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Lowest level of the lines that are logged."""
     log_format: Literal["json", "console"] = "console"
-    """Format of the log. `json`: one JSON object a line. `console`: readable text."""
+    """Format of the service's log lines. `json`: one JSON object a line. `console`: readable text."""
 
     @model_validator(mode="after")
     def _agree(self) -> Settings:

@@ -1,7 +1,7 @@
 """The addresses of several coordinators, and the order in which a call tries them. The module does no I/O.
 
-    next --> (the caller calls the address) --> answered or unanswered --> next ... until an answer or no address is
-    left
+The caller of this module makes the requests. The caller gets each address from `CallRoute.next`, and reports the result
+by `answered` or `unanswered`. The caller repeats these steps until the call has an answer or no address is left.
 
 Rules:
 - A call goes first to the coordinator that answered the last call for the same group. If no coordinator has answered a
@@ -10,8 +10,8 @@ Rules:
 - If an address does not answer, or answers with status 502, 503 or 504, the call goes to the next address of the list.
   A call does not try a failed address a second time, with one exception. If an address has answered over a connection,
   and the connection breaks later, the call is sent once more to this address.
-- An answer with status 307 names the coordinator that owns the group. The call then goes to that coordinator, even if
-  its address is not in the list. A redirected call is sent unchanged. A call follows at most three redirects. A
+- An answer with status 307 names the coordinator that owns the group. The redirected call goes to the owner, even if
+  the owner's address is not in the list. A redirected call is sent unchanged. A call follows at most three redirects. A
   redirect from https to http is not followed, so that no token is sent unencrypted. A redirect to a URL with a
   different path or query is not followed, so that the call stays unchanged.
 - Each call has a time limit. Each address gets a share of the call's time, so that an address that does not answer
@@ -20,7 +20,7 @@ Rules:
 
 Source of the idea: `bootstrap.servers` and NOT_COORDINATOR of Kafka's clients. Differs from Kafka: the answer
 NOT_COORDINATOR does not name the right coordinator, so a Kafka client has to look it up. The answer of this project's
-coordinator names the right one.
+coordinator names the right coordinator.
 """
 
 import math
@@ -41,7 +41,9 @@ _LONGEST_ADDRESS = 2_000
 
 
 def may_have_secret(url: str) -> bool:
-    """Returns True if the URL may contain a password or a token. No message may show such a URL."""
+    """Returns True if the URL may contain a password or a token. No message may show a URL that may contain a
+    secret.
+    """
     return not set(_SECRETS).isdisjoint(url)
 
 
@@ -175,8 +177,8 @@ class Attempt(NamedTuple):
 
 
 class CallRoute:
-    """Chooses the attempts of one call. `outcomes`: maps each tried address to a text about the result of its attempt,
-    in the order of the attempts.
+    """Chooses the address for each attempt of one call. `outcomes`: maps each tried address to a text about the result
+    of its attempt, in the order of the attempts.
     """
 
     def __init__(self, addresses: CoordinatorAddresses, call: CoordinatorCall) -> None:
@@ -189,8 +191,8 @@ class CallRoute:
         self._redirects = 0
 
     def next(self, left_s: float) -> Attempt | None:
-        """Returns the next attempt, or None if no address or no time is left. `left_s`: the call's `longest_s` without
-        the time that has passed.
+        """Returns the next attempt, or None if no address or no time is left. `left_s`: the time that is left of the
+        call's `longest_s`.
         """
         address, self._asks_now = self._asks_now, None
         if address is None:

@@ -22,8 +22,8 @@ COORDINATOR_METAVAR = "URL,..."
 SEVERAL_COORDINATORS = "several are separated by commas"
 """Each option that accepts several addresses has this text in its help."""
 
-TOKEN_VARIABLE = "ASSIGNOR_AUTH_TOKEN"  # noqa: S105 (the name of a variable)
-TOKEN_FILE_VARIABLE = "ASSIGNOR_AUTH_TOKEN_FILE"  # noqa: S105 (the name of a variable)
+TOKEN_VARIABLE = "ASSIGNOR_AUTH_TOKEN"  # noqa: S105 (this is the name of a variable).
+TOKEN_FILE_VARIABLE = "ASSIGNOR_AUTH_TOKEN_FILE"  # noqa: S105 (this is also the name of a variable).
 _OPTION = "--coordinator"
 _READ_EVERY_S = 1.0
 
@@ -131,9 +131,8 @@ def addresses_of(text: str) -> CoordinatorAddresses:
 
 
 def read_token(token_file: Path | None) -> str | None:
-    """Returns the caller's token, or None if no token is given. The token comes from the first of three sources that is
-    given. The sources are `token_file`, the variable ASSIGNOR_AUTH_TOKEN, and the file that the variable
-    ASSIGNOR_AUTH_TOKEN_FILE names.
+    """Returns the caller's token, or None if no token is given. The token comes from the first source that is given:
+    `token_file`, the variable ASSIGNOR_AUTH_TOKEN, or the file that the variable ASSIGNOR_AUTH_TOKEN_FILE names.
 
     Raises InputError if the file cannot be read or has no token. Raises InputError if the token has a character that an
     HTTP header cannot contain.
@@ -206,7 +205,7 @@ def state_text(state: str, condition: str | None) -> str:
 
 
 def group_path(group_id: str) -> str:
-    """Returns the path `/v1/groups/...` of a group. The group id in it is URL-quoted."""
+    """Returns the path `/v1/groups/...` of a group. The group id in the path is URL-quoted."""
     return f"/v1/groups/{quote(group_id, safe='')}"
 
 

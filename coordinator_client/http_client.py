@@ -1,7 +1,6 @@
 """The HTTP client for calls to a coordinator. The client sends a call to one address after the other until a
-coordinator answers. If the answer is a refusal, the client parses it and raises CoordinatorRefused.
-
-    call --> the next address of the route (`addresses.py`) --> an answer, a refusal, or no answer at any address
+coordinator answers. If the answer is a refusal, the client parses it and raises CoordinatorRefused. If no
+address answers, the client raises NoAnswer. `addresses.py` chooses the order of the addresses.
 
 The constructor's arguments set the headers, and whether connections are kept (`KeptConnections`). The arguments of each
 call set its time limit and its retries. The token may change while the client is in use. A command that makes no call
@@ -78,7 +77,7 @@ class CoordinatorHttpClient(AbstractContextManager["CoordinatorHttpClient"]):
 
     `token`: the bearer token, if any. `headers`: headers that are sent with every call. `keep_connections`: True to
     keep one connection to each address (see `KeptConnections`). If connections are kept, only one thread at a time may
-    make calls. If they are not kept, several threads may make calls at the same time.
+    make calls. If connections are not kept, several threads may make calls at the same time.
 
     Raises InputError if a certificate file cannot be used, or if httpx does not accept an address. Without this check,
     calls to the address would fail with the misleading error that the coordinator cannot be reached.
@@ -131,7 +130,7 @@ class CoordinatorHttpClient(AbstractContextManager["CoordinatorHttpClient"]):
 
         `accept`: further statuses that are not errors; the statuses 2xx are never errors. `retrying`: the pauses
         between retries, and when to stop; None for no retries. A call is not retried after a coordinator has processed
-        it. `content`: the arguments `json`, `content` and `headers` of httpx. Raises CoordinatorRefused, NoAnswer.
+        it. `content`: the arguments `json`, `content` and `headers` of httpx. Raises CoordinatorRefused or NoAnswer.
         """
 
         def once() -> CoordinatorAnswer:
@@ -239,7 +238,7 @@ def _authorize(request: httpx.Request, token: str | None) -> None:
 
 
 class TimeLeft(Mapping[str, float]):
-    """Maps each step of a request to its time-out. httpx reads the time-out before each step, and gets the part of
+    """Maps each step of a request to its time-out. Before each step, httpx reads the time-out, which is the part of
     `timeout_s` that is left. So connecting, TLS, sending and waiting together take at most `timeout_s`. Connecting
     takes at most 2 s.
     """
@@ -275,8 +274,8 @@ class KeptConnections:
     When a connection breaks, a new connection to the same coordinator is opened at once, before the next address is
     tried. The new connection is opened quickly, because a coordinator gives a process only a short time to reconnect. A
     new connection is also opened when the group has moved to another coordinator, or when no answer came in time. The
-    old connection is then closed only after a call was answered over the new connection. So a coordinator never sees
-    the old connection close before it sees the new connection. httpx closes its socket after a time-out. To keep the
+    old connection is closed only after a call was answered over the new connection. A coordinator therefore never sees
+    the old connection close before it sees the new connection. After a time-out, httpx closes its socket. To keep the
     connection open nevertheless, this class makes a file object from each socket.
 
     `connect`: a function that makes the HTTP client of one address. `opened`: the number of all connections that this
@@ -299,7 +298,7 @@ class KeptConnections:
 
     def trace(self, event: str, info: Mapping[str, object]) -> None:
         """Collects the sockets of new connections. This method is the `trace` extension of each request, so httpx calls
-        it for each event of the request. httpx offers no other access to the socket before the answer.
+        it for each event of the request. Before the answer, httpx offers no other access to the socket.
         """
         if event not in (_OPENED, _WRAPPED):
             return
@@ -308,7 +307,8 @@ class KeptConnections:
         else:
             self.opened += 1
         opened: socket.socket = info["return_value"].get_extra_info("socket")  # type: ignore[attr-defined]
-        # the operating system keeps a connection open until its socket and all files made from this socket are closed
+
+        # The operating system keeps a connection open until its socket and all files made from this socket are closed.
         self._sockets.append((opened, opened.makefile("rb", buffering=0)))
         if len(self._sockets) > MOST_KEPT:
             self._sockets.popleft()[1].close()

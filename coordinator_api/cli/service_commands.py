@@ -141,8 +141,9 @@ def restore(
 ) -> None:
     """Write a backup into an empty database.
 
-    Each group begins without members, in a generation far above that of the backup. The higher generation keeps members
-    from using an assignment that they got after the backup. The members join again by themselves.
+    Each group begins without members. The generation of each group is far above its generation in the backup. The
+    higher generation keeps members from using an assignment that they got after the backup. The members join again by
+    themselves.
     """
     from coordinator_api.store.backup import restore as restore_store
 

@@ -21,7 +21,7 @@ from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.settings import Settings
 from coordinator_api.store.store_errors import NotOwner
 
-# members come first, because routes are tried in this order and most calls come from members
+# The routes of members come first, because FastAPI tries the routes in this order, and most calls come from members.
 _NOUNS = (members, groups, levers, rebalances, logs, stateless, tokens, service)
 _TAGS = ("groups", "levers", "members", "rebalances", "logs", "stateless", "tokens", "service", "health")
 _CALLS = [route for noun in _NOUNS for route in noun.router.routes]

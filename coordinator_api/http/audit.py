@@ -1,11 +1,11 @@
 """The audit log. This file builds the audit line of a call and writes it.
 
 A line of the audit log has the caller, the call, the time, the caller's address, the reason and the outcome. A change
-is committed first, then its line is written, and then the call is answered. So if a caller got the answer to a change,
-the audit line of the change exists, even if the process is killed. Each call has one line. A refused call has a line
-too. If a call is redirected to another coordinator, the coordinator that answers the call writes the line. The log
-leaves out reads, heartbeats, computations (`/v1/assign`, `/v1/simulate`), and joins that make no new member (status
-200). `docs/formats.md` describes the fields of a line.
+is committed first, then its line is written, and then the call is answered. If a caller got the answer to a change, the
+audit line of the change therefore exists, even if the process is killed. Each call has one line. A refused call has a
+line too. If a call is redirected to another coordinator, the coordinator that answers the call writes the line. The
+audit log leaves out reads, heartbeats, computations (`/v1/assign`, `/v1/simulate`), and joins that make no new member
+(status 200). `docs/formats.md` describes the fields of a line.
 
 A line is one JSON object in ASCII, so a text that a caller sends cannot begin a new line. The line is written to a file
 or to the service's log. `AuditLog.write` hands the line to the operating system before it returns, so a crash of the
@@ -137,7 +137,8 @@ class AuditedCall:
 
     def before(self, send: Send) -> Send:
         """Returns a function that writes the audit line, and then calls `send`. The audit line contains fields of the
-        body. So the returned function delays the head of the answer until the first part of the body arrives.
+        answer's body. The returned function therefore delays the head of the answer until it has the first part of the
+        body.
         """
         head: Message | None = None
 
@@ -282,7 +283,7 @@ class _AppendedFile:
             raise OSError("it is no regular file")
 
     def is_at(self, path: Path) -> bool:
-        """True if the file at `path` is still this file."""
+        """True if `path` still leads to the opened file."""
         try:
             return os.path.samestat(os.stat(path), self._status)
         except OSError:

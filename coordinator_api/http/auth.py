@@ -4,9 +4,9 @@ A service may take tokens from settings, from files and from the database at the
 refuses to listen on an address that other machines can reach.
 
 An admin whose token has a group prefix sees, creates and revokes only tokens whose group prefix begins with the admin's
-prefix. The name of a token that this admin creates must also begin with the admin's prefix. Without this rule, the
-refusal of a name that is in use would reveal that another tenant has a token of this name. The first token of a service
-is an admin token for all groups. The last admin token for all groups cannot be revoked, because only such a token can
+prefix. If an admin with a prefix creates a token, the token's name must also begin with this prefix. Without this rule,
+the refusal of a name that is in use would reveal that another tenant has a token of this name. The first token of a
+service is an admin token for all groups. The last admin token for all groups cannot be revoked, because nobody else can
 create tokens for all groups. A call that creates or revokes a token gets its answer when the change is stored and in
 force. Other coordinators of the same database see the change within about a second.
 """
@@ -53,8 +53,8 @@ class CreatedTokens:
     """The tokens of one service that are stored in the database. Use a `CreatedTokens` on one event loop only. Call
     `load` before any other method.
 
-    `is_shared`: True if other services create tokens in the same store. Each method first reads the store, because
-    other services may have changed it. In addition, an earlier write may have been committed although it raised an
+    `is_shared`: True if other services create tokens in the same store. Each method first reads the store for two
+    reasons: other services may have changed it, and an earlier write may have been committed although it raised an
     error.
     """
 
@@ -142,13 +142,13 @@ class CreatedTokens:
         )
 
     async def revoke(self, caller: Principal, name: str) -> None:
-        """Revokes the token `name`. Raises Problem, StoreError."""
+        """Revokes the token `name`. Raises Problem or StoreError."""
         async with self._one_at_a_time:
             await self.load()
             found = [(source, entry) for source, entry in self._visible(caller) if entry.principal.name == name]
             if not found:
                 raise Problem("RESOURCE_NOT_FOUND", "there is no token of this name that the caller may see")
-            # Prefer the token of the database. A setting may contain a newer token of the same name.
+            # A setting and the database may contain tokens of the same name. Then revoke the token of the database.
             source, entry = min(found, key=lambda each: each[0] != FROM_DATABASE)
             if source != FROM_DATABASE:
                 raise Problem(

@@ -1,8 +1,8 @@
 """Finds the caller of a request by its token, and the right that the call needs.
 
 `RequestGuard` checks the right before it reads a body. The table `ENDPOINTS` has all calls except the health checks. A
-call that is not in this table gets 404 or 405. `docs/how-to/protect-the-coordinator.md` has the same table for readers,
-and a test tries each of its cells.
+call that is not in the table `ENDPOINTS` gets status 404 or 405. `docs/how-to/protect-the-coordinator.md` has the same
+table for readers, and a test tries each of its cells.
 
 The addresses below /ui belong to the web page. A new version of the page may change these addresses. A browser sends
 its token in a cookie. The service accepts the cookie only below /ui, so a web page of another site cannot make a
@@ -37,8 +37,8 @@ LOGIN = "/ui/login"
 SESSION_COOKIE = "assignor_session"
 
 VISITOR = Principal("a visitor", Right.READER, group_prefix="/")
-"""The principal of a caller that logs in and has no token yet. A caller with the principal `VISITOR` sees no group,
-because no group id begins with a slash.
+"""The principal of a caller that logs in and has no token yet. The principal `VISITOR` sees no group, because its group
+prefix is a slash, and no group id begins with a slash.
 """
 
 
@@ -145,8 +145,8 @@ _ENDPOINT_OF = {(endpoint.method, endpoint.route): endpoint for endpoint in ENDP
 
 def call_of(scope: Scope) -> Call | None:
     """Returns the call that this request makes; None if the table of calls does not contain it. FastAPI finds the route
-    of a request by the same comparisons. So the call whose right `RequestGuard` checks is also the call that is
-    answered.
+    of a request by the same comparisons. `RequestGuard` therefore checks the right for exactly the call that FastAPI
+    then runs.
     """
     for route in scope["app"].routes:
         match, found = route.matches(scope)

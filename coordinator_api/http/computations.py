@@ -42,7 +42,7 @@ library and `assignor assign` have no limit.
 def assign(document: Mapping[str, object], bounds: DocumentBounds) -> bytes:
     """Computes the `AssignAnswer` of one rebalance/1 or placement/1 document, as JSON.
 
-    Raises InputError, DecodeError, AssignorNotListed.
+    Raises InputError, DecodeError or AssignorNotListed.
     """
     recorded = _read(document, bounds)
     try:

@@ -2,8 +2,8 @@
 
 - An accepted connection gets a number. If a process sends heartbeats on a connection, its members belong to it.
 - When a process is killed, the kernel closes its connections. If a connection breaks, the groups of its members are
-  notified. `coordinator_api/group/liveness.py` has the rules for this. Held requests and computations of the connection
-  end, because no caller reads the answers.
+  notified. `coordinator_api/group/liveness.py` decides when these groups then remove the members. Held requests and
+  computations of the connection end, because no caller reads the answers.
 - If the service closes a connection after an answer, this does not show that a member has failed.
 
 uvicorn identifies a connection by the caller's address and port (`scope["client"]`). A caller may use a port again
@@ -31,7 +31,9 @@ from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.workers.worker_pool import PoolClosed
 
 CONNECTION = "connection"
-"""The key under which a request's state holds the request's `Connection`, or None if the connection is not watched."""
+"""The key under which a request's state holds the request's `Connection`. The value is None if the connection is not
+watched.
+"""
 
 _FORWARDED = (b"x-forwarded-for", b"forwarded")
 
@@ -149,7 +151,8 @@ class _QuietTransport:
     """A transport that ignores writes after the transport was closed.
 
     A caller may send several requests without waiting for the answers. If this caller disconnects, uvicorn still writes
-    the answers to all requests except the last. The transport of asyncio would raise an error for each of these writes.
+    the answers to all requests except the last. The transport of asyncio would raise an error for each write after it
+    was closed.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:

@@ -134,8 +134,8 @@ DrainedMember = Annotated[
 
 
 async def one_drained(instance: DrainedInstance = None, member: DrainedMember = None) -> tuple[str | None, str | None]:
-    """Returns the instance or the member that the call names. A call has to name exactly one of them. Raises Problem if
-    the call names both or neither.
+    """Returns the process id and the member id that the call names; one of them is None. Raises Problem unless the call
+    names either an instance or a member.
     """
     if (instance is None) == (member is None):
         raise Problem("INVALID_REQUEST", "name what is drained: ?instance= (a process id) or ?member=, one of them")
@@ -237,7 +237,7 @@ def computing(request: Request, coordinator: Coordinator) -> Iterator[None]:
 async def compute(
     request: Request, coordinator: Coordinator, function: Callable[[*Arguments], Value], *arguments: *Arguments
 ) -> Value:
-    """Calls `run_in_worker`, within the limits of `computing`. Raises the errors of these two functions."""
+    """Calls `run_in_worker`, within the limits of `computing`. Raises the errors of `run_in_worker` and `computing`."""
     with computing(request, coordinator):
         return await run_in_worker(request, coordinator, function, *arguments)
 

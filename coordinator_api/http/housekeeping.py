@@ -7,14 +7,14 @@ visits every container of the process, which takes 85 ms with the modules of the
 collections by time. No collection blocks the event loop for long:
 
 - The objects that exist at the start are frozen: no collection visits them.
-- The youngest generation is collected ten times a second. So it contains only objects that are younger than a tenth of
-  a second.
+- The youngest generation is collected ten times a second. The youngest generation therefore contains only objects that
+  are younger than a tenth of a second.
 - The middle generation is collected twice a second. If a collection took long, the next pause is 20 times its duration,
   so these collections take at most about 5% of the time. All generations are collected every five minutes. If this
   collection took long, the next pause is 500 times its duration.
 
 Reference counting frees nearly all objects. Cycles of references are freed after a few seconds, even if the service is
-idle. For example, an error and its frames are such a cycle.
+idle. For example, an error and its frames refer to each other in a cycle.
 
 Memory: glibc keeps freed memory in the process. Without this module, the process would keep the memory of a thousand
 answers after the callers have disconnected.
@@ -31,8 +31,8 @@ from collections.abc import Callable, Mapping
 from operating_system.processes import freeze_loaded_objects, return_freed_memory
 
 AT_ONCE = 100_000
-"""Python starts a collection by itself when the containers that it created since the last collection outnumber the
-freed containers by this number.
+"""The threshold at which Python itself starts a collection: the created containers minus the freed containers since the
+last collection.
 """
 
 MIDDLE_EVERY_S, ALL_EVERY_S = 0.5, 300.0
@@ -42,8 +42,9 @@ created when 5,000 members joined.
 """
 
 MIDDLE_PARTS, ALL_PARTS = 20, 500
-"""The shortest pause after a collection of the middle generation, and after a collection of all generations. The unit
-is the duration of the collection. If the pause in seconds is longer, that pause applies.
+"""The shortest pause after a collection of the middle generation, and after a collection of all generations. The pause
+is this number times the duration of the collection. If `MIDDLE_EVERY_S` or `ALL_EVERY_S` is a longer pause, the longer
+pause applies.
 """
 
 _NEVER = 1_000_000

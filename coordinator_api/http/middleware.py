@@ -53,14 +53,14 @@ may send the login form.
 """
 
 BODIES_AT_ONE_TIME = 8
-"""The memory limit for the bodies of all calls together. The unit of this limit is the largest size of one body
+"""The memory limit for the bodies of all calls together is this number times the largest size of one body
 (`request.max.bytes`).
 """
 
 
 SMALL_BYTES = 65_536
 """The largest size of a small body, in bytes. A small body counts towards the memory limit only while it arrives in
-pieces. So the bodies of held heartbeats do not count.
+pieces. The small bodies of heartbeats that the service holds therefore do not count.
 """
 
 

@@ -1,15 +1,15 @@
 """Handles groups that other coordinators of the same database own. Redirects calls to the owner of a group, and lists
 the groups of all coordinators.
 
-- If a call is about a group that this coordinator owns, it answers the call. For any other group, it first waits until
-  the owner is known.
+- This coordinator itself answers a call about a group that it owns. For any other group, this coordinator first waits
+  until the owner is known.
 - If another coordinator owns the group, the answer is 307 with the owner's address and the same path.
 - If the group has no owner now, the answer is 503, and the caller tries again.
 - If the group does not exist, this coordinator answers 404 or creates the group.
 
 `RequestGuard` checks the caller's right, reads the body, and then calls `not_here`. If a group moves to another
-coordinator while a call is in progress or held, the lower packages raise NotOwner. `on_not_owner` then calls `not_here`
-again. A caller that follows status 307 sends the same method and body.
+coordinator while a call is in progress or held, the lower packages raise NotOwner. After NotOwner, `on_not_owner` calls
+`not_here` again. A caller that follows status 307 sends the same method and body.
 
 For a list of groups, this coordinator takes its own groups from memory. For the groups of other coordinators, this
 coordinator calls each owner with the caller's token, and waits for at most a second. A group whose owner does not
@@ -113,7 +113,7 @@ class OtherCoordinators:
                 if response.status_code != 200:
                     raise ValueError(f"it answers with status {response.status_code}")
                 answer = kind.model_validate_json(bytes(body))
-        # a failed call raises one of these classes
+        # A failed call raises an error of one of these classes.
         except (httpx.HTTPError, httpx.InvalidURL, InputError, OSError, ValueError) as why:
             if url not in self._reported:
                 self._reported.add(url)

@@ -71,8 +71,8 @@ def history_of_task(
     has the copies of the task before and after, and the reasons for their places. Returns None if no rebalance has the
     task.
 
-    `stored`: the rebalances, oldest first. `has_more`: True if the result must not show the first rebalance of
-    `stored`. The first rebalance is then only compared with the second one. `classes`: the class paths of
+    `stored`: the rebalances, oldest first. `has_more`: True if older rebalances exist. The result then does not show
+    the first rebalance of `stored`, and compares the second rebalance with it. `classes`: the class paths of
     `AllowedAssignors`.
     """
     load, unreadable = own_assignors(classes), 0
@@ -93,7 +93,7 @@ def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict
     rebalance, and short names of members. The field `why` has a reason for each moved task: the reason why the later
     rebalance placed the task. The reason is None if the later rebalance did not place the task.
 
-    Raises InputError, DecodeError.
+    Raises InputError or DecodeError.
     """
     first, second = _document(before[1]), _document(after[1])
     old, new = owners_in(first), owners_in(second)
@@ -126,7 +126,7 @@ def what_if(
     the fields `difference`, `forecast` and `names`.
 
     `stored`: a recording in the stored form, or a rebalance that was made from the present state of the group. `asked`:
-    the changes, as the document of a `Changes`. Raises InputError, DecodeError, AssignorNotListed.
+    the changes, as the document of a `Changes`. Raises InputError, DecodeError or AssignorNotListed.
     """
     recorded = stored if isinstance(stored, RecordedRebalance) else parse_recorded_rebalance(_document(stored))
     changes = changes_from_document(asked, "changes")
@@ -245,7 +245,7 @@ def _round(same: Sequence[TaskRebalance], history: TaskHistory, names: InstanceN
 
 def _candidates(each: TaskRebalance, names: InstanceNames) -> dict[str, object]:
     """Returns the instances with the lags that the assignor got. Instances that got a copy of the task come first,
-    sorted by lag. Instances without a copy follow, also sorted by lag.
+    sorted by lag. Instances without a copy of the task come last, also sorted by lag.
     """
     problem = each.problem
     if problem is None:

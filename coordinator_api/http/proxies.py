@@ -2,12 +2,12 @@
 address.
 
 If a call comes from a trusted proxy, the headers X-Forwarded-Prefix, -Host and -Proto are used. Without these headers,
-the prefix is the setting root.path. The prefix is removed from the path, if the proxy has not removed it already. So
-routes and rights have no prefix.
+the prefix is the setting root.path. The prefix is removed from the path, if the proxy has not removed it already.
+Routes and the table of rights therefore contain no prefix.
 
-Rule: links and redirects to this service are relative to the requested address (`reference`). So links and redirects
-also work if a proxy adds a prefix and neither a header nor a setting contains this prefix. Source of the headers'
-names: Traefik and Spring. Source of the trusted addresses: uvicorn's `--forwarded-allow-ips`.
+Rule: links and redirects to this service are relative to the requested address (`reference`). Relative links and
+redirects also work if a proxy adds a prefix that the service does not know. Source of the headers' names: Traefik and
+Spring. Source of the trusted addresses: uvicorn's `--forwarded-allow-ips`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -46,8 +46,8 @@ class Proxies:
         """Sets three values in the scope of the call: the public address, the browser's scheme, and the path without
         the prefix.
 
-        `forwarded`: the call's X-Forwarded headers. Call `note` if the call has an X-Forwarded header or if there is a
-        root path. In other cases, `note` changes nothing.
+        `forwarded`: the call's X-Forwarded headers. Call `note` only if the call has an X-Forwarded header, or if there
+        is a root path.
         """
         client = scope.get("client")
         found = PublicAddress(self.root_path)
@@ -68,8 +68,8 @@ def way_to_root(scope: Scope) -> str:
     """
     prefix = public_address(scope).prefix
     if prefix and scope["path"] == "/":
-        # A browser may have requested the prefix without a slash at its end. After such a request, a relative link
-        # would begin one directory above the prefix.
+        # If a browser requested the prefix without a slash at its end, a relative link would begin one directory above
+        # the prefix.
         return f"{prefix}/"
     return "../" * (raw_path(scope).count("/") - 1) or "./"
 
@@ -109,7 +109,7 @@ def _cut(scope: Scope, prefix: str) -> None:
     path, raw = scope["path"], raw_path(scope)
     if prefix and (path == prefix or path.startswith(f"{prefix}/")):
         scope["path"] = path[len(prefix) :] or "/"
-        is_plain = raw.startswith(prefix)  # False if a letter of the prefix was percent-encoded
+        is_plain = raw.startswith(prefix)  # This is False if a letter of the prefix was percent-encoded.
         scope["raw_path"] = (raw[len(prefix) :] or "/").encode("latin-1") if is_plain else b""
 
 

@@ -1,7 +1,6 @@
 """Runs the service: opens the store, listens, prints the address, and stops gracefully on SIGTERM and SIGINT.
 
-The service also handles SIGINT if a shell started it as a background job, although the shell makes such a job ignore
-SIGINT.
+A shell makes its background jobs ignore SIGINT, but the service handles SIGINT even as a background job.
 """
 
 import asyncio
@@ -55,7 +54,7 @@ def run(settings: Settings, report: Callable[[str], None], pages: Pages | None =
     contains the address of the service, and is JSON if log.format is json. `pages`: the web pages; None for a service
     that has only the API.
 
-    Raises InputError, StoreError, CannotListen.
+    Raises InputError, StoreError or CannotListen.
     """
     access, tls = Access(settings), settings.tls
     # raises SettingsError before the service starts if the audit file cannot be written
@@ -66,11 +65,11 @@ def run(settings: Settings, report: Callable[[str], None], pages: Pages | None =
         signal.signal(signal.SIGINT, signal.default_int_handler)
     _configure_logging(settings)
     raise_open_file_limit()
-    # When the event loop waits for the interpreter lock, another thread releases the lock after this time. The default
-    # is 5 ms.
+    # When the event loop waits for the interpreter lock, another thread releases the lock after this time. Python's
+    # default is 5 ms.
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    # without this call, /metrics would show two series for each counter: the count, and the time at which the counter
-    # was created
+    # Without this call, /metrics would show two series for each counter: the count, and the time at which the counter
+    # was created.
     disable_created_metrics()  # type: ignore[no-untyped-call]
     for warning in unknown_environment(os.environ):
         structlog.get_logger("coordinator_api").warning("unknown_setting", message=warning)
@@ -190,9 +189,9 @@ def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable
     applies after the block.
 
     `in_order`: a function that is called when the time limit has passed. If the function returns True, everything is
-    closed, and the exit code is 0. The end of the block does not show that everything is closed, because a second
-    signal also ends the block. A stop exceeds the time limit only if the store does not answer or the event loop is
-    blocked. No change is lost, because a change is committed before it is answered.
+    closed, and the exit code is 0. The block may end before everything is closed, because a second signal also ends the
+    block. A stop exceeds the time limit only if the store does not answer or the event loop is blocked. No change is
+    lost, because a change is committed before it is answered.
     """
     begun, begin = os.pipe()
 
@@ -205,7 +204,7 @@ def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable
             os._exit(_EXIT_CODE_OF_A_STOP_CUT_SHORT)
         os.close(begun)
 
-    # A separate thread waits for the time limit. By then the event loop may have ended, and the main thread may be
+    # A separate thread waits for the time limit, because the event loop may have ended, and the main thread may be
     # waiting for the store's thread.
     threading.Thread(target=wait, name="patience", daemon=True).start()
     try:
@@ -215,8 +214,8 @@ def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable
 
 
 def _call_first(begin: Callable[[], object], number: signal.Signals) -> None:
-    """Installs a signal handler that calls `begin` and then the event loop's own handler. `begin` has an effect even
-    while the event loop is blocked. The loop's own handler has no effect then.
+    """Installs a signal handler that calls `begin` and then the event loop's own handler. While the event loop is
+    blocked, `begin` has an effect, but the loop's own handler has none.
     """
     loops_own = signal.getsignal(number)
     assert callable(loops_own), "the event loop has a handler of this signal"
@@ -288,9 +287,7 @@ def _for_a_terminal(_logger: object, _method: str, event: EventDict) -> EventDic
 
 
 def _configure_logging(settings: Settings) -> None:
-    """Configures the log of all modules. The log is written to stderr, as one JSON object a line or as readable
-    text.
-    """
+    """Configures the log of all modules. Log lines are written to stderr, each as a JSON object or as readable text."""
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -326,6 +323,6 @@ def _configure_logging(settings: Settings) -> None:
     # requests are not logged, because /metrics counts them
     for quiet in ("uvicorn.access", "aiosqlite", "alembic", "asyncio", "httpcore", "httpx"):
         logging.getLogger(quiet).setLevel(logging.WARNING)
-    # This file logs the start and the stop. uvicorn would also warn about each request that is not HTTP, so any sender
-    # could fill the log.
+    # This file logs the start and the stop itself. If uvicorn's warnings were logged, any sender could fill the log
+    # with requests that are not HTTP.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

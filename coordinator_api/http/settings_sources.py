@@ -1,5 +1,5 @@
-"""Reads the service's settings from the command line, the environment, a TOML file, and the defaults. If several of
-them have a value, the first in this order is used.
+"""Reads the service's settings from the command line, the environment, a TOML file, and the defaults. The command line
+overrides the environment, the environment overrides the file, and the file overrides the defaults.
 
 An unknown name is an error. The error suggests the nearest known name. A secret is never printed, and a secret on the
 command line is refused.

@@ -64,8 +64,8 @@ _BINARY = {
     for name, columns in _COLUMNS.items()
 }
 _PAGE = 32
-"""The number of rows in memory at one time. The row of a large recorded rebalance may have several megabytes. The log
-of one group is always completely in memory.
+"""The number of rows that a backup or restore has in memory at one time. The row of a large recorded rebalance may have
+several megabytes. Only the log of a group is read as a whole.
 """
 
 _COUNT_BYTES = text(
@@ -306,8 +306,8 @@ async def _restore_log(
 
 
 def _belongs_to(row: RowOfTable) -> tuple[str, str]:
-    """Returns the key by which successive rows are grouped. The key is the table of the row. The key of a record also
-    has the group of the record.
+    """Returns the key by which successive rows are grouped: the name of the row's table and, for a record of a log, the
+    id of its group.
     """
     name, values = row
     return name, values["group_id"] if name == "group_records" else ""

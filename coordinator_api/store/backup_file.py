@@ -86,8 +86,8 @@ class BackupWriter(AbstractContextManager["BackupWriter"]):
     def finish(self) -> str:
         """Sync the temporary file and rename it to `file`. Returns the SHA-256 of the file's lines.
 
-        Raises InputError if the number of rows differs from the number in the header. A file with another number of
-        rows could not be restored.
+        Raises InputError if the number of rows differs from the number in the header, because `restore` would refuse
+        such a file.
         """
         expected = {name: count for name, count in self._header.counts.items() if count}
         if dict(self._counts) != expected:

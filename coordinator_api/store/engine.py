@@ -1,6 +1,8 @@
 """Connects to the database: to an SQLite file, or to PostgreSQL on one or several hosts.
 
-    postgresql://user@h1:5432,h2:5433/db?target_session_attrs=read-write      the syntax of libpq
+The URL of PostgreSQL has the syntax of libpq, for example:
+
+    postgresql://user@h1:5432,h2:5433/db?target_session_attrs=read-write
 
 Rules for PostgreSQL:
 - If a statement gets no answer in time, its connection counts as broken. A broken connection is closed at once, without
@@ -41,7 +43,9 @@ _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "p
 _DEFAULT_PORT = 5432
 _FIRST_BYTES_OF_SQLITE = b"SQLite format 3\0"
 _URL_OF_SETTINGS = "url_of_settings"
-"""The name of the execution option in which an engine keeps the URL as the user wrote it. Messages show this URL."""
+"""The name of the execution option in which an engine keeps the URL as the user wrote it. Error messages show the URL
+as the user wrote it.
+"""
 
 # --- URLs
 
@@ -157,8 +161,8 @@ def create_lease_engine(settings: Settings) -> AsyncEngine:
 
     The time limit of a statement is half of the lease's validity. So two polls fit into the validity of the lease, even
     if the first poll gets no answer. If a statement could take longer, the lease could expire before the next renewal.
-    After an expiry, the coordinator would have to stop answering until the next renewal. A new connection takes several
-    round trips, so connecting has the time limit of the service's statements.
+    After its lease has expired, a coordinator has to stop answering until the next renewal. A new connection takes
+    several round trips, so connecting has the time limit of the service's statements.
     """
     statement_s = lease_times(settings.lease_timeout_ms).valid_ms / 2000
     deadlines = _Deadlines(settings.database_statement_timeout_ms / 1000, statement_s)
@@ -245,7 +249,7 @@ def _set_up_postgresql(engine: AsyncEngine, deadlines: _Deadlines) -> None:
 
 def _give_up_unanswered(context: ExceptionContext) -> None:
     """Terminate a connection whose statement timed out. SQLAlchemy then also drops all older connections of the pool,
-    each of which would time out, too.
+    because each of them would time out as well.
     """
     connection = context.connection
     if isinstance(context.original_exception, TimeoutError) and connection is not None and not connection.invalidated:

@@ -1,5 +1,5 @@
-"""Defines the rows of coordinators and groups. Also defines the interface of the store that reads and changes these
-rows. Pure.
+"""Defines the rows of coordinators and groups. Also defines `LeaseStore`, the interface through which coordinators read
+and change the rows. The module does no I/O.
 
 Times are in milliseconds.
 """
@@ -71,8 +71,9 @@ def lease_times(lease_timeout_ms: int) -> LeaseTimes:
     """Returns the times of a lease for a value of `lease.timeout.ms`. Within `lease.timeout.ms`, other coordinators
     have to serve the groups of a crashed owner.
     """
-    # The lease counts as expired when its row was observed unchanged for 2/3 * MARGIN = 0.7 of the timeout. The rest of
-    # the timeout is for the other coordinators' next poll, and for taking and opening the groups.
+    # Other coordinators consider a lease expired when its row has not changed for 0.7 of the timeout. The value 0.7 is
+    # the validity of 2/3, times `lease_holder.MARGIN`. The rest of the timeout is for the other coordinators' next
+    # poll, and for taking and opening the groups.
     return LeaseTimes(lease_timeout_ms / 12, lease_timeout_ms * 2 / 3)
 
 

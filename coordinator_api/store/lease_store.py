@@ -44,9 +44,10 @@ _POLL = text(
     "SELECT group_id, owner, epoch, NULL, NULL, members, NULL FROM groups "
     "WHERE EXISTS (SELECT 1 FROM renewed) AND (SELECT digest FROM present) IS DISTINCT FROM :known"
 )
-"""Reads the row of this coordinator with a digest of all groups. The statement also reads the rows of the other
-coordinators, and all groups. The groups are left out if their digest equals `known`. Leaving out the groups saves work,
-because polls are frequent and groups seldom change. `members` is set only in the rows of groups.
+"""Renews and reads the row of this coordinator, and reads a digest of all groups. The statement also reads the rows of
+the other coordinators and the rows of all groups. The rows of groups are left out if their digest equals `known`.
+Leaving out the groups saves work, because polls are frequent and groups seldom change. `members` is set only in the
+rows of groups.
 
 No part of the statement sees the changes of another part. Because of this, the renewed row of this coordinator is read
 from `renewed`, and not from the table.
@@ -110,7 +111,7 @@ class SqlLeaseStore(LeaseStore):
     async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
         seen = groups.alias()
         as_seen = (seen.c.group_id == group_id) & (seen.c.epoch == epoch) & seen.c.owner.is_not_distinct_from(owner)
-        # The row may already name the new owner, after a hand-over, or after the lost answer to an earlier take.
+        # The row may already name the new owner: after a hand-over, or if the answer to an earlier `take` was lost.
         is_free = (seen.c.owner == by) | ~_has_row(seen.c.owner).correlate(seen)
         # Skip a row that the former owner still locks. No renewal may wait for a write of the former owner. For a
         # locked row, `take` returns None, and this coordinator tries again after a later poll.

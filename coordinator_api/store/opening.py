@@ -228,7 +228,7 @@ def file_lease(database: Path) -> Iterator[None]:
 
 def _lock_file_of(file: Path) -> Path:
     """Returns the path of the lock file. The first line of the lock file is the process id of the lease's holder. A
-    further line means that the database was set up.
+    second line in the lock file means that the database was set up.
     """
     return file.with_name(f"{file.name}.lock")
 

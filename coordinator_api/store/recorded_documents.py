@@ -1,7 +1,11 @@
 """Converts recorded rebalances (rebalance/1) to the form in which they are stored, and back. The stored form has the
 common part of the assignments only once.
 
-    zstandard of: text before the assignments (int32 length, UTF-8) | text after them (likewise) | packed assignments
+The stored form has three parts, which zstandard compresses together:
+
+- The text before the assignments is UTF-8, after its length as an int32.
+- The text after the assignments is also UTF-8, after its length as an int32.
+- The packed assignments are the last part.
 
 The expanded document equals the packed JSON byte for byte. The document has three parts: the text before the
 assignments, the assignments in base64, and the text after them. The JSON may be a hundred times as long as its stored
@@ -39,9 +43,9 @@ def pack_document(document: Mapping[str, object], assignments: SharedAssignments
 
 
 def pack_whole_document(document: Mapping[str, object]) -> bytes:
-    """Returns the stored form of a rebalance/1 of another leader, whose assignments are in base64.
+    """Returns the stored form of a rebalance/1 that another leader reported, with its assignments in base64.
 
-    If an assignment is not in canonical base64, the document is stored as gzip. A gzip document can be returned
+    If an assignment is not in canonical base64, the document is stored as gzip, so that `expanded` returns it
     unchanged.
     """
     output = document["output"]
@@ -54,7 +58,7 @@ def pack_whole_document(document: Mapping[str, object]) -> bytes:
 
 
 def expanded(stored: bytes) -> Iterator[bytes]:
-    """Yields the rebalance/1 document as JSON, usually in one chunk for each member. Raises InputError, DecodeError."""
+    """Yields the rebalance/1 document as JSON, usually one chunk for each member. Raises InputError or DecodeError."""
     if stored.startswith(_GZIP_MAGIC):
         yield from _gunzipped(stored)
         return
@@ -77,7 +81,7 @@ class RecordedDocument(NamedTuple):
 
 def read_recorded(stored: bytes) -> RecordedDocument:
     """Parses a stored rebalance. The assignments of a packed document are not converted to base64. So the whole JSON
-    text is never in memory. Raises InputError, DecodeError.
+    text is never in memory. Raises InputError or DecodeError.
     """
     if stored.startswith(_GZIP_MAGIC):
         # call `_gunzipped` outside of the try block, which would also catch its InputError (a ValueError)

@@ -1,8 +1,8 @@
 """Reads the recorded rebalances from the database of a running coordinator, for the commands that read recordings.
 
 The reader changes nothing: it makes no migration, takes no lock and leaves no new file. A short read transaction reads
-each page of recordings. Short transactions keep memory bounded, and do not keep SQLite from checkpointing its
-write-ahead log. A rebalance that the coordinator deletes during the reading (`rebalances.retained.count`) is left out.
+each page of recordings. With short transactions, memory stays bounded, and SQLite can checkpoint its write-ahead log
+between them. A rebalance that the coordinator deletes during the reading (`rebalances.retained.count`) is left out.
 """
 
 import atexit
@@ -60,9 +60,9 @@ def _read_only_url(file: Path, name: str) -> URL:
     """Returns the URL for reading an SQLite file. Reading leaves no new file beside the database.
 
     While SQLite reads a database in WAL mode, two files are beside the database, `-wal` and `-shm`. An existing `-wal`
-    belongs to a coordinator that is running or was killed. So the read does not remove an existing `-wal`. If there is
-    no `-wal` file, SQLite creates one. A read-only connection could not remove a new `-wal` file at its end. So the
-    connection may write if there is no `-wal` file.
+    file belongs to a coordinator that is running or was killed, so the connection must not remove it. If there is no
+    `-wal` file, SQLite creates a new `-wal` file. When a read-only connection closes, it cannot remove the new `-wal`
+    file. So the connection may write if there is no `-wal` file.
     """
     if not file.is_file():
         raise InputError("cannot be opened: No such file", shown(name))
@@ -70,8 +70,8 @@ def _read_only_url(file: Path, name: str) -> URL:
     if not sqlite.write_ahead_log_of(file).exists():
         options["mode"] = "rw"
         if not os.access(file.parent, os.W_OK):
-            # SQLite could not create the two files in a directory that cannot be written, for example on a read-only
-            # disk
+            # SQLite could not create `-wal` and `-shm`, because the directory cannot be written, for example on a
+            # read-only disk.
             options |= {"mode": "ro", "immutable": "1"}
     return URL.create("sqlite+aiosqlite", database=f"file:{quote(str(file))}", query=options)
 
@@ -88,7 +88,7 @@ def read(name: str) -> Iterator[RawLine]:
         # Run the event loop in a separate thread. The caller may be inside another event loop, for example in a
         # notebook.
         event_loop = resources.enter_context(start_blocking_portal())
-        # A program may end while this generator is open. At its end, Python stops the thread before it closes the
+        # A program may end while this generator is open. Python would then stop the thread before it closes the
         # generator. A call to the stopped thread would never return.
         atexit.register(resources.close)
         resources.callback(atexit.unregister, resources.close)

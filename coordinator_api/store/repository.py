@@ -255,8 +255,8 @@ class Repository:
 
         `expected`: the number of the last stored record; 0 for a new group. If a recording of the same generation
         waited for approval, `recording` replaces it, and keeps its `hold`. `notes`: changes of earlier recordings. If
-        the recording of a change was deleted, the change has no effect. `members`: the present number of members; None
-        if the number has not changed. Raises ConcurrentWriter, NotOwner.
+        an earlier recording was deleted, its note has no effect. `members`: the present number of members; None if the
+        number has not changed. Raises ConcurrentWriter or NotOwner.
         """
         group = self._expected(group_id, expected, epoch)
         async with self._writing(group_id) as connection:
@@ -268,7 +268,7 @@ class Repository:
         """Replace the whole log by `snapshot`, which replays to the same state. If the file is so damaged that the old
         records cannot be deleted, `replace` calls `renew` instead.
 
-        Raises ConcurrentWriter, NotOwner.
+        Raises ConcurrentWriter or NotOwner.
         """
         group = self._expected(group_id, expected, epoch)
         present = group_records.c.sequence.between(first_number(expected), expected)
@@ -280,7 +280,7 @@ class Repository:
     async def renew(self, group_id: str, expected: int, snapshot: Sequence[str], *, epoch: int) -> Written:
         """Begin a new log with `snapshot`, in place of a log that may be damaged, in one transaction.
 
-        Raises ConcurrentWriter, NotOwner. The file may be so damaged that old records cannot be deleted. Records that
+        Raises ConcurrentWriter or NotOwner. The file may be so damaged that old records cannot be deleted. Records that
         cannot be deleted stay in the file, but are never read again.
         """
         group = self._expected(group_id, expected, epoch)
@@ -302,7 +302,7 @@ class Repository:
             return written
 
     async def delete(self, group_id: str, expected: int, *, epoch: int) -> None:
-        """Delete the group, its log and its recorded rebalances. Raises ConcurrentWriter, NotOwner.
+        """Delete the group, its log and its recorded rebalances. Raises ConcurrentWriter or NotOwner.
 
         The file may be so damaged that records cannot be deleted. If its records cannot be deleted, the group gets a
         new, empty log instead.
@@ -350,7 +350,7 @@ class Repository:
         dropped = None
         if recording is not None:
             waited = await _summary(connection, group_id, recording.generation_id) or {}
-            # An earlier recording of this generation waited for approval and was discarded. After the discard, the
+            # The earlier recording of this generation was discarded while it waited for approval, and then the
             # rebalance was computed again.
             held = waited.get("hold")
             if held is not None:
@@ -408,8 +408,8 @@ class Repository:
         try:
             async with self._begin() as connection:
                 yield connection
-                # Check before the commit. A file that was moved away may be put back later. A file that is put back
-                # must not contain a write that was refused.
+                # Check before the commit. A file that was moved away may be put back later. A refused write must not be
+                # in the file when it is put back.
                 self._check_file()
         except (SQLAlchemyError, OSError) as error:
             if isinstance(error, IntegrityError) and group_id is not None:
@@ -430,7 +430,7 @@ class Repository:
 async def _change(
     connection: AsyncConnection, group: _ExpectedGroup, last: int, added: int, members: int | None
 ) -> int:
-    """Change the group's row. Returns the new size of the group in bytes. Raises ConcurrentWriter, NotOwner."""
+    """Change the group's row. Returns the new size of the group in bytes. Raises ConcurrentWriter or NotOwner."""
     changes = {"last": last, "added": added, "members_now": members}
     stored_bytes = (await connection.execute(_CHANGE, {**group.parameters(), **changes})).scalar()
     if stored_bytes is None:

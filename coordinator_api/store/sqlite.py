@@ -65,8 +65,8 @@ class WriteTurns:
     one write.
 
     If writers did not take turns, all of them would poll SQLite's own lock, and would wait longer. If another program
-    holds SQLite's lock, one write waits for the lock. When this write has waited for `patience_s`, all other writes are
-    refused with StoreBusy. The refusals keep a locked database from blocking more than one call.
+    holds SQLite's lock, only one write waits for the lock. After this write has waited for `patience_s`, `begin`
+    refuses all other writes with StoreBusy. A locked database therefore blocks only one call.
     """
 
     def __init__(self, begin: Begin, patience_s: float = 0.5) -> None:
@@ -134,7 +134,7 @@ class OpenFile:
         self._cut_to: int | None = None
 
     def check(self) -> None:
-        """Raises DatabaseReplaced, DatabaseCutShort. A file that was moved away and put back is accepted again."""
+        """Raises DatabaseReplaced or DatabaseCutShort. A file that was moved away and put back is accepted again."""
         for path in (self._file, write_ahead_log_of(self._file)):
             found = stat_of(path)
             identity = None if found is None else (found.st_dev, found.st_ino)
@@ -151,8 +151,8 @@ class OpenFile:
                 self._check_length(found.st_size)
 
     def _check_length(self, now: int) -> None:
-        """Raises DatabaseCutShort if the file has shrunk. A vacuum by another program also shrinks the file. After a
-        vacuum, the header has the smaller length, and no error is raised.
+        """Raises DatabaseCutShort if the file has shrunk. A vacuum by another program also shrinks the file. A vacuum
+        also writes the smaller length to the header, so this method raises no error after a vacuum.
         """
         if now < self._bytes and now < bytes_by_header(self._file):
             # Remember the smaller length. Later writes may make the file longer again, but the lost pages stay lost.
@@ -166,7 +166,7 @@ class OpenFile:
 
 
 def write_ahead_log_of(file: Path) -> Path:
-    """Returns the path of the write-ahead log beside the database. The write-ahead log has the newest writes."""
+    """Returns the path of the write-ahead log beside the database. The write-ahead log contains the newest writes."""
     return file.with_name(f"{file.name}-wal")
 
 
@@ -203,7 +203,9 @@ _WAIT_S = 0.3
 """The longest time for which a caller waits for a running check. The check of a small file takes some milliseconds."""
 
 _REST = 19
-"""The seconds of pause for each second of a check. The pauses limit checks to a twentieth of the time."""
+"""After a check, the pause is this number times the duration of the check. Checks therefore take at most a twentieth of
+the time.
+"""
 
 
 class FileDamage:
@@ -211,7 +213,7 @@ class FileDamage:
 
     A check takes time in proportion to the size of the file. So checks run in the background, and callers get the
     newest result. If the file was damaged at the first check, `check` never raises an error. A coordinator that starts
-    with a damaged file leads only the groups whose logs are intact. Use an instance on one event loop.
+    with a damaged file leads only the groups whose logs are intact. Use each `FileDamage` on one event loop only.
 
     Source: https://www.sqlite.org/pragma.html#pragma_quick_check
     """
@@ -306,7 +308,7 @@ class FileDamage:
 _LOG_HEADER = struct.Struct(">8I")
 _FRAME_HEADER = struct.Struct(">6I")
 _BYTE_ORDERS = {0x377F0682: "<", 0x377F0683: ">"}
-"""The byte order in which checksums read the log's 32-bit words, by the magic number of the log."""
+"""Maps the magic number of a write-ahead log to the byte order in which checksums read its 32-bit words."""
 
 _WORD = 0xFFFFFFFF
 
@@ -315,16 +317,17 @@ def log_damage(log: Path) -> str | None:
     """Describes damage to a write-ahead log by which commits would be lost. Returns None if no commits would be lost.
     Raises OSError.
 
-        header (32 bytes), then frames: frame header (24 bytes), page        all numbers big-endian
+    A write-ahead log has a header of 32 bytes, and then frames. Each frame has a header of 24 bytes, and then one page
+    of the database. All numbers of the headers are big-endian.
 
     When SQLite opens a database, it uses the frames before the first frame whose checksum does not fit. A power loss
     during a write leaves an incomplete frame, whose checksum does not fit. A frame that was damaged after the write
     looks like an incomplete frame. Intact frames of a later commit can follow a damaged frame. Intact frames never
     follow an incomplete frame, because SQLite syncs a commit before the next commit begins. The checksum of each frame
-    continues the checksum of the frame before. The log counts as damaged if any frame after the first wrong checksum
-    meets two conditions. First, the frame continues the checksum of the frame before it. Second, the frame before it
-    ends a commit. The commit that ends with the frame before was complete, and its caller had got the answer. Damage
-    within the very last commit looks like an interrupted write.
+    continues the checksum of the frame before. The frames after the first wrong checksum show whether
+    commits would be lost. The write-ahead log counts as damaged if one of these frames begins a new commit, and its
+    checksum continues the checksum of the frame before. The commit before the new commit was then complete, and its
+    caller had got the answer. Damage within the very last commit looks like an interrupted write.
 
     Source: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
     """
@@ -355,8 +358,8 @@ def _frames(
     opened: BinaryIO, page_size: int, salts: list[int], sums: list[int], order: str
 ) -> Iterator[tuple[bool, bool]]:
     """Yields two values for each complete frame of the file. The first value is True if the frame's checksum continues
-    the checksum in the frame before. The second value is True if the frame ends a commit. Frames of an earlier use of
-    the file have other salts. So the checksums of such frames continue no checksum.
+    the checksum in the frame before. The second value is True if the frame ends a commit. The first value is False for
+    a frame whose salts are not the salts of the header, because an earlier use of the file wrote this frame.
     """
     while len(header := opened.read(_FRAME_HEADER.size)) == _FRAME_HEADER.size:
         page = opened.read(page_size)

@@ -110,14 +110,14 @@ class DamagedLog(StoreError):
 
 
 _KIND_BY_SQLSTATE: Mapping[str, type[StoreError]] = {
-    "XX001": DamagedDatabase,  # data_corrupted
-    "XX002": DamagedDatabase,  # index_corrupted
+    "XX001": DamagedDatabase,  # The error data_corrupted.
+    "XX002": DamagedDatabase,  # The error index_corrupted.
     "53100": DiskFull,
     "25006": ReadOnlyDatabase,
-    "53300": DatabaseOutOfReach,  # too_many_connections
-    "57P01": DatabaseOutOfReach,  # admin_shutdown
-    "57P02": DatabaseOutOfReach,  # crash_shutdown
-    "57P03": DatabaseOutOfReach,  # cannot_connect_now
+    "53300": DatabaseOutOfReach,  # The error too_many_connections.
+    "57P01": DatabaseOutOfReach,  # The error admin_shutdown.
+    "57P02": DatabaseOutOfReach,  # The error crash_shutdown.
+    "57P03": DatabaseOutOfReach,  # The error cannot_connect_now.
 }
 _KIND_BY_SQLITE_CODE: Mapping[int, type[StoreError]] = {
     sqlite3.SQLITE_BUSY: StoreBusy,  # the file is locked for longer than `sqlite.busy.timeout.ms`
@@ -137,7 +137,7 @@ def kind_of(error: Exception) -> type[StoreError]:
     if isinstance(error, ConnectionError | TimeoutError):
         return DatabaseOutOfReach
     if _NOT_TEXT in str(error):
-        return DamagedDatabase  # an error of Python's sqlite3 module, which has no SQLite code
+        return DamagedDatabase  # This error of Python's sqlite3 module has no SQLite error code.
     cause = getattr(error, "orig", error)
     sqlstate: str = getattr(cause, "sqlstate", None) or ""
     if sqlstate in _KIND_BY_SQLSTATE:

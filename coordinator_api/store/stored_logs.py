@@ -1,7 +1,7 @@
 """Reads the rows of a group's log, even from a damaged file. Checks whether the log is complete.
 
-The record numbers of a log have no gap. The last number is the group's sequence number. The checksum of a record covers
-its group, its number and its body. The checksum reveals a record that was changed, moved or copied.
+The record numbers of a log have no gap. The number of the last record is the group's sequence number. The checksum of a
+record covers its group, its number and its body. The checksum reveals a record that was changed, moved or copied.
 
 A repair begins a new log. The record numbers of the new log begin after the next multiple of `NUMBERS_OF_A_LOG`.
 Records with lower numbers are ignored. Records of the old log are therefore never read again, even if the file is so
@@ -35,8 +35,8 @@ class StoredRecord:
     """One row of a log. `body`: the record as text; None if the stored body is not text. `raw`: the stored bytes of a
     body that is not text.
 
-    If the database cannot read the row, `unreadable` has the reason. In an unreadable row, all other fields except
-    `sequence` are None.
+    If the database cannot read the row, `unreadable` is the reason, and all fields except `sequence` and `unreadable`
+    are None.
     """
 
     sequence: int
@@ -52,8 +52,8 @@ class StoredLog:
     """All rows of one group's log, including damaged rows. `sequence`: the number that the last row must have.
 
     `recorded_generation`: the highest generation of the group's recorded rebalances; 0 if the group has none.
-    `stored_bytes`: the size of the records and recorded rebalances, as the group's row has it. `epoch`: the epoch that
-    a write has to name.
+    `stored_bytes`: the size of the records and recorded rebalances according to the group's row. `epoch`: the epoch
+    that a write has to name.
     """
 
     group_id: str
@@ -192,8 +192,8 @@ async def _one(connection: AsyncConnection, group_id: str, number: int) -> Store
 
 
 async def _without_index(connection: AsyncConnection, group_id: str, sequence: int) -> list[StoredRecord]:
-    """Reads every row of the table, because the index is damaged. If the table cannot be read either, returns no
-    records.
+    """Reads every row of the table, because the index is damaged. Returns no records if neither the index nor the table
+    can be read.
     """
     try:
         found = await _matching(connection, group_records.c.group_id.concat("") == group_id)

@@ -1,5 +1,5 @@
-"""Server-sent events, by which the service reports that the content of a page has changed. After such an event, the
-page fetches its content again.
+"""Server-sent events, by which the service reports that the content of a page has changed. After an event, the page
+fetches its content again.
 
 - `: hello` is sent at once. A comment follows after 15 s without events, so that a broken connection is noticed.
 - `event: changed` is sent with a digest of the present content, such as `data: 1c0ffee`. A page that already shows the
@@ -62,7 +62,7 @@ async def digests_of(
             except TooManyRequests:
                 found = None
             except (CoordinatorFault, StoreError) as error:
-                # Send the error's name in place of a digest. For a new digest, the page is fetched again, and shows the
+                # Send the error's name in place of a digest. The page then fetches its content again, and shows the
                 # error.
                 found = type(error).__name__
             took_s = loop.time() - began_s

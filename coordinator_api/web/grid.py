@@ -19,8 +19,8 @@ from coordinator_api.web.static_files import PackedFile
 from rebalance_analysis.presentation.quantities import clock_duration, count_text, counted
 
 MOST_PLAIN_COPIES = 400
-"""The largest number of task copies for which the template renders a grid. For more task copies, the script builds the
-grid.
+"""The largest number of task copies for which the template renders a grid. If a grid has more task copies, the page's
+script builds it.
 """
 
 SHORTEST_SPAN_MS = 900
@@ -177,8 +177,9 @@ class GridRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupGrid:
-    """The grid of a group. `unplaced`: the tasks that have only standbys or warm-ups, and no active task. `restoring`:
-    all task copies that are behind, each with the name of its instance. The task copy with the largest lag comes first.
+    """The grid of a group. `unplaced`: the tasks without an active copy, of which only standbys or warm-ups exist.
+    `restoring`: all task copies that are behind, each with the name of its instance. The task copy with the largest lag
+    comes first.
     """
 
     rows: tuple[GridRow, ...]

@@ -64,7 +64,7 @@ async def grid(request: Request, seen: TheDocument) -> Response:
 
 @router.get("/ui/groups/{group}/events")
 async def group_events(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
-    """An event stream with an event `changed` when the group or its lags have changed."""
+    """An event stream that sends the event `changed` when the group or its lags have changed."""
     documents: GroupDocuments = request.app.state.group_documents
 
     async def digest() -> str:

@@ -43,14 +43,14 @@ for SHARE_OF_TIME - 1 seconds.
 """
 
 FIRST_PAUSE = 0.5
-"""The pause after the first description of a group, as a share of the duration of this description."""
+"""The pause after the first description of a group lasts this number times the duration of the description."""
 
 LONGEST_FIRST_WAIT_S = 0.4
 """The longest time for which a page waits for the first descriptions of groups."""
 
 _REST_S = 40
 _TOGETHER_S = 0.05
-"""After a commit, the loop waits for this time, so that it handles commits in close succession together."""
+"""After a commit, the loop waits for this time, so that it handles several quick commits together."""
 
 _GOES_ON_S = 10.0
 """The loop stops when no page has requested a list for this number of seconds. An open page repeats its request after a
@@ -224,8 +224,8 @@ class GroupSummaries:
 
 
 def digest_of(listed: SummarizedList) -> str:
-    """The digest of a list. Takes time in proportion to the number of groups. If this function runs in a separate
-    thread, other threads can run after each group.
+    """The digest of a list. Takes time in proportion to the number of groups. The function encodes one group after the
+    other, so that other threads can run in between.
     """
     shown = hashlib.sha256()
     for line in (*listed.groups, *listed.unreadable):

@@ -69,7 +69,7 @@ async def groups_for_others(request: Request, coordinator: TheCoordinator) -> Re
 
 @router.get("/ui/events")
 async def group_list_events(request: Request, coordinator: TheCoordinator) -> Response:
-    """An event stream with an event `changed` when the list has changed."""
+    """An event stream that sends the event `changed` each time the list changes."""
     summaries: GroupSummaries = request.app.state.group_summaries
     return event_stream(request, lambda: summaries.digests(principal_of(request).sees, lambda: _elsewhere(request)))
 

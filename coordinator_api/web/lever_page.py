@@ -197,7 +197,9 @@ def _generation(form: LeverForm) -> int:
 
 
 def _target(form: LeverForm) -> tuple[str | None, str | None]:
-    """The process id and the member id to drain. One of the two ids is None. Raises InputError."""
+    """Returns the process id and None to drain an instance, or None and the member id to drain a member. Raises
+    InputError.
+    """
     kind, _, one = form.fields.get("target", "").partition(":")
     if not one or kind not in (INSTANCE, MEMBER):
         raise InputError("choose the instance or the member that is to be drained", "target")

@@ -1,7 +1,8 @@
 """`/ui/login`, `/ui/logout`: stores a token from a form in a cookie, and deletes the cookie.
 
-Each login takes the same time. So the time does not reveal how much of a token is right. Only a few logins run at one
-time. The audit log has a line for each login. No log contains the token.
+Each login takes the same time, whether or not its token is valid. The time of an answer therefore does not reveal how
+many characters of a token are right. Only a few logins run at one time. The audit log has a line for each login. No log
+contains the token.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from coordinator_client.access.principals import Principal
 router = named_router(include_in_schema=False)
 
 TRY_S = 0.3
-"""The shortest time of a login."""
+"""The shortest duration of a login, in seconds."""
 
 TRIES_AT_ONE_TIME = 32
 LONGEST_COOKIE = 3_800

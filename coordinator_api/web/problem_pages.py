@@ -51,8 +51,8 @@ def problem_page(scope: Scope, problem: Problem) -> Response | None:
     if "Location" in problem.headers:
         if "hx-request" not in request.headers:
             return None
-        # Another coordinator owns this group. Scripts may not fetch from that coordinator's origin, so make the browser
-        # load the whole page from there.
+        # Another coordinator owns this group. Scripts may not fetch from the origin of the other coordinator, so the
+        # browser has to load the whole page from there.
         return Response(status_code=204, headers={**PAGE_HEADERS, "HX-Redirect": problem.headers["Location"]})
     if problem.status == 401 and path != LOGIN:
         response = _login(request)

@@ -24,7 +24,7 @@ from coordinator_api.http.problems import Problem
 from coordinator_api.http.proxies import public_address
 from coordinator_client.access.principals import Right
 
-FORM_TOKEN = "form_token"  # noqa: S105 -- the name of a field
+FORM_TOKEN = "form_token"  # noqa: S105 (this is the name of a field)
 HOME = f"{PAGE}/groups"
 _KEY = secrets.token_bytes(32)
 _MOST_FIELDS = 1_000

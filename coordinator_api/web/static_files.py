@@ -1,8 +1,8 @@
 """The static files of pages: styles, scripts, and third-party libraries from `vendor/`.
 
-The static files are read once. The address of each file contains a digest of all files. So a release with changed files
-has new addresses. Because addresses change with the content, a browser may cache a file for ever. JavaScript modules
-import each other by file name.
+The static files are read once. The address of each file contains a digest of all files. If a release changes a file,
+all files get new addresses. Because addresses change with the content, a browser may cache a file for ever. JavaScript
+modules import each other by file name.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PackedFile(NamedTuple):
 
     @classmethod
     def of(cls, content: bytes, media_type: str, level: int = 9) -> PackedFile:
-        """Compresses `content`. `level`: the level of gzip."""
+        """Compresses `content`. `level`: the compression level of gzip."""
         etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
         return cls(content, gzip.compress(content, level, mtime=0), media_type, etag)
 

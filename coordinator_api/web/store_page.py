@@ -131,7 +131,7 @@ def endpoints_of(document: Mapping[str, Any]) -> list[str]:
 async def ask_by_key(
     endpoints: Iterable[str], application_id: str, store: str, key: str, max_lag: int | None, token_file: Path | None
 ) -> StoreAnswer:
-    """Queries a store by key. `application_id`: the application of the group. Answers from instances of other
+    """Queries a store by key. `application_id`: the application id of the group. Answers from instances of other
     applications are refused. `max_lag`: the largest lag of a task copy that may answer; None if only the active task
     may answer. Raises StoreUnanswered.
     """

@@ -19,9 +19,9 @@ router = named_router(include_in_schema=False)
 
 MOST_REBALANCES = 20
 MOST_STORED_BYTES = 262_144
-"""The largest total size of the recordings of one page, in bytes. A page has two recordings even if they are larger.
-The page compares each rebalance with the rebalance before it. Each recording is run again, so the page of a large group
-shows one rebalance at a time.
+"""The largest total size of the recordings of one page, in bytes. Two recordings are read even if they exceed this
+limit, because the page compares each rebalance with the rebalance before it. Each recorded rebalance is computed again,
+so the page of a large group shows one rebalance at a time.
 """
 
 
@@ -36,8 +36,8 @@ async def task(
     """The page of a task with its last recorded rebalances. `before`: show only rebalances below this generation."""
     chosen = _parsed(task)
     digest = rebalances_digest(coordinator.group(group_id).image)
-    # Read the recordings within the limit for computations. A busy service then refuses the request before it reads
-    # recordings.
+    # The limit for computations also covers the read of the recordings. A busy service therefore refuses the request
+    # before it reads recordings.
     with refusing_input(), computing(request, coordinator):
         stored, has_more = await _stored(coordinator, group_id, before)
         if not stored:

@@ -74,7 +74,7 @@ async def time(
     # Read one more rebalance than the page shows, for the comparison with the oldest shown rebalance.
     listed: list[Any] = list(await coordinator.repository.list_rebalances(group_id, before_generation, limit + 1))
     shown = listed[:limit]
-    # Leave out held rebalances that were not carried out. Members never got the assignments of such rebalances.
+    # Leave out held rebalances that were not carried out, because members never got their assignments.
     carried_out = [each["generation_id"] for each in listed if each["outcome"] != HELD]
     history, no_history = await _made(
         _history(request, coordinator, group_id, carried_out, limit), "see what moved", "What moved is not known: "
@@ -100,7 +100,7 @@ async def time(
 
 @router.get("/ui/groups/{group}/time/events")
 async def time_events(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
-    """An event stream with an event `changed` when another rebalance has ended or waits for approval."""
+    """An event stream that sends the event `changed` when another rebalance has ended or waits for approval."""
 
     async def digest() -> str:
         return rebalances_digest(coordinator.group(group_id).image)
@@ -126,8 +126,8 @@ async def _history(
     """
     if not generations:
         return None
-    # Read the recordings within the limit for computations. A busy service then refuses the request before it reads
-    # recordings.
+    # The limit for computations also covers the read of the recordings. A busy service therefore refuses the request
+    # before it reads recordings.
     with computing(request, coordinator):
         stored = [(each, await coordinator.recordings.stored(group_id, each)) for each in generations]
         kept = [(generation, packed) for generation, packed in stored if packed is not None]
@@ -161,8 +161,8 @@ async def _compared(request: Request, coordinator: Coordinator, group_id: str, p
 async def _made(
     computation: Awaitable[dict[str, Any] | None], what_for: str, not_made: str
 ) -> tuple[dict[str, Any] | None, str | None]:
-    """Returns the result of `computation`, and None. If the computation fails, returns None, and a sentence with the
-    reason. `not_made`: the beginning of the sentence with the reason.
+    """Returns a pair of the computation's result and None. If the computation fails, the pair is None and a sentence
+    that gives the reason. `not_made`: the beginning of the sentence with the reason.
     """
     try:
         return await computation, None
@@ -204,11 +204,15 @@ class OwnerlessTime(NamedTuple):
 
 class TimeLine(NamedTuple):
     """The time line of a group. `rows`: the rebalances, newest first. Each row has the fields of a listed rebalance
-    (`GET .../rebalances`). Each row also has the fields that follow here. `follows`: the consequence of the rebalance
-    in words. `shape`: the shape of the rebalance's symbol. `x`: the position of the symbol. `until_next_ms`: the time
-    until the next rebalance; None for the newest rebalance. `triggers`, `moved`: the triggers in words, and the number
-    of moved tasks. `held_back`: the number of tasks that no member ran until the next rebalance. `triggers`, `moved`
-    and `held_back` are empty or None if they are not known.
+    (`GET .../rebalances`), and more fields:
+
+    - `follows`: the consequence of the rebalance in words.
+    - `shape`: the shape of the rebalance's symbol.
+    - `x`: the position of the symbol.
+    - `until_next_ms`: the time until the next rebalance; None for the newest rebalance.
+    - `triggers`: the triggers in words; empty if they are not known.
+    - `moved`: the number of moved tasks; None if it is not known.
+    - `held_back`: the number of tasks that no member ran until the next rebalance; None if it is not known.
     """
 
     rows: list[Mapping[str, Any]]
@@ -223,7 +227,7 @@ def time_line(
 ) -> TimeLine:
     """Lays out the time line. `summaries`: the rebalances as `GET .../rebalances` lists them. `history`: the result of
     `page_computations.history_of_group`; None if this result could not be computed. `newer_ms`: the start time of the
-    rebalance after the last shown rebalance; None if there is no later rebalance.
+    rebalance after the newest shown rebalance; None if there is no later rebalance.
     """
     rounds = {each["generation_id"]: each for each in (history or {"rounds": []})["rounds"]}
     times = [each["now_ms"] for each in summaries]

@@ -44,9 +44,9 @@ ASSIGNORS = tuple(BUILT_IN_ASSIGNORS)
 
 
 class Field(NamedTuple):
-    """A field of the form. `kind`: `text`, `number` or `assignor`. A `number` sets the config that `hint` names. An
-    `assignor` is chosen from a list. `_CHANGES` has the field of `Changes` that any other field of the form sets.
-    Errors of the computation name the field of `Changes`.
+    """A field of the form. `kind`: `text`, `number` or `assignor`. A field of the kind `number` sets the config that
+    `hint` names. Users choose the value of a field of the kind `assignor` from a list. `_CHANGES` maps each field that
+    is not a number to the field of `Changes` that it sets.
     """
 
     name: str
@@ -101,10 +101,10 @@ async def what_if_page(request: Request, group_id: GroupId, coordinator: TheCoor
 
 
 async def _answer(request: Request, coordinator: Coordinator, group_id: str, form: WhatIfForm) -> Mapping[str, Any]:
-    """Computes the effects of the changes. Raises InputError, DecodeError, TooManyRequests."""
+    """Computes the effects of the changes. Raises InputError, DecodeError or TooManyRequests."""
     assert form.changes is not None, "it is asked"
-    # Read the state within the limit for computations. A busy service then refuses the request before it reads the
-    # state.
+    # The limit for computations also covers the read of the state. A busy service therefore refuses the request before
+    # it reads the state.
     with computing(request, coordinator):
         source: bytes | RecordedRebalance | None
         if form.generation is None:
@@ -120,7 +120,7 @@ async def _answer(request: Request, coordinator: Coordinator, group_id: str, for
 
 def _plot(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Converts the `rounds` of the forecast to bars over time. The field `most` of the result is the value of the
-    highest bar. The heights of all bars are in proportion to `most`.
+    highest bar. The height of each bar is proportional to its value divided by `most`.
     """
     last_ms = max((each["at_ms"] for each in rounds), default=0) or 1
     most = max((len(each[kind]) for each in rounds for kind in ("moved", "warming_up")), default=0)

@@ -61,7 +61,7 @@ class PoolClosed(AssignorFault):
 
 
 class WorkerPool:
-    """A pool of workers. Use a `WorkerPool` on one event loop."""
+    """A pool of workers. Use each `WorkerPool` on one event loop only."""
 
     def __init__(self, size: int, workers: ForkedWorkers, *, nice: int = 0, large_bytes: int = LARGE_BYTES) -> None:
         """`size`: the largest number of jobs that run at one time. `nice`: the niceness of the workers."""
@@ -152,7 +152,7 @@ class WorkerPool:
         """Kill all workers like `begin_close`, and return when all jobs and workers have ended."""
         self.begin_close()
         for _ in range(self._size):
-            await self._slots.acquire()  # when this call holds all slots, every job has ended
+            await self._slots.acquire()  # When this call has acquired all slots, every job has ended.
         for _ in range(self._size):
             self._slots.release()
         if self._left_starting:
@@ -162,8 +162,8 @@ class WorkerPool:
 
     async def _take(self) -> Worker:
         """Returns an idle worker. If no worker is idle, returns a worker whose job was cancelled while the worker was
-        starting. If there is no cancelled job either, returns a new worker. A new worker starts only if every other
-        worker has a job. So there are never more workers than slots.
+        starting. If no worker is idle or starting, returns a new worker. A new worker starts only if every other worker
+        has a job. There are therefore never more workers than `size`.
         """
         self._refuse_if_closed()
         if self._idle:
@@ -253,7 +253,7 @@ async def _exactly(loop: asyncio.AbstractEventLoop, worker: Worker, size: int) -
 
 
 def _unpickled(answer: bytearray) -> tuple[bool, Any, int]:
-    return pickle.loads(answer)  # type: ignore[no-any-return]  # noqa: S301 (from a worker of this process)
+    return pickle.loads(answer)  # type: ignore[no-any-return]  # noqa: S301 (a worker of this process sent it)
 
 
 _START = (
@@ -278,7 +278,7 @@ class Worker:
 
 
 class ForkedWorkers:
-    """The fork server and the workers that it starts. Thread-safe."""
+    """The fork server and the workers that it starts. Several threads may use a `ForkedWorkers`."""
 
     def __init__(self, preload: Iterable[str] = ()) -> None:
         """`preload`: the modules that jobs need. The fork server imports these modules once, so their import takes no
@@ -315,8 +315,8 @@ class ForkedWorkers:
             worker.connection.shutdown(socket.SHUT_RDWR)
 
     def end(self, worker: Worker) -> int | None:
-        """Wait until a worker that was killed or died has ended. Returns the exit code of the worker. The code is
-        negative if a signal ended the worker, and None if the code is unknown.
+        """Wait until the process of a killed or failed worker has ended. Returns the exit code of the worker. The code
+        is negative if a signal ended the worker, and None if the code is unknown.
         """
         with self._turn:
             if self._server is None or worker.server is not self._server[0]:
@@ -355,7 +355,7 @@ class ForkedWorkers:
         ours, theirs = socket.socketpair()
         with theirs:
             start = _START.format(path=sys.path, descriptor=theirs.fileno(), preload=self._preload)
-            server = subprocess.Popen(  # noqa: S603 (this program)
+            server = subprocess.Popen(  # noqa: S603 (this starts Python itself)
                 [sys.executable, "-c", start],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -393,7 +393,7 @@ _NICE_REBALANCES, _NICE_COMPUTATIONS = 3, 10
 
 
 class ServiceWorkers:
-    """The pools of a service: `rebalances` and `computations`. Use the pools on one event loop."""
+    """The pools of a service: `rebalances` and `computations`. Use these pools on one event loop only."""
 
     def __init__(self, max_computations: int) -> None:
         """`max_computations`: the largest number of computations at one time. The pool `computations` has a few more

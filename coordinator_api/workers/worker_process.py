@@ -31,8 +31,8 @@ from assignor.errors import AssignorFault, OwnAssignorFailed
 from operating_system.processes import return_freed_memory
 
 LENGTH = struct.Struct(">Q")
-"""The format of the length prefix of each message. By an empty message, a worker reports that it has received a whole
-job and begins to run it.
+"""The format of the length prefix of each message. A worker sends an empty message when it has received a whole job and
+begins to run it.
 """
 
 _ASK_KERNEL_FIRST = "500"
@@ -100,7 +100,7 @@ def _answer(job: bytes) -> bytes:
 
 
 def _unpickled(job: bytes) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    return pickle.loads(job)  # type: ignore[no-any-return]  # noqa: S301 (from the process that started this one)
+    return pickle.loads(job)  # type: ignore[no-any-return]  # noqa: S301 (the service itself sent it)
 
 
 def _refusal(fault: BaseException) -> bytes:
@@ -130,10 +130,10 @@ def _resident_bytes() -> int:
 
 
 COMMAND = struct.Struct(">ci")
-"""The format of a command: a letter and a number. FORK starts a worker. The number in FORK is the niceness of the
-worker. The message FORK also passes a descriptor: the worker's end of its socket. The answer to FORK is the worker's
-process id, or the negative `errno`. END kills the worker whose process id is the number. The answer to END is the exit
-code of the killed worker.
+"""The format of a command: a letter and a number. The command FORK starts a worker. The number of a FORK command is the
+niceness of the new worker. The command FORK also passes a descriptor: the worker's end of its socket. The fork server
+answers FORK with the worker's process id, or with the negative `errno`. The command END kills a worker; its number is
+the worker's process id. The fork server answers END with the exit code of the killed worker.
 """
 ANSWER = struct.Struct(">i")
 FORK, END = b"F", b"E"

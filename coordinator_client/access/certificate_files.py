@@ -111,7 +111,7 @@ def _as_the_other_side_sees_it(pair: KeyPair, *, as_server: bool) -> Mapping[str
 
 def _first_certificate(certfile: Path) -> str:
     """Returns the first certificate of the file, which is the certificate of the server or client itself. The
-    certificates after it belong to authorities.
+    certificates after the first certificate belong to authorities.
     """
     begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
     text = certfile.read_text(encoding="ascii", errors="replace")

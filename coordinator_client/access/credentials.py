@@ -44,8 +44,8 @@ class Credentials:
             self.is_empty = not self._by_digest and self._find_signed is None
 
     def also_find(self, find_signed: FindPrincipal) -> None:
-        """After this call, the method `find` calls `find_signed` for each token that no source has. Such a token may be
-        a signed token of an issuer.
+        """After this call, the method `find` calls `find_signed` for each token that no source has. A token that no
+        source has may be a signed token of an issuer.
         """
         self._find_signed = find_signed
         self.is_empty = False
@@ -61,7 +61,9 @@ class Credentials:
 
     @property
     def have_expired(self) -> bool:
-        """True if the service has tokens and all of them have expired. The service then accepts no call."""
+        """True if the service has tokens, and all of its tokens have expired. A service with only expired tokens
+        accepts no call.
+        """
         now_ms = self._now_ms()
         valid = any(entry.is_valid_at(now_ms) for _, entry in self.all_entries())
         return not self.is_empty and self._find_signed is None and not valid

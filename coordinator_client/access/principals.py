@@ -6,11 +6,11 @@ rights. A prefix limits a right to groups whose ids begin with the prefix, as Ka
 PREFIXED. Source of the idea: `org.apache.kafka.common.acl`. This module has four rights instead of Kafka's many
 operations, because the services have only a few calls for a group.
 
-A service without tokens listens on loopback only. But a browser on the service's machine can call a service without
-tokens for a web page of another site. So a service without tokens refuses calls from web pages of other sites. A
-service without tokens also refuses a call if the header Host does not name a loopback host. If a service has tokens,
-every call has to carry a token. Differs from Kafka: clients of Kafka authenticate with SASL. Callers of these services
-send a bearer token, because every Spark executor can send one.
+A service without tokens listens on loopback only. But a web page of another site can make a browser on the same machine
+call the service. So a service without tokens refuses calls from web pages of other sites. A service without tokens also
+refuses a call if the header Host does not name a loopback host. If a service has tokens, every call has to carry a
+token. Differs from Kafka: clients of Kafka authenticate with SASL. Callers of these services send a bearer token,
+because every Spark executor can send one.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Rules:
 
 - The library PyJWT checks the signature and the claims. This module fetches the keys, and passes PyJWT the list of
   required claims.
-- Only asymmetric signatures are accepted. The algorithm of a signature has to fit the type of the key, so that nobody
-  can use a published key as an HMAC secret.
+- Only asymmetric signatures are accepted. The algorithm of a signature has to fit the type of the key. If it did not,
+  an attacker could use a published key as an HMAC secret.
 - The service fetches the issuer's keys before it listens. A running service fetches the keys periodically, and also
   soon after a token has named an unknown key. Fetches of keys run in the background, and no call waits for them. If a
   fetch of keys fails, the old keys stay in force.
@@ -248,7 +248,7 @@ class SignedTokens:
 
 
 def _fetch(url: str) -> bytes:
-    """Fetches the issuer's key document. Raises OSError, HTTPException, ValueError."""
+    """Fetches the issuer's key document. Raises OSError, HTTPException or ValueError."""
     parts = urlsplit(url)
     if parts.scheme == "file":
         content = Path(url2pathname(parts.path)).read_bytes()

@@ -33,12 +33,12 @@ from coordinator_client.access.token_files import state_of
 
 CLIENT_CERTFILE = "ASSIGNOR_CLIENT_CERTFILE"
 CLIENT_KEYFILE = "ASSIGNOR_CLIENT_KEYFILE"
-CLIENT_PASSWORD = "ASSIGNOR_CLIENT_KEYFILE_PASSWORD"  # noqa: S105 (the name of a variable)
+CLIENT_PASSWORD = "ASSIGNOR_CLIENT_KEYFILE_PASSWORD"  # noqa: S105 (this is the name of a variable)
 CLIENT_VARIABLES = (CLIENT_CERTFILE, CLIENT_KEYFILE, CLIENT_PASSWORD)
 TRUST_VARIABLE = "SSL_CERT_FILE"
 
 VERIFY_MODES = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
-"""The values of the setting `ssl.cert.reqs`, which says whether a caller needs a certificate.
+"""The values of the setting `ssl.cert.reqs`, which determines whether a caller needs a certificate.
 """
 
 CHECK_INTERVAL_S = 1.0
@@ -73,9 +73,9 @@ def server_tls(
     cert_reqs: str,
     prefix: str = "",
 ) -> ServerTls | None:
-    """Checks the TLS settings of a service. Returns None if no certificate is set. The service then uses plain HTTP.
-    `prefix`: error messages show this text before each setting's name. Raises InputError if settings contradict each
-    other.
+    """Checks the TLS settings of a service. Returns None if no certificate is set, because the service then uses plain
+    HTTP. `prefix`: error messages show this text before each setting's name. Raises InputError if settings contradict
+    each other.
     """
     names = (f"{prefix}ssl.certfile", f"{prefix}ssl.keyfile", f"{prefix}ssl.keyfile.password")
     required, authorities = f"{prefix}ssl.cert.reqs", f"{prefix}ssl.ca.certs"
@@ -95,7 +95,7 @@ def server_tls(
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """A context made of the files. `begins_s`, `ends_s`: the certificate is valid from the first to the second time, in
+    """A context made of the files. `begins_s`, `ends_s`: the start and the end of the certificate's validity, in
     seconds since 1970; None for a client without a certificate.
     """
 
@@ -108,8 +108,8 @@ class ReloadedContext(ssl.SSLContext):
     """An SSL context that loads its files again when they change. Each handshake uses the newest files. Programs pass a
     `ReloadedContext` to asyncio, uvloop or blocking sockets like any other context.
 
-    `reload_if_changed` detects changes of the files. A service has to call `reload_if_changed` regularly. For a client
-    with blocking sockets, `wrap_socket` makes this call.
+    `reload_if_changed` detects changes of the files. A service has to call `reload_if_changed` regularly. In a client
+    with blocking sockets, `wrap_socket` calls `reload_if_changed`.
     """
 
     _alpn: list[str] | None = None
@@ -275,7 +275,7 @@ def client_context(
             text_of(Path(trusted), TRUST_VARIABLE)
         try:
             context = trusting()
-        except (OSError, ValueError) as error:  # OSError includes ssl.SSLError
+        except (OSError, ValueError) as error:  # The class ssl.SSLError is a subclass of OSError.
             raise InputError(f"{trusted} is no PEM file of certificates ({error})", TRUST_VARIABLE) from None
         return _Loaded(context) if pair is None else _Loaded(context, *show_certificate(context, pair, as_server=False))
 

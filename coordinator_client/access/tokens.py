@@ -2,13 +2,17 @@
 expiry time.
 
 Rules: a service keeps only the hash of a token, not the token. A generated token has 256 random bits. Nobody can find
-these bits from their hash by trying values, so one round of SHA-256 is enough. A text of tokens has one entry on each
-line:
+these bits from their hash by trying values, so one round of SHA-256 is enough.
 
-    # name        right     groups       SHA-256 of the token                      [expires]
-    payments-eu   member    payments-*   9f86d081884c7d659a2feaa0c55ad015a3bf4f…   2027-01-31T00:00:00Z
+A text of tokens has one entry on each line. An entry has these fields, with spaces between them:
 
-`*` stands for every group. Kafka's SCRAM also keeps hashes (`ScramCredential`). SCRAM needs a salt and many rounds of
+- `payments-eu`: the name of the token.
+- `member`: the right that the token gives.
+- `payments-*`: the groups for which the token has this right. `*` stands for every group.
+- `9f86d081884c7d659a2feaa0c55ad015a3bf4f…`: the SHA-256 of the token.
+- `2027-01-31T00:00:00Z`: the expiry time. An entry without this field never expires.
+
+Kafka's SCRAM also keeps hashes (`ScramCredential`). SCRAM needs a salt and many rounds of
 hashing, because passwords of people can be guessed.
 """
 
@@ -33,7 +37,7 @@ _RANDOM_BYTES = 32
 _NOT_OF_A_TOKEN = re.compile(r"\A +| +\Z|[^\x20-\x7e]+")
 _KINDS = {" ": "a space", "\t": "a tab", "\n": "a line end", "\r": "a line end", "\ufeff": "a byte order mark"}
 
-TOKEN_PREFIX = "asg_"  # noqa: S105 (the beginning of every one)
+TOKEN_PREFIX = "asg_"  # noqa: S105 (this is the beginning of every token)
 """All generated tokens begin with this prefix. Secret scanners find tokens by the prefix."""
 
 

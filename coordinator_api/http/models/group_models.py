@@ -288,8 +288,8 @@ class HoldOfRebalance(BaseModel):
 class RebalanceLine(BaseModel):
     """One recorded rebalance. `outcome`: the outcome of the rebalance; `held` while the rebalance waits for approval.
     If a new rebalance replaces a waiting rebalance, the outcome of the replaced rebalance stays `held`. `hold`: only
-    present if the rebalance waited. `led_by`: the leader outside this service; only present if such a leader reported
-    the rebalance.
+    present if the rebalance waited. `led_by`: the leader that reported the rebalance; only present if this leader is
+    outside the service.
     """
 
     generation_id: Generation

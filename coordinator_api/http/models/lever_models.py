@@ -8,8 +8,8 @@ from coordinator_api.http.models import Caller, Generation, MemberId, ProcessId,
 
 LONGEST_GRACE_MS = 3_600_000
 LONGEST_HOLD_MS = 604_800_000
-"""The longest time for which a rebalance may wait for approval: a week. Meanwhile members keep processing, but the
-tasks of a slow member do not move.
+"""The longest time for which a rebalance may wait for approval: a week. While a rebalance waits, members keep
+processing, but the tasks of a slow member do not move.
 """
 
 Forecast = Annotated[dict[str, Any], Field(examples=[{"end": "stable", "stable_after_ms": 500, "active_moves": 1}])]
@@ -58,7 +58,7 @@ class HoldLever(LeverAnswer):
 
 class HeldAnswer(BaseModel):
     """A rebalance that waits for approval. `outcome`: the outcome of the rebalance if it is approved. `tasks_to_move`:
-    the tasks whose active copy or standby copy the rebalance takes away from a process. The list leaves out tasks that
+    the tasks whose active copy or standby copy the rebalance takes away from a process. The field leaves out tasks that
     lose only warm-up copies.
     """
 

@@ -127,7 +127,7 @@ class _SentByMember(BaseModel):
         return self
 
     def _counted_together(self) -> list[tuple[BaseModel, int]]:
-        """Returns the parts of the body that share one limit of unknown fields. Each part has its nesting depth."""
+        """Returns the parts of the body that share one limit for unknown fields, each part with its nesting depth."""
         return [(self, self.nesting)]
 
 
@@ -159,8 +159,8 @@ class SubscriptionBody(_SentByMember):
     join_id: Annotated[str, Field(min_length=1, max_length=MAX_JOIN_ID_LENGTH)] | None = Field(
         None,
         description="Id of a first join, chosen by the caller. A first join that is sent again with the same id makes "
-        "no second member. Its answer has the member id that the join made at first, and the generation for which the "
-        "member waits now.",
+        "no second member. The answer to the repeated join has the member id of the first answer, and the generation "
+        "for which the member waits now.",
     )
     leave_on_disconnect: bool = Field(
         False,
@@ -218,8 +218,8 @@ class NoticeBody(_SentByMember):
 class ProcessHeartbeatBody(_SentByMember):
     """One heartbeat for all members of a process. `known`: the value of the field `news` in the last answer. The
     service holds the answer until its `news` differs from `known`, for at most `wait_ms`. In the body and its `members`
-    together, up to 16 unknown fields of together 4 KB are ignored. The same limit applies to each of the `notices`
-    separately.
+    together, up to 16 unknown fields of together 4 KB are ignored. In each element of `notices`, up to 16 further
+    unknown fields of together 4 KB are ignored.
     """
 
     # fail_fast reports only the first error, because reporting an error takes far longer than decoding a member
@@ -300,9 +300,9 @@ class HeartbeatAnswer(_Answer):
 
 
 class MemberNewsAnswer(_Answer):
-    """The part of a process heartbeat's answer for one member. `rejoin`: true if the member has to send its
-    subscription. `stop`: true if the member has to leave the group and end. `assignment_generation`: the generation of
-    the assignment that the member can fetch now; 0 if the member has no assignment to fetch.
+    """The news for one member, in the answer to the heartbeat of its process. `rejoin`: true if the member has to send
+    its subscription. `stop`: true if the member has to leave the group and end. `assignment_generation`: the generation
+    of the assignment that the member can fetch now; 0 if the member has no assignment to fetch.
     """
 
     rejoin: bool = Field(examples=[False])

@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 from coordinator_api.http.models import StrictBody, TimeMs
 
-TOKEN_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"  # noqa: S105 (of names)
+TOKEN_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"  # noqa: S105 (this is a pattern of names)
 GROUPS_PATTERN = r"^[A-Za-z0-9._-]{0,248}\*$"
 
 

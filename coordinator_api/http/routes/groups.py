@@ -1,4 +1,4 @@
-"""`/v1/groups`: declare, list, describe, drain, delete."""
+"""`/v1/groups`: the calls that declare, list, describe, drain and delete groups."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -55,9 +55,9 @@ async def declare_group(
     definition.
 
     While the group has members, a definition with a different topology or cluster is refused (409
-    `INCONSISTENT_GROUP_PROTOCOL`). With `replace=true`, such a definition is accepted. The problem document lists the
-    differences between the new definition and the present definition. The fields `revision`, `declared_by` and
-    `declared_at_ms` of the problem document describe the present definition.
+    `INCONSISTENT_GROUP_PROTOCOL`). With `replace=true`, a different topology or cluster is accepted even if the group
+    has members. The problem document lists the differences between the new definition and the present definition. The
+    fields `revision`, `declared_by` and `declared_at_ms` of the problem document describe the present definition.
 
     The config `kafka.version` (4.3 or 4.4) names the Kafka version whose rules the group follows. If the definition has
     no `kafka.version`, an existing group keeps its version, and a new group gets 4.4.
@@ -90,10 +90,10 @@ async def list_groups(request: Request, coordinator: TheCoordinator) -> Response
 
     `condition`: the reason why a Stable group processes no records; null if no reason is known. `notices`: the number
     of notices that the group's processes sent in the last day. `unreadable`: the groups with a log that cannot be read.
-    The service does not lead these groups. If the coordinator of a group does not answer within a second, the state of
-    the group is `Unknown`. Coordinators send each other the header `Assignor-Asked-By: coordinator`. The answer to a
-    call with this header has only the groups of this coordinator. `quotas`: the use and the limits of the caller's
-    prefix; null for a caller that sees all groups.
+    The service does not lead groups with unreadable logs. If the coordinator of a group does not answer within a
+    second, the state of the group is `Unknown`. Coordinators send each other the header `Assignor-Asked-By:
+    coordinator`. If a call has the header `Assignor-Asked-By`, the answer lists only the groups of this coordinator.
+    `quotas`: the use and the limits of the caller's prefix; null for a caller that sees all groups.
     """
     principal = principal_of(request)
     others: OtherCoordinators = request.app.state.other_coordinators

@@ -104,9 +104,9 @@ async def end_rejoin_grace(request: Request, group: RequestedGroup) -> None:
 
 @router.get("/{group}/drain", responses={200: {"model": DrainedLever}})
 async def show_drain(group: RequestedGroup, coordinator: TheCoordinator, drained: OneDrained) -> Response:
-    """Show whether the drained instance or member can be stopped. If it cannot be stopped yet, the answer lists the
-    tasks that still have to move. For each task that has to move, the answer has the instance that gets the task, and
-    the lag of this instance.
+    """Show whether the drained instance or member can be stopped. If the instance or member cannot be stopped yet, the
+    answer lists the tasks that still have to move. For each task that has to move, the answer has the instance that
+    gets the task, and the lag of this instance.
     """
     process_id, member_id = drained
     coordinator.overload.admit("describe")

@@ -1,4 +1,4 @@
-"""`/v1/groups/{group}/...` for members: subscribe, fetch the assignment, heartbeat, leave.
+"""`/v1/groups/{group}/...`: the calls by which members subscribe, fetch their assignments, send heartbeats and leave.
 
 A large fleet sends thousands of these calls a second.
 """
@@ -133,10 +133,10 @@ async def fetch_assignment(
     instance_id: InstanceId = None,
 ) -> Response:
     """Fetch the assignment of `min_generation` or later. The call waits up to `wait_ms` for the assignment. If the
-    group has no assignment of this generation or later after this time, the status is 204.
+    group still has no such assignment after `wait_ms`, the status is 204.
 
-    With `Accept: application/octet-stream`, the body of the answer consists of the bytes of the assignment. The headers
-    of the answer then contain the other fields.
+    With `Accept: application/octet-stream`, the body of the answer is the bytes of the assignment, and the headers
+    contain the other fields.
     """
     fetch = events.FetchAssignment(member_id, min_generation, instance_id)
     wait_s = min(wait_ms, coordinator.settings.longpoll_max_wait_ms) / 1000
@@ -209,7 +209,9 @@ async def leave(runtime: RequestedGroup, member_id: MemberId, _body: LeaveJson, 
 
 
 class RawAssignment(Response):
-    """A response that sends the parts of an assignment one by one. The part that all members share is not copied."""
+    """A response that sends the parts of an assignment one by one. The common part of the assignments is in memory only
+    once for all responses.
+    """
 
     def __init__(self, ready: AssignmentReady) -> None:
         self._parts: AssignmentParts = ready.assignment
@@ -229,8 +231,8 @@ class RawAssignment(Response):
 
 
 async def _check_subscription(subscription: bytes) -> None:
-    """Raises UnreadableBytes for a subscription that cannot be decoded. In Kafka, such a subscription would crash the
-    leader.
+    """Raises UnreadableBytes for a subscription that cannot be decoded. In Kafka, a subscription that cannot be decoded
+    would crash the leader.
     """
     try:
         if len(subscription) > OFF_LOOP_BYTES:

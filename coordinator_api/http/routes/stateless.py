@@ -33,7 +33,7 @@ _RECORDED_DOCUMENT = described_body(
 
 @router.post("/assign", response_model=AssignAnswer, openapi_extra=_RECORDED_DOCUMENT)
 async def assign_once(request: Request, coordinator: TheCoordinator) -> Response:
-    """Compute the decision of Kafka's leader."""
+    """Compute the assignments that Kafka's leader would compute."""
     return await _computed(request, coordinator, assign)
 
 

@@ -32,8 +32,8 @@ async def list_tokens(request: Request, tokens: TheTokens) -> Response:
     """Lists the tokens that the caller may see. The list has no secret values, because the service stores only their
     hashes.
 
-    `source`: `database` for a token that was created over HTTP. Only such a token may be revoked. For any other token,
-    `source` is the name of the setting that the token comes from.
+    `source`: `database` for a token that was created over HTTP. Only a token that was created over HTTP may be revoked.
+    For any other token, `source` is the name of the setting that the token comes from.
     """
     return answer(TokenList(tokens=await tokens.visible_to(principal_of(request))))
 
@@ -43,7 +43,8 @@ async def create_token(request: Request, tokens: TheTokens, body: TokenJson) -> 
     """Create a token (201). Only this answer contains the secret value.
 
     The first token of a service has to be an admin token for all groups. After the first token is created, every call
-    needs a token. The field `note` of the first answer contains this warning.
+    needs a token. The field `note` of the answer warns the creator of the first token that every call now needs a
+    token.
     """
     with refusing_input():
         principal = Principal(
