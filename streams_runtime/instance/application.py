@@ -161,12 +161,12 @@ def _checked_configs(configs: object) -> StreamsConfig:
         configs = StreamsConfig.from_dotted(configs)
     if not isinstance(configs, StreamsConfig):
         raise InputError(f"must be a StreamsConfig or a mapping, not a {type(configs).__name__}", "configs")
-    check_names(configs, "configs")  # if the StreamsConfig was not made by from_dotted, it is not checked yet
+    check_names(configs, "configs")  # A StreamsConfig that was not made by `from_dotted` is not checked yet.
     return configs
 
 
 def load_application(reference: str) -> Application:
-    """Imports an Application from a text of the form `module:name`. If the name is that of a function, calls the
+    """Imports an Application from a text of the form `module:name`. If the name belongs to a function, calls the
     function and returns its result. The name may contain dots. The module may be in the working directory. If a step
     fails, raises an InputError that names the step. If the module or the function raises an error, that error is the
     `__cause__` of the InputError.
@@ -223,7 +223,7 @@ def group_body(app: Application) -> dict[str, object]:
         )
     )
     declared = {name: document[name] for name in _DECLARED}
-    # the document has no field for version 4.3, and without the field the coordinator uses the newest version
+    # The document leaves out the version 4.3, and the coordinator would then use its newest version.
     if KAFKA_VERSION in app.configs.placement:
         declared["configs"] = {**dotted_configs(configs), KAFKA_VERSION: str(configs.kafka_version)}
     return {

@@ -23,9 +23,9 @@ _logger = logging.getLogger(__name__)
 
 class HousekeepingTimes:
     """Computes when the log has to be maintained and when state has to be cleaned up. In a loop, the caller waits for
-    `pause_ms` and then calls `passed`. `log_interval_ms`: the interval of the maintenance. `cleanup_delay_ms`:
-    state.cleanup.delay.ms, which is also the interval of the clean-ups. The interval of the clean-ups is at least one
-    second. `pause_ms`: the time until the next work is due.
+    `pause_ms` and then calls `passed`. `log_interval_ms`: the interval at which the log is maintained.
+    `cleanup_delay_ms`: state.cleanup.delay.ms, which is also the interval of the clean-ups. The interval of the
+    clean-ups is at least one second. `pause_ms`: the time until the next work is due.
     """
 
     def __init__(self, cleanup_delay_ms: int, log_interval_ms: int) -> None:
@@ -92,7 +92,7 @@ class Housekeeping:
 
     def _look_up(self) -> None:
         """Look up the partitions of each topic, so that the log caches them. If the lookup of a topic fails, the next
-        call repeats it.
+        call repeats this lookup.
         """
         for topic in sorted(self.written):
             if self._stop.is_set():

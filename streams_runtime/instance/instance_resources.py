@@ -51,8 +51,7 @@ class InstanceOptions:
     the host:port at which this instance answers queries, in place of the config `application.server`. `owns_process`:
     True if only this instance runs in the process. If `owns_process` is True, all warnings and errors that the process
     logs are reported to the group. If `owns_process` is True, the garbage collector also ignores all objects that exist
-    when the instance starts. `restore_listener`: the restore listener. If `restore_listener` is None, the application
-    makes the listener.
+    when the instance starts. `restore_listener`: None if the application makes the restore listener.
     """
 
     thread_name: Callable[[int], str] | None = None

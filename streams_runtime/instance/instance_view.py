@@ -2,9 +2,9 @@
 instance publish.
 
 Rule: while a thread's snapshot stays the same, no store of the thread's tasks is closed and opened again. So a read of
-a store is valid if two conditions hold after the read: the store is open, and the snapshot with the store is still the
-newest. Threads publish new snapshots a few times a second. After a thread has closed a store, it always publishes a
-snapshot before it opens the store again.
+a store is valid if two conditions hold after the read. The store must be open, and the snapshot with the store must
+still be the newest. Threads publish new snapshots a few times a second. After a thread has closed a store, it always
+publishes a snapshot before it opens the store again.
 """
 
 from collections.abc import Mapping
@@ -130,8 +130,9 @@ def _stores(application: Application) -> dict[str, StoreLocation]:
             each.id,
             dict.fromkeys(each.source_topics, 0),
             not placed.isdisjoint(each.source_topics),
+            # `add_state_store` has checked the type of the supplier.
             builder_for_topic(
-                definition.stores[store.name].supplier,  # type: ignore[arg-type]  # add_state_store checks the type
+                definition.stores[store.name].supplier,  # type: ignore[arg-type]
                 serde_topic(store, application.id),
             ),
         )

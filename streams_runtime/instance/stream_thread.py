@@ -12,8 +12,8 @@ Rules:
   After TaskMigrated, the thread drops its active tasks, and the member joins again without tasks. After TaskCorrupted,
   the thread restarts the corrupt tasks from their changelogs. Any error except TaskMigrated and TaskCorrupted ends the
   thread. If an error ends the thread, it closes its tasks without a commit (a dirty close).
-- The thread commits and suspends its active tasks before its member leaves the group, because the group then assigns
-  these tasks to other members. The thread closes the stores of the tasks while the member leaves.
+- The thread commits and suspends its active tasks before its member leaves the group. The group then assigns these
+  tasks to other members. The thread closes the stores of the tasks while the member leaves.
 
 Source: `StreamThread.runLoop`, `runOnceWithoutProcessingThreads`, `completeShutdown`.
 """
@@ -48,7 +48,7 @@ _NOTHING = HeldTasks("", 0)
 class StreamThread:
     """One stream thread. Call `start` once. When the thread is DEAD, the fields `error` and `end` show why it has
     ended. `error`: the error that has ended the thread, or None. `response`: the decision of the user's handler about
-    that error. `end`: the reason why the member has ended without an error.
+    `error`. `end`: the reason why the member has ended without an error.
     """
 
     def __init__(self, setting: ThreadSetting) -> None:
@@ -272,8 +272,8 @@ class StreamThread:
 
     def _shut_down(self) -> None:
         """Close the tasks, answer every order and make the member leave the group. If one of these steps fails, the
-        later steps are still done. If the thread has already carried out the order `CloseTasks`, its tasks are
-        committed and suspended, and only the stores have to be closed.
+        later steps are still done. If the thread has already carried out the order `CloseTasks`, its tasks are already
+        committed and suspended. Only the stores then have to be closed.
         """
         try:
             self._close_tasks("the member ended" if self.error is None else f"failed: {self.error}")

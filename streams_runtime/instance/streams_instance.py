@@ -8,8 +8,8 @@ Rules:
   state. An instance ends when its last thread has ended, unless the user has removed this thread (`thread_pool`).
 - A paused instance stays in the group, but does not process, punctuate or restore its tasks (KIP-834).
 - `close` commits all tasks before the members leave the group, and closes all tasks before it returns.
-- If the config `application.server` is set, the instance answers queries of its stores and metrics at this address,
-  until it has closed its tasks (`queries`).
+- If the config `application.server` is set, the instance answers queries of its stores and metrics at this address. The
+  query server stops after the tasks are closed (`queries`).
 
 Source: `KafkaStreams`. The program that runs the instance has to handle signals, and has to declare the group to the
 coordinator.
@@ -202,8 +202,8 @@ class StreamsInstance:
         """Commit and close all tasks, and leave the group or remain in it. Returns True if the instance has ended
         within `timeout_s`. If a thread of the instance calls `close`, the method does not wait.
 
-        Raises StreamsRuntimeError for REMAIN_IN_GROUP if the config leave.on.disconnect is true, because the
-        coordinator then removes the members when the process ends its connection. Source: `KafkaStreams.close`.
+        Raises StreamsRuntimeError for REMAIN_IN_GROUP if the config leave.on.disconnect is true. With this config, the
+        coordinator removes the members when the process ends its connection. Source: `KafkaStreams.close`.
         """
         if membership is GroupMembershipOperation.REMAIN_IN_GROUP and self.application.configs.leave_on_disconnect:
             raise StreamsRuntimeError(
@@ -258,7 +258,7 @@ class StreamsInstance:
         self._set_paused(PausedBy.USER, True)
 
     def resume(self) -> None:
-        """End the pause that a call of `pause` has begun. Does nothing if there is no such pause."""
+        """End the pause that a call of `pause` has begun. Does nothing if the instance is not paused."""
         self._set_paused(PausedBy.USER, False)
 
     def add_stream_thread(self) -> str | None:
@@ -274,9 +274,8 @@ class StreamsInstance:
     def remove_stream_thread(self, timeout_s: float | None = None) -> str | None:
         """Make one thread commit, leave the group and end. Waits for the end of the thread, at most `timeout_s`, and
         returns the thread's name. Returns None if there is no thread to remove, or if the state is not REBALANCING or
-        RUNNING. A stream thread of the instance may call this method. If a stream thread calls this method, the method
-        does not wait, and removes the calling thread only if there is no other thread. Source:
-        `KafkaStreams.removeStreamThread`.
+        RUNNING. A stream thread of the instance may call this method. The method then does not wait, and removes the
+        calling thread only if there is no other thread. Source: `KafkaStreams.removeStreamThread`.
         """
         if not self._is_alive:
             _logger.warning("no thread is removed: the instance is %s", self.state)
@@ -319,7 +318,7 @@ class StreamsInstance:
 
     def _is_own(self, name: str) -> bool:
         """Returns True if the thread with this name belongs to the instance. A thread of the instance must not wait for
-        the end of the instance, because the instance ends only after the thread.
+        the end of the instance, because the instance waits for the end of this thread.
         """
         return name == self._supervisor.name or self._threads.has(name)
 

@@ -1,5 +1,5 @@
-"""Makes Streams tasks from the topology. Also recycles tasks: a new standby gets the open stores of an active task, or
-a new active task gets the open stores of a standby.
+"""Makes Streams tasks from the topology. Also recycles tasks. A new standby gets the open stores of an active task. A
+new active task gets the open stores of a standby.
 
 Rules: an active task has processors, stores and input. A standby has only stores. If a task has no changelog, there is
 no standby of the task, because a standby restores its stores from changelogs. When a task is recycled, its stores stay
@@ -101,7 +101,8 @@ class TaskCreator:
         offsets = InputOffsets(graph, state, self.consumer, self.producer, configs, losses)
 
         def reading_failed(failed: FailedRecord) -> None:
-            # The task has work to commit: it consumes the failed record, and the handler may send a dead letter.
+            # The task then has work to commit: it has consumed the failed record, and the handler may send a dead
+            # letter.
             offsets.begin_work()
             handling.deserialization_failed(failed)
 

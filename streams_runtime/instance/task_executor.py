@@ -6,8 +6,8 @@ Rules:
   turn.
 - Records that tasks have sent are written without waiting for a commit. If no record is left to process, the sent
   records are written at once. If records are left to process, the sent records are written `linger.ms` after the last
-  write. A turn is never interrupted for a write. Under exactly-once, consumers see the written records only after the
-  commit.
+  write. Records are written only between two turns. Under exactly-once, consumers see the written records only after
+  the commit.
 - Under exactly-once, one transaction commits all tasks that need a commit. Under at-least-once, offsets are committed
   only after all records were written. A checkpoint is written only after its commit.
 - After LogTimeout, the thread tries again until `task.timeout.ms` is over for one of the waiting tasks.
@@ -16,13 +16,14 @@ Rules:
   with the newest claim on a partition may commit offsets of this partition. A revoked task is suspended before another
   thread claims its input.
 - If the commit of a transaction has timed out, the log may later commit or abort the transaction. Until the transaction
-  has ended, no task of the thread processes or punctuates. If a task sent a record before the transaction has ended,
-  the record could be lost, although the offset of its input record is committed later.
+  has ended, no task of the thread processes or punctuates. A record that a task sent before the end of this transaction
+  could be lost. The record's input would still count as processed.
 - The brokers may refuse a record that `send` has accepted. After a refusal by the brokers, the active tasks in the
   commit are restarted from their changelogs.
 
 Source: `TaskExecutor`. Differs from Kafka: if a commit has timed out, the thread repeats it, and the log returns the
-result of the first commit. Kafka cannot get this result, so it deletes the state of the tasks.
+result of the first commit. Kafka cannot find out the result of a commit that has timed out, so it deletes the state of
+the tasks.
 """
 
 from collections.abc import Iterable, Sequence
@@ -45,9 +46,9 @@ from streams_runtime.tasks.task import with_task
 MOST_RECORDS_A_TURN = 1_000
 _TURNS_A_PASS = 4
 _MOST_REFUSALS = 3
-"""After this number of refused commits in a row, the next refused commit ends the thread. Without the limit, the
-restarts could go on for ever: an application may send a slightly different record after each restart, and the producer
-does not recognise it as the refused record.
+"""After this number of refused commits in a row, the next refused commit ends the thread. Without this limit, the
+restarts could go on for ever. An application may send a slightly different record after each restart. The producer then
+does not recognise the record that was refused before.
 """
 
 
@@ -238,8 +239,7 @@ class TaskExecutor:
         self._metrics.task_processed(task.id, processed)
 
     def _adapt(self, turns_took_ms: int) -> None:
-        # Sent records are written only between turns. So if linger.ms is shorter than a pass, the turns have to be
-        # short enough for linger.ms.
+        # Sent records are written only between turns. So turns have to be short if `linger.ms` is short.
         if turns_took_ms * _TURNS_A_PASS > min(self._configs.record_pass_ms, self._configs.linger_ms):
             self._records_a_turn = max(1, self._records_a_turn // 2)
         else:

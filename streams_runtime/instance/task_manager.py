@@ -1,15 +1,17 @@
 """Carries out the group's decisions about the Streams tasks of a thread, and restarts corrupt tasks.
 
-    assign     Tasks that are still assigned keep running. A task whose type changes is recycled with open stores. Tasks
-               that are not assigned any more are closed. New tasks are made.
-    revoke     The revoked tasks are committed, checkpointed and suspended before other threads may claim their input.
-               Under exactly-once, all other tasks of the thread are committed, too.
-    lost       Running tasks are closed dirty, because other threads may already own these tasks. Restoring tasks are
-               closed clean. Standbys keep running.
-    hand in    All active tasks are committed and suspended, so that other threads may claim their input while
-               `shutdown` closes the tasks.
-    corrupt    The corrupt tasks are restarted from the beginning of their changelogs. Under exactly-once, a transaction
-               with their records is aborted, and the other tasks with records in this transaction are restarted, too.
+The group makes these decisions:
+- Assign: tasks that are still assigned keep running. A task whose type changes is recycled with open stores. Tasks that
+  are not assigned any more are closed. New tasks are made.
+- Revoke: the revoked tasks are committed, checkpointed and suspended before other threads may claim their input. Under
+  exactly-once, all other tasks of the thread are committed, too.
+- Lost: the thread has lost all its active tasks. Running tasks are closed dirty, because other threads may already own
+  these tasks. Restoring tasks are closed clean. Standbys keep running.
+- Hand in: all active tasks are committed and suspended, so that other threads may claim their input. `shutdown` then
+  closes the tasks.
+
+Corrupt tasks are restarted from the beginning of their changelogs. Under exactly-once, a transaction with records of a
+corrupt task is aborted. All other tasks with records in this transaction are restarted, too.
 
 If one task fails, the other tasks are still closed and recycled. The most severe of all errors is raised at the end.
 Source: `TaskManager.handleAssignment`, `handleRevocation`, `handleLostAll`, `closeAndRecycleTasks`, `handleCorruption`.
@@ -185,8 +187,8 @@ class TaskManager:
                 self._restoration.register(task)
 
     def _not_committed(self, to_recycle: list[AnyTask], errors: dict[TaskId, Exception]) -> list[AnyTask]:
-        """Suspend the tasks in `to_recycle`. If a task is not committed, it cannot be recycled: this method removes the
-        task from `to_recycle` and returns it.
+        """Suspend the tasks in `to_recycle`. A task that is not committed cannot be recycled, so this method removes it
+        from `to_recycle` and returns it.
         """
         unfit = []
         for task in list(to_recycle):
@@ -194,8 +196,8 @@ class TaskManager:
                 if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
                     self._give_up([], [self._tasks.active[task.id]], errors)
                 self._closer.suspend(task)
-                # Under exactly-once, no checkpoint is enforced. A new active task would delete the checkpoint at once.
-                # A new standby writes its own checkpoint at its first commit.
+                # Under exactly-once, no checkpoint is needed here. A new active task would delete the checkpoint at
+                # once. A new standby writes its own checkpoint at its first commit.
                 task.post_commit(enforce_checkpoint=not self._producer.exactly_once)
             if task.id in errors or task.state is not TaskState.SUSPENDED:
                 to_recycle.remove(task)

@@ -7,19 +7,21 @@ Rules:
   wakes when it gets records, when its next wall-clock punctuation is due, and at each call of `refresh`. A pass calls
   only awake tasks. So the duration of an idle pass does not depend on the number of tasks.
 - The thread reports the progress of each of its tasks to the group's leader, as one sum of offsets. A running active
-  task with changelogs is reported as LATEST_OFFSET. A restoring task and a standby are reported with the sum of their
-  restored offsets. So for the leader, the previous owner of a task is always a thread that runs the task.
-- For a task with open stores, the sum contains the positions in its changelogs. For a task with state on disk that is
-  not open, the sum contains the offsets in its checkpoint. A task that is corrupt or has no checkpoint is not reported.
+  task with changelogs is reported as LATEST_OFFSET. For a restoring task or a standby, the thread reports the sum of
+  its restored offsets. So the leader recognises the previous owner of a task, which is always the thread that runs the
+  task.
+- For a task with open stores, the sum contains the positions in its changelogs. For a task that is not open but has
+  state on disk, the sum contains the offsets in its checkpoint. A task that is corrupt or has no checkpoint is not
+  reported.
 - At the start of a rebalance, a thread tries to lock the directories of tasks that are not open. The thread reports a
-  task on disk only if it could lock the task's directory. So only one thread of the process reports each task. After
-  the rebalance, the thread unlocks the directories of the tasks that were not assigned to it. If a reported task on
-  disk is assigned to another thread of the process, that thread can lock the directory at once.
+  task that is not open only if it could lock the task's directory. So only one thread of the process reports each task.
+  After the rebalance, the thread unlocks the directories of the tasks that were not assigned to it. If a task that is
+  not open is assigned to another thread of the process, that other thread can lock the directory at once.
 - A sum that is larger than the largest Java long is reported as JAVA_LONG_MAX.
 
 Source: `Tasks`, `TasksRegistry`, `TaskManager.taskOffsetSums`, `tryToLockAllNonEmptyTaskDirectories`,
-`releaseLockedUnassignedTaskDirectories`. Differs from Kafka: in Kafka, each pass calls every task. In Kafka, a
-directory that a thread has locked to report its task stays locked until this thread gets its next assignment.
+`releaseLockedUnassignedTaskDirectories`. Differs from Kafka: in Kafka, each pass calls every task. In Kafka, a thread
+unlocks the directories of reported tasks only when it gets its next assignment.
 """
 
 from __future__ import annotations
@@ -205,10 +207,11 @@ class TaskCloser:
         for task in tasks:
             self.close_dirty(task)
             task.revive()
+            # Every task of the type ACTIVE is a StreamTask, and every other task is a StandbyTask.
             if task.type is TaskType.ACTIVE:
-                self._tasks.active[task.id] = task  # type: ignore[assignment]  # an ACTIVE task is a StreamTask
+                self._tasks.active[task.id] = task  # type: ignore[assignment]
             else:
-                self._tasks.standby[task.id] = task  # type: ignore[assignment]  # a STANDBY task is a StandbyTask
+                self._tasks.standby[task.id] = task  # type: ignore[assignment]
 
     def remove(self, task: AnyTask) -> None:
         """Remove a task that is closed, or that was never opened. Also unlocks the directory of the task."""

@@ -1,5 +1,5 @@
-"""The callbacks of a stream thread. A program can use these callbacks to log the Streams tasks of the thread, or to
-show the tasks in a table.
+"""The callbacks of a stream thread. For example, a program can use these callbacks to show the Streams tasks of the
+thread in a table.
 
 The stream thread waits until each callback returns, so a callback must not block. Times are milliseconds since the
 epoch.

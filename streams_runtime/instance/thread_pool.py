@@ -5,8 +5,8 @@ Rules:
   the group.
 - After a thread has failed, the user's handler decides what happens. A new thread replaces the failed thread, or the
   instance ends, or the whole application ends. By default, the instance ends.
-- The pool ends after a call of `end`, after the failure of a thread that is not replaced, after a shutdown of the
-  application, or when all threads are DEAD. A pool that is ending adds no thread.
+- The pool ends after a call of `end`, after a shutdown of the application, or when all threads are DEAD. The pool also
+  ends after the failure of a thread that is not replaced. A pool that is ending adds no thread.
 
 
 Source: `KafkaStreams.addStreamThread`, `removeStreamThread`, `handleStreamsUncaughtException`.
@@ -40,8 +40,8 @@ class ThreadPool:
     def __init__(self, make: Callable[[int], StreamThread], changed: Callable[[], None]) -> None:
         self._make = make
         self._on_change = changed
-        # The threads by index. Other threads read this dict without a lock. So the dict is never changed, but replaced
-        # by a new dict.
+        # The threads by index. Other threads read this dict without a lock. So the dict is not changed in place: a new
+        # dict replaces it.
         self._threads: dict[int, StreamThread] = {}
         self._removed: set[StreamThread] = set()
         self._resizing = threading.Lock()
@@ -127,9 +127,9 @@ class ThreadPool:
     # --- Methods that run on the supervising thread.
 
     def supervise(self, ending: Callable[[], None]) -> None:
-        """Handle each thread that has ended, until the pool has to end. When the pool has to end, end all other threads
-        and wait for their ends. `ending`: a function that is called before the other threads are ended. `ending` is
-        only called after a call of `end`, or after a failure.
+        """Handle each thread that has ended, until the pool has to end. When the pool has to end, end all other
+        threads, and wait until they have ended. `ending`: a function that is called before the other threads are ended.
+        `ending` is only called after a call of `end`, or after a failure.
         """
         handled: set[StreamThread] = set()  # the dead threads that `_after` has handled
         while not self._must_end(handled):
@@ -190,7 +190,9 @@ class ThreadPool:
             replacement.start()
 
     def _forget(self, thread: StreamThread) -> None:
-        """Drop a thread that was removed and has ended. If the thread had an error, the instance does not end."""
+        """Drop a thread that was removed and has ended. The instance does not end because of an error of this
+        thread.
+        """
         with self._resizing:
             self._threads = {index: each for index, each in self._threads.items() if each is not thread}
         self._on_change()
@@ -203,7 +205,8 @@ class ThreadPool:
         with self._resizing:
             self._ending = True
             threads = tuple(self)
-        for thread in threads:  # All threads are asked before the first one is joined, so they close at the same time.
+        # All threads are asked to close before the first thread is joined, so all threads close at the same time.
+        for thread in threads:
             thread.ask_to_close(self._membership)
         for thread in threads:
             thread.join()

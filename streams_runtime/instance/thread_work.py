@@ -7,8 +7,9 @@ Rules:
 - A thread with standbys opens its producer in advance. The producer is needed at once if a standby becomes active.
 - While the instance is paused, tasks are initialized, committed and closed, but not restored, processed or punctuated.
 - Records that tasks have sent are written at the end of a pass if the thread has no more records to process. The thread
-  has no more records if the pass had no work, or if the last poll returned all records of the log and the tasks have
-  processed them. A thread with more records collects output for at most `linger.ms` before it writes.
+  has no more records if the pass had no work. The thread also has no more records if the last poll returned all records
+  of the log and the tasks have processed them. A thread with more records collects output for at most `linger.ms`
+  before it writes.
 - The step `maybe_commit` commits every `commit.interval.ms`, and when a processor requests a commit. After a commit,
   the step `maybe_commit` deletes processed records of repartition topics, but at most once per
   `repartition.purge.interval.ms`.
@@ -52,8 +53,8 @@ PUBLISH_INTERVAL_MS = 200
 """The interval between two snapshots that a thread publishes."""
 
 _RISK_INTERVAL_MS = 1_000
-"""The interval between two checks for window stores at risk: the log may delete records of their changelogs too
-early.
+"""The interval between two checks for window stores at risk. A window store is at risk if the log may delete records of
+its changelog too early.
 """
 
 _RISK_RETRY_MS = 30_000

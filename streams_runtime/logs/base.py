@@ -2,8 +2,8 @@
 
 Rules that every implementation keeps, and that `tests/streams_runtime/logs/conformance` checks:
 - The offsets of a partition rise. The offsets may have gaps, which compaction and transaction markers leave. A position
-  is the offset of the next record to read. An end offset is the offset that the next record will get, or a higher
-  offset.
+  is the offset of the next record to read. The next record of a partition gets the partition's end offset, or a higher
+  offset if there is a gap.
 - A transaction contains records of several partitions and committed offsets of groups. A transaction takes effect as a
   whole or not at all. A READ_COMMITTED reader does not get the records of open or aborted transactions.
 - A producer with a transactional id fences the producer that had the id before. A claim on input partitions is the
@@ -117,14 +117,13 @@ def concatenated(batches: Sequence[RecordBatch]) -> RecordBatch:
 
 
 BATCH_BYTES = 256 * 1024
-"""The limit in bytes for the keys, values and headers of a batch that a writer makes. Only a batch with a single record
-can be larger.
+"""When a writer makes a batch, the keys, values and headers have at most this total size in bytes. Only a batch with a
+single record can be larger.
 """
 
 BATCH_RECORDS = 4_096
 """The largest number of records in a batch that a writer makes. Batches that were read from Kafka's brokers may have
-more
-records.
+more records.
 """
 
 
@@ -207,9 +206,9 @@ class Consumer(Protocol):
         """Returns the offset of the next record that `poll` will return, or None before `seek`."""
 
     def known_end(self, partition: TopicPartition) -> int | None:
-        """Returns the end offset up to which this consumer can read, or None if the end offset is not known without a
-        request. The end offset is known if the log has pushed an end offset beyond `position`, or if the log pushes
-        each new end offset at once. If the result is None, call `Log.end_offsets`.
+        """Returns the end offset up to which this consumer can read. Returns None if only a request could find the end
+        offset. The end offset is known if the log has pushed an end offset beyond `position`. The end offset is also
+        known if the log pushes each new end offset at once. If the result is None, call `Log.end_offsets`.
         """
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None: ...
@@ -297,9 +296,9 @@ class Producer(Protocol):
 
     def guard(self, claims: Sequence[Claim]) -> None:
         """Give the producer the claims that it has to check when it writes records. These claims replace the claims of
-        the previous call of `guard`. Call `guard` only on a producer without transactions. If one of the claims is
-        fenced, a log that can check claims while it writes raises CommitFenced and writes no record. A log that cannot
-        check claims while it writes may ignore `guard`.
+        the previous call of `guard`. Call `guard` only on a producer without transactions. A log that can check claims
+        while it writes raises CommitFenced if a claim is fenced, and writes no record. A log that cannot check claims
+        while it writes may ignore `guard`.
         """
 
     def discard(self) -> None:
@@ -317,7 +316,7 @@ class Producer(Protocol):
 
 
 ConfigChanges = Mapping[str, str | None]
-"""The new values of configs, by the name of the config. The value None resets a config to its default."""
+"""The new value of each config, by the config's name. The value None resets a config to its default."""
 
 
 class Log(Protocol):
@@ -379,8 +378,8 @@ class Log(Protocol):
         """
 
     def claim(self, group_id: str, partitions: Iterable[TopicPartition], owner: str | None = None) -> Claim:
-        """Claim the partitions: from now on, only the owner of the new claim can commit the group's offsets of these
-        partitions.
+        """Claim the partitions. After this call, only the owner of the new claim can commit the group's offsets of
+        these partitions.
 
         `owner`: the transactional id of the producer that will commit with the claim. The caller has already opened
         this producer. If open transactions block the readers of a log, the log may fence the earlier owners of the
@@ -412,8 +411,8 @@ class Log(Protocol):
         """Make the changelog of a window store keep each record for at least `retention_ms` of stream time.
 
         A log that deletes records by stream time raises the topic's `retention.ms` to `retention_ms` if `retention.ms`
-        is lower. `retention.ms` is lower if the topic was created for a store that kept windows for a shorter time. A
-        log that does not delete records by stream time does nothing: see `deletes_after_ms`.
+        is lower. A topic has a lower `retention.ms` if its store kept windows for a shorter time when the topic was
+        created. A log that does not delete records by stream time does nothing: see `deletes_after_ms`.
         Raises UnknownTopicOrPartition.
         """
 

@@ -1,21 +1,22 @@
 """Selects the records that stay in the log under a topic's `cleanup.policy`. The embedded log and the in-memory log
 share the functions of this module, which do no I/O.
 
-compact: for each key, only the latest record stays. Compaction does not change the offsets of records, so it leaves
-gaps. The newest records are not compacted: at most `segment.bytes`, but always the last batch. Records younger than
-`min.compaction.lag.ms` are also not compacted. A tombstone stays for `delete.retention.ms` after compaction has first
-read it. So a slow reader still sees the deletion. Batches are cleaned from the lowest offset up. So the older records
-of a key are removed before the tombstone of the key. Small adjacent batches are merged.
+Policy `compact`: for each key, only the latest record stays. Compaction does not change the offsets of records, so it
+leaves gaps. The last batch is never compacted. The newest batches are also not compacted if their total size is at most
+`segment.bytes`. Records younger than `min.compaction.lag.ms` are also not compacted. A tombstone stays for
+`delete.retention.ms` after compaction has first read it. So a slow reader still sees the deletion. Batches are cleaned
+from the lowest offset up. So the older records of a key are removed before the tombstone of the key. Small adjacent
+batches are merged.
 
-delete: the oldest batches are deleted first. A batch is deleted if its latest record is older than `retention.ms`. A
-batch is also deleted if the later batches together have at least `retention.bytes`. Deletion stops at the first batch
-that is not deleted, so all later batches stay. Even the newest batch may be deleted.
+Policy `delete`: the oldest batches are deleted first. A batch is deleted if its latest record is older than
+`retention.ms`. A batch is also deleted if the later batches together have at least `retention.bytes`. Deletion stops at
+the first batch that is not deleted, so all later batches stay. Even the newest batch may be deleted.
 
 Source: `Cleaner`, `LogCleanerManager`, KIP-534 (delete horizon), `UnifiedLog.deleteOldSegments`. Differs from Kafka: in
 a topic with both policies, age is counted from the newest timestamp of the partition, and not from the clock. The
 changelog of a window store is a topic with both policies. The window store deletes its windows by stream time, which
 lies behind the clock while an application processes a backlog. If the changelog's records were deleted by the clock,
-the changelog would lose windows that the store still has and that the next restore needs.
+the changelog would lose windows that the store still has. The next restore needs these windows.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,8 +27,8 @@ from streams_runtime.common.records import BytesColumn
 from streams_runtime.logs.base import BATCH_BYTES, BATCH_RECORDS, RecordBatch, concatenated
 from streams_runtime.logs.topic_configs import TopicConfigs
 
-_MAX_SPAN = 2**31  # the largest range of offsets in a merged batch, because a batch stores offsets as 32-bit deltas.
-_MAX_SOURCE_BYTES = 4 * 1024 * 1024  # the largest number of bytes that one step reads and replaces.
+_MAX_SPAN = 2**31  # A merged batch covers less than this range of offsets, because offsets are stored as 32-bit deltas.
+_MAX_SOURCE_BYTES = 4 * 1024 * 1024  # One step reads and replaces at most this number of bytes.
 
 
 class BatchSummary(NamedTuple):
@@ -73,8 +74,8 @@ class LatestOffsets:
 
 @dataclass(slots=True)
 class _BatchGroup:
-    """Adjacent batches to merge. `sources`: the batches as they were read. `kept`: the records that stay. `size`: the
-    size of these records in bytes.
+    """Adjacent batches to merge. `sources`: the batches before the merge, as they were read. `kept`: the records that
+    stay. `size`: the size of these records in bytes.
     """
 
     sources: list[BatchSummary] = field(default_factory=list)
@@ -92,7 +93,7 @@ def head_start(dirty: Sequence[BatchSummary], configs: TopicConfigs, now_ms: int
     size = 0
     for batch in reversed(dirty):
         size += batch.size
-        # the last batch always belongs to the head, even if it is large
+        # The last batch is never compacted, even if it is large.
         if start != end and size > configs.segment_bytes:
             break
         start = batch.base_offset
@@ -104,8 +105,8 @@ def head_start(dirty: Sequence[BatchSummary], configs: TopicConfigs, now_ms: int
 
 
 def is_dirty_enough(dirty_bytes: int, clean_bytes: int, configs: TopicConfigs, minimum_bytes: int = 1) -> bool:
-    """Returns True if a partition has enough dirty bytes for a compaction pass. `dirty_bytes`: the bytes of the batches
-    below the head that were never compacted.
+    """Returns True if a partition has enough dirty bytes for a compaction pass. `dirty_bytes`: the size of the batches
+    that were never compacted, except the batches that are too new for compaction.
     """
     ratio = configs.min_cleanable_dirty_ratio
     return dirty_bytes >= max(1, minimum_bytes) and dirty_bytes >= ratio * (clean_bytes + dirty_bytes)
@@ -160,9 +161,9 @@ def _fits(group: _BatchGroup, batch: BatchSummary, kept: RecordBatch | None, siz
         return True
     records = sum(map(len, group.kept)) + len(kept)
     span = kept.offsets[-1] - group.kept[0].offsets[0]
-    # Do not merge batches with different delete horizons. A later horizon for the merged batch would keep tombstones
-    # for ever. An earlier horizon would delete tombstones before slow readers saw them. A batch without tombstones has
-    # no horizon, so it can be merged with any batch.
+    # Do not merge batches with different delete horizons. If the merged batch had the later horizon, tombstones could
+    # stay for ever. With the earlier horizon, tombstones would be deleted before slow readers saw them. A batch without
+    # tombstones has no delete horizon, so it can be merged with any batch.
     same_horizon = None in (group.horizon_ms, horizon_ms) or group.horizon_ms == horizon_ms
     return same_horizon and records <= BATCH_RECORDS and group.size + size <= BATCH_BYTES and span < _MAX_SPAN
 
@@ -179,9 +180,9 @@ def bytes_of(column: BytesColumn) -> int:
 def expired_count(
     oldest_first: Iterable[BatchSummary], size: int, configs: TopicConfigs, *, now_ms: int, newest_ms: Callable[[], int]
 ) -> int:
-    """Returns the number of oldest batches to delete. `size`: the bytes of all batches of the partition. `newest_ms`: a
-    function that returns the newest timestamp of the partition. `newest_ms` is called only if age is counted from the
-    newest timestamp.
+    """Returns the number of oldest batches to delete. `size`: the size of all batches of the partition, in bytes.
+    `newest_ms`: a function that returns the newest timestamp of the partition. `newest_ms` is called only if age is
+    counted from the newest timestamp.
     """
     if not configs.deletes:
         return 0

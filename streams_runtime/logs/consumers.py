@@ -1,10 +1,11 @@
 """Has the methods that all consumers share, and `PollingConsumer`, the consumer of the embedded log and the in-memory
 log.
 
-Rules of every consumer: no partition can keep other partitions from being read. Each partition gets an equal share of
-`max_records`, and the unused rest of a share goes to the other partitions. If more than `max_records` partitions have
-records, a poll returns records of at most `max_records` of these partitions. Each poll begins with a different
-partition than the previous poll. Records beyond `max_records` that were read already are kept for the next poll.
+Rules of every consumer: each partition is read, even if other partitions have many records. Each partition gets an
+equal share of `max_records`, and the unused rest of a share goes to the other partitions. If more than `max_records`
+partitions have records, a poll returns records of at most `max_records` of these partitions. Each poll begins with a
+different partition than the previous poll. Records beyond `max_records` that were read already are kept for the next
+poll.
 
 Rules of `PollingConsumer`: it has no thread, and reads the log inside `poll`. A poll reads the state of all its
 partitions at one moment (a snapshot). Each batch of a partition is read only once. A failed poll moves no position. A
@@ -47,7 +48,8 @@ Assigned = TypeVar("Assigned", bound=AssignedPartition)
 @dataclass(eq=False, repr=False)
 class AssigningConsumer(ABC, Generic[Assigned]):
     """Implements the calls that all consumers share. `partitions`: the state of each assigned partition.
-    `new_partition`: the function that makes this state. Only a thread that holds `lock` changes the set of partitions.
+    `new_partition`: the function that makes the state of one partition. Only a thread that holds `lock` changes the set
+    of partitions.
     """
 
     _new_partition: Callable[[], Assigned]

@@ -61,8 +61,8 @@ from streams_runtime.logs.topic_configs import (
 )
 
 _RECORD_BYTES = 16
-"""The approximate overhead of a record in bytes: the bytes besides its key, value and headers in a Kafka log or an
-embedded log.
+"""The approximate number of bytes that a stored record takes besides its key, value and headers. This is the overhead
+of a record in a Kafka log or an embedded log.
 """
 
 
@@ -152,7 +152,8 @@ class InMemoryLog:
                 for partition in gone & epochs.keys():
                     epochs[partition] += 1  # this higher epoch fences the claim of the deleted partition
                     self._committed.pop((group, partition), None)
-        self._signals.appended()  # a consumer that waits for records polls again, and raises the error
+        # A consumer that waits for records then polls again, and raises UnknownTopicOrPartition.
+        self._signals.appended()
 
     def topics(self) -> Mapping[str, TopicDescription]:
         with self._lock:
@@ -334,7 +335,7 @@ class InMemorySnapshot:
 
 
 def _stored(records: RecordBatch, size: int, delete_horizon_ms: int | None = None) -> StoredBatch:
-    """Makes a stored batch. `size`: the bytes of keys, values and headers."""
+    """Makes a stored batch. `size`: the total size of keys, values and headers in bytes."""
     offsets = records.offsets
     size += _RECORD_BYTES * len(offsets)
     return BatchSummary(offsets[0], offsets[-1], max(records.timestamps_ms), size, delete_horizon_ms), records

@@ -53,8 +53,8 @@ class UnknownTopicOrPartition(LogError):
 
 class TopicExists(LogError):
     """A topic cannot be created, because a topic of this name exists with a different number of partitions. The command
-    that creates topics also raises this error for an existing topic with the same number of partitions. The option
-    `--if-not-exists` prevents this.
+    that creates topics also raises this error for an existing topic with the same number of partitions. With the option
+    `--if-not-exists`, the command does not raise this error.
     """
 
 
@@ -73,8 +73,8 @@ class RecordsRefused(LogError):
 
 
 class InvalidRecord(LogError):
-    """The record has a wrong type or an impossible timestamp, or the topic is compacted and the record has no key. The
-    message names the partition and the fault.
+    """The record has a wrong type or an impossible timestamp. A record without a key is also invalid if the topic is
+    compacted. The message names the partition and the fault.
     """
 
 

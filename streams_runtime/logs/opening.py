@@ -26,8 +26,8 @@ _LOCK = threading.Lock()
 def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None, *, create: bool = True) -> Log:
     """Opens a log. `host:port,...` and `kafka:host:port,...` open the log on a Kafka cluster. `embedded:<directory>`
     opens a SQLite file in the directory. `memory:<name>` opens a log in memory. All callers in this process that give
-    the same name share this log. The default of an embedded log is `synchronous=NORMAL`: a commit survives the end of
-    any process, but it may be lost in a power loss. With the address `embedded:<directory>?synchronous=FULL`, each
+    the same name share this log. The default of an embedded log is `synchronous=NORMAL`. A commit then survives the end
+    of any process, but a power loss may lose the commit. With the address `embedded:<directory>?synchronous=FULL`, each
     commit also survives a power loss.
 
     `properties`: properties of Kafka's clients (`security.protocol`, ...). The embedded log and the in-memory log
@@ -100,7 +100,7 @@ def cluster_address(bootstrap_servers: str) -> str:
 
 class _LocalAddress(NamedTuple):
     """The parsed address of an embedded or in-memory log. `kind`: embedded or memory. `name`: the name of a log in
-    memory, or the directory of an embedded log. `synchronous`: the option of an embedded log.
+    memory, or the directory of an embedded log. `synchronous`: the option `synchronous` of an embedded log.
     """
 
     kind: str

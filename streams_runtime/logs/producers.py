@@ -1,8 +1,8 @@
-"""Has the rules of every producer, the producer class of the embedded log and the in-memory log, and the signals that
-wake consumers after an append. Every producer has a `ProducerState`, which checks whether a call is allowed. Rules: a
-producer with a transactional id accepts records only inside a transaction. A producer without a transactional id has no
-transactions. A producer that was fenced stays fenced, and can only be aborted and closed. A log that can check claims
-while it writes calls `check_identity` and `check_claim` in the same atomic step as the write.
+"""Has the rules of every producer, and the signals that wake consumers after an append. Also has the producer class of
+the embedded log and the in-memory log. Every producer has a `ProducerState`, which checks whether a call is allowed.
+Rules: a producer with a transactional id accepts records only inside a transaction. A producer without a transactional
+id has no transactions. A producer that was fenced stays fenced, and can only be aborted and closed. A log that can
+check claims while it writes calls `check_identity` and `check_claim` in the same atomic step as the write.
 
 Rules of `BufferingProducer`: it keeps records in memory and writes them in one step. With a transactional id, nothing
 is written before the commit. The commit writes records and group offsets together. So the log never contains an open
@@ -135,7 +135,9 @@ class ProducerState:
             raise LogError("no transaction has begun")
 
     def check_commits_offsets(self) -> None:
-        """Raises LogError if the producer is transactional: only other producers may call `commit_offsets`."""
+        """Raises LogError if the producer has a transactional id, because such a producer commits offsets only in
+        transactions.
+        """
         self.check_usable()
         if self.transactional_id is not None:
             raise LogError(f"{self.transactional_id} is transactional: offsets go with commit_transaction")
@@ -197,7 +199,7 @@ def claimed_since(claim: Claim, partition: TopicPartition, current_epoch: int | 
 class NewBatch(NamedTuple):
     """Consecutive records that have no offsets yet, as columns of the same length. The columns no longer change.
 
-    `headers`: None if no record has headers. `size`: the bytes of keys, values and headers.
+    `headers`: None if no record has headers. `size`: the total size of keys, values and headers in bytes.
     """
 
     timestamps_ms: list[int]

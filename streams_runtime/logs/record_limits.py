@@ -6,8 +6,8 @@ record is refused, and earlier records are still written.
 Kafka's brokers check more than the size of a record. If one record is invalid, the brokers refuse its whole batch. The
 brokers refuse a batch long after `send`. The Streams task then no longer knows which input record led to the invalid
 record. So `send` itself refuses a record that the brokers would refuse, in two cases. In the first case, the record's
-timestamp is too far from the clock (`message.timestamp.after.max.ms`, one hour by default, and
-`message.timestamp.before.max.ms`). In the second case, the brokers have already refused the same record. `send` had
+timestamp is too far from the clock. The limits are `message.timestamp.after.max.ms`, which is one hour by default, and
+`message.timestamp.before.max.ms`. In the second case, the brokers have already refused the same record. `send` had
 accepted the record because this machine's clock differs from the brokers' clocks, or because the topic's configs have
 changed. After the brokers have refused a record, the Streams task processes its input again and sends the same record
 again. `send` then recognises the record and refuses it.
@@ -39,8 +39,8 @@ _MOST_REFUSED = 10_000
 
 
 class BrokerChecks:
-    """Checks that a record would pass the checks of the brokers, besides the check of its size. All producers of a log
-    share one object for each topic. Any thread may call the methods of `BrokerChecks`.
+    """Checks a record as the brokers do, except for its size. All producers of a log share one object for each topic.
+    Any thread may call the methods of `BrokerChecks`.
 
     `accepted_to_ms`: a record with this timestamp or an earlier timestamp needs no check; -1 if each record needs a
     check. `check_timestamp` moves `accepted_to_ms` forward as the clock moves. So `accepted_to_ms` is never later than
@@ -118,7 +118,7 @@ NO_TIMESTAMP_CHECKS: Final = BrokerChecks()
 
 CheckedRecord = tuple[bytes | None, bytes | None, int, Headers, int]
 """A checked record as a tuple: key, value, timestamp in milliseconds, headers, and the total size of key, value and
-headers in bytes. A plain tuple is used because it is cheap, and one tuple is made for each record.
+headers in bytes. One tuple is made for each record, and a plain tuple is cheap.
 """
 
 

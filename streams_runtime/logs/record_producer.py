@@ -1,8 +1,8 @@
 """Writes records to topics of any log. Kafka's own producer would choose the same partition for a record with a key.
 
 Rules: if the caller gives a partition, the record goes to this partition. If the caller gives no partition, Kafka's
-murmur2 of the key's bytes decides the partition. Records without a key go to one partition until this partition has
-received 16 KiB of values, and then to the next partition. A record is written to the log at the latest `linger.ms`
+murmur2 of the key's bytes decides the partition. Records without a key go to one partition until it has received 16 KiB
+of values. Then records without a key go to the next partition. A record is written to the log at the latest `linger.ms`
 after `send`, even if nobody calls `flush`.
 Source: `KafkaProducer.partition`, `BuiltInPartitioner`. Differs from Kafka: after 16 KiB, Kafka chooses the next
 partition at random, with weights that depend on the load of the brokers.
@@ -39,7 +39,7 @@ STICKY_BYTES = 16_384
 
 class RecordProducer(AbstractContextManager["RecordProducer[K, V]"], Generic[K, V]):
     """A producer of records. Use a `RecordProducer` in a `with` block, or `close` it. Only one thread may use a
-    `RecordProducer`.
+    `RecordProducer`. For example:
 
         with RecordProducer("embedded:/var/lib/words", STRING, JSON) as orders:
             orders.send("orders", "customer-7", {"total": 12})
@@ -166,8 +166,8 @@ class RecordProducer(AbstractContextManager["RecordProducer[K, V]"], Generic[K, 
             try:
                 self._producer.send_now()
             except LogError as error:
-                # no record is lost: the next call tries to write the pending records again, and raises the error if the
-                # write fails again
+                # No record is lost: the next call tries to write the pending records again. The next call raises the
+                # error if its write fails, too.
                 _logger.warning("records that were sent are not in the log after linger.ms: %s", error)
                 if isinstance(error, LogTimeout):
                     self._linger()
@@ -198,8 +198,9 @@ class _TopicTarget:
         self.key_serde = serde_for_topic(keys, topic, is_key=True)
         self.value_serde = serde_for_topic(values, topic, is_key=False)
         self.serialize_key, self.serialize_value = serializer_of(self.key_serde), serializer_of(self.value_serde)
+        # The first partition is random, so that short runs do not all write to partition 0.
         self._partitions = partitions
-        self._at = random.randrange(len(partitions))  # noqa: S311 - so that short runs do not all write to partition 0
+        self._at = random.randrange(len(partitions))  # noqa: S311
         self._bytes = 0
 
     def choose(self, key: bytes | None, value: bytes | None, given: int | None) -> TopicPartition:

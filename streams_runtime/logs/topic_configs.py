@@ -65,8 +65,8 @@ class TopicConfigs:
 
     @property
     def deletes_after_ms(self) -> int | None:
-        """The age in milliseconds from which records are deleted (`retention.ms`). The value is None if no record is
-        deleted because of its age.
+        """The age in milliseconds from which records are deleted (`retention.ms`). The value is None if the topic keeps
+        records of any age.
         """
         return self.retention_ms if self.deletes and self.retention_ms >= 0 else None
 

@@ -128,8 +128,8 @@ def parse_checkpoint(data: bytes) -> Offsets:
     """Parses a checkpoint file. Leaves out entries with negative offsets, except OFFSET_UNKNOWN.
 
     Raises DecodeError for a text in an unknown format. The field `reason` of the error is the message that Kafka would
-    use. Differs from Kafka: only ASCII digits can be read, but Java reads the digits of any script. Kafka itself writes
-    only ASCII digits.
+    use. Differs from Kafka: this parser reads only ASCII digits, but Java reads the digits of any script. Kafka itself
+    writes only ASCII digits.
     """
     lines = _Lines(data)
     version = lines.number(32)
@@ -142,7 +142,7 @@ def parse_checkpoint(data: bytes) -> Offsets:
         if _is_valid(offset):
             offsets[TopicPartition(topic, partition)] = offset
         else:
-            expected -= 1  # as in Kafka
+            expected -= 1  # As in Kafka, an entry that is left out does not count.
     if len(offsets) != expected:
         raise lines.error(f"Expected {expected} entries but found only {len(offsets)}")
     return offsets

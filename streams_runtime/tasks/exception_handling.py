@@ -1,13 +1,12 @@
-"""Handles failed records. After a failed record, the thread ends, or the record is dropped, or it goes to the
-dead-letter topic.
+"""Handles failed records. A failed record ends the thread, is dropped, or goes to the dead-letter topic.
 
 Rules: the user's handlers decide about failed records. The processing handler decides about errors of processors. The
-deserialization handler decides about errors in reading a record, which are errors of serdes and timestamps. The default
-response of a handler is FAIL. FAIL raises ProcessingFailed, which names the Streams task, the topic, the partition, the
-offset and the node. If the processing handler returns CONTINUE or DEAD_LETTER, only the failed node skips the record.
-The other children of the node's parent still get the record, and the parent continues. A dead letter has the bytes and
-the headers of the input record, followed by Kafka's headers. A dead letter is sent in the same way as an output record.
-So under exactly-once, the dead letter and the offset of the record are in the same transaction. If a handler raises an
+deserialization handler decides about errors of serdes and of timestamps when a record is read. The default response of
+a handler is FAIL. FAIL raises ProcessingFailed, which names the Streams task, the topic, the partition, the offset and
+the node. If the processing handler returns CONTINUE or DEAD_LETTER, only the failed node skips the record. The other
+children of the node's parent still get the record, and the parent continues. A dead letter has the bytes and the
+headers of the input record, followed by Kafka's headers. A dead letter is sent in the same way as an output record. So
+under exactly-once, the dead letter and the offset of the record are in the same transaction. If a handler raises an
 error, or returns a value other than a HandlerResponse, the response is FAIL. If a schema registry cannot be reached, no
 handler is called, because the record itself may be valid. If a function that processes a batch returns a wrong number
 of rows, no handler is called, because the records may be valid.
@@ -128,7 +127,7 @@ def _add_callers(error: Exception) -> None:
     """Add the frames of the user's code that called the failed node to the traceback.
 
     The runtime catches the error at the call of the failed node. So the traceback does not contain the frames of the
-    nodes that forwarded the record, although the forwarding line is often the cause of the error.
+    nodes that forwarded the record. But the line that forwarded the record is often the cause of the error.
     """
     trace = error.__traceback__
     for frame, line in traceback.walk_stack(None):

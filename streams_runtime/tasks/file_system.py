@@ -121,8 +121,8 @@ class FileSystem:
         return os.path.isdir(path)
 
     def changed_ms(self, directory: Path, *, but: str) -> int:
-        """Returns the time of the last change in the directory, in milliseconds since the epoch. `but`: a name to
-        ignore. If the directory has no other entries, returns the time of the directory itself.
+        """Returns the time of the last change in the directory, in milliseconds since the epoch. `but`: the name of an
+        entry to ignore. If the directory has no other entries, returns the time of the directory itself.
         """
         times = [
             os.lstat(os.path.join(path, name)).st_mtime_ns

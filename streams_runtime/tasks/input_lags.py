@@ -2,9 +2,9 @@
 
 `InputLags` keeps the last known end offset of each partition. While the consumer is behind this offset, no call is
 needed. After the consumer has reached this offset, `InputLags` asks the consumer for the present end offset. If the
-consumer does not know the present end offset, `InputLags` asks the log. For each partition, `InputLags` asks once in
-ten milliseconds, and also after each record of the partition. If the log does not answer, `InputLags` assumes that the
-partition has more records, and asks again at the next check.
+consumer does not know the present end offset, `InputLags` asks the log. `InputLags` asks for the end offset of a
+partition at most once in ten milliseconds, and also after each new record. If the log does not answer, `InputLags`
+assumes that the partition has more records, and asks again at the next check.
 Source: `Consumer.currentLag` as `PartitionGroup` uses it (KIP-695).
 
 Differs from Kafka: Kafka uses the end offset of the last fetch, even if that fetch was long ago. `InputLags` asks for
@@ -21,8 +21,8 @@ ASK_AGAIN_MS = 10
 
 
 class InputLags:
-    """Compares the consumer's positions with the end offsets of the partitions. The end offsets are those for
-    READ_COMMITTED, because a consumer with either isolation level can reach them.
+    """Compares the consumer's positions with the end offsets of the partitions. Uses the end offsets for
+    READ_COMMITTED, because a consumer with READ_UNCOMMITTED can reach these offsets, too.
     """
 
     def __init__(self, log: Log, consumer: Consumer) -> None:

@@ -1,10 +1,11 @@
 """Manages the input offsets of a Streams task: the offsets at which reading begins, the offsets to commit, and the
 right to commit.
 
-    begin         Seeks the consumer to the committed offsets.
-    begin_work    Marks that the task has work to commit: it has processed, punctuated or written something.
-    prepare       Sets the offsets to commit. Under exactly-once, the task processes nothing until `committed`.
-    committed     Marks that the commit is done.
+The class `InputOffsets` has these methods:
+- `begin` seeks the consumer to the committed offsets.
+- `begin_work` marks that the task has work to commit: it has processed, punctuated or written something.
+- `prepare` sets the offsets to commit. Under exactly-once, the task then processes nothing until `committed`.
+- `committed` marks that the commit is done.
 
 Rules: the task reads a partition from the committed offset on. If a partition has no committed offset,
 `auto.offset.reset` of the source or of the configs decides the first position. A repartition topic without a committed
@@ -25,15 +26,14 @@ has any other format, the partition time is unknown.
 Source: `StreamTask.resetOffsetsIfNeededAndInitializeMetadata`, `findOffsetAndMetadata`, `purgeableOffsets`,
 `TopicPartitionMetadata`, `ProcessorMetadata`.
 Differs from Kafka: in Kafka, `auto.offset.reset` also applies to repartition topics. In Kafka, a task commits an offset
-only after it has processed records. So with `latest`, a Kafka task that gets no record commits no offset. The next
-owner of this Kafka task begins at the new end of the partition, and skips the records that were written before
-(KAFKA-12261).
+only after it has processed records. So with `latest`, a Kafka task that gets no record commits no offset. The task's
+next owner then begins at the new end of the partition, and skips earlier records (KAFKA-12261).
 
 A claim is the right to commit offsets of input partitions. A claim has an epoch for each partition. The log stores
 these epochs. A task claims its input partitions before it reads them. A claim fences earlier claims on the same
 partitions, so the owners of earlier claims cannot commit any more. A task that gives up its input releases the claim.
-Without the release, the next owner of the task would fence the producer of this thread, which all tasks of the thread
-use.
+Without the release, the next owner of the task would fence the producer of this thread. All tasks of the thread use
+this producer.
 """
 
 import base64
@@ -70,9 +70,9 @@ class InputOffsets:
 
     `commit_needed`: True if the task has done work since the last commit. `commit_requested`: True if a commit should
     not wait for the commit interval. A processor can request a commit. A commit is also requested if
-    `auto.offset.reset` has set a position to `latest`. If the owner of the task changed before this commit, the new
-    owner would begin at a later position and skip records. `commit_pending`: under exactly-once, True from `prepare`
-    until `committed`. `prepared`: the offsets of the commit in progress.
+    `auto.offset.reset` has set a position to `latest`. Without this commit, a new owner of the task would begin at a
+    later position and skip records. `commit_pending`: under exactly-once, True from `prepare` until `committed`.
+    `prepared`: the offsets of the commit in progress.
     """
 
     _graph: ProcessorGraph
@@ -83,7 +83,7 @@ class InputOffsets:
     _losses: TaskLosses
 
     def __post_init__(self) -> None:
-        # the value of `producer.aborts` at the begin of the work that is not committed yet
+        # the value of `producer.aborts` when the task began its uncommitted work
         self._aborted_before = self._producer.aborts
         self.clear()
 
@@ -95,7 +95,8 @@ class InputOffsets:
         self.changelogs_needed_from: dict[str, int] = {}
         # the newest committed offset of each partition that this task knows
         self._known_to_group: dict[TopicPartition, int] = {}
-        # None while the task reads. After the task's buffer was cleared, the last result of `_read_up_to`.
+        # This value is None while the task reads. After the task's buffer was cleared, the value is the last result of
+        # `_read_up_to`.
         self._remembered: dict[TopicPartition, tuple[int, int]] | None = {}
 
     # --- Methods that set the positions for reading.
@@ -191,7 +192,7 @@ class InputOffsets:
 
     def remember(self, positions: Iterable[InputPosition]) -> None:
         """Store the offsets to commit before the task's buffer is cleared. After the buffer was cleared, only the
-        consumer's position is known, and this position is past records that were not processed.
+        consumer's position is known. This position is past records that were not processed.
         """
         if self._remembered is None:
             self._remembered = self._read_up_to(positions)
@@ -236,8 +237,8 @@ class InputOffsets:
 
     def _report_deleted_unread(self, fresh: Mapping[TopicPartition, int]) -> None:
         """Report records that the log had deleted before the group read the partition for the first time. `fresh`: the
-        first position in each partition that the group now begins to read. A partition with the reset `latest` is not
-        reported, because the group skips its earlier records on purpose.
+        first position in each partition that the group has never read before. A partition with the reset `latest` is
+        not reported, because the group skips its earlier records on purpose.
         """
         for partition, begin in fresh.items():
             # Processed records of repartition topics are deleted, so no record was lost if a topic's first records are
@@ -359,7 +360,7 @@ class InputClaim:
         return self.newest
 
     def release(self) -> None:
-        """If the task has a claim, release the claim, so that the next owner does not have to fence this thread."""
+        """Release the task's claim, if there is one. The next owner then does not have to fence this thread."""
         claim = self.mark_released()
         if claim is not None:
             self._log.release(claim)

@@ -1,8 +1,9 @@
 """Finds the first changelog offset that a window store still needs, and the newest timestamp in the changelog.
 
-    NeededChanges       Tracks the needed changes of one changelog.
-    WindowChangelogs    Has the changelogs of a task's window stores, and finds needed changes that were deleted before
-                        a restore.
+This file has two classes:
+- `NeededChanges` tracks the needed changes of one changelog.
+- `WindowChangelogs` has the changelogs of a task's window stores, and finds needed changes that were deleted before a
+  restore.
 
 A window store drops windows by stream time. The log's retention or an operator may delete the first records of the
 changelog, independently of stream time. The remaining records do not show whether the store still needed a deleted
@@ -13,7 +14,7 @@ Rules: a change is needed while its timestamp is above the newest timestamp minu
 of a changelog offset and the newest timestamp of the changes below this offset. A mark is set whenever the newest
 timestamp has advanced by 1/128 of the retention or by 12 hours, whichever is shorter. So there are about 128 marks, or
 more if the retention is longer than 64 days. The computed offset may be too low, by at most the number of changes
-between two marks. An offset that is too low does no harm: two marks are at most 12 hours apart, and changelogs are kept
+between two marks. An offset that is too low does no harm. Two marks are at most 12 hours apart, and changelogs are kept
 for a day longer than windows in the stores. The offset of a change is estimated from the last known offset until the
 log acknowledges the change. The estimate assumes that the next commit will write as many transaction markers as the
 last commit.
@@ -30,8 +31,8 @@ _MARKS = 128
 _LONGEST_STEP_MS = 12 * 3_600_000
 _NO_TIME_MS = -1
 _AT_ONCE = 64
-"""Changes are processed in groups of 64. Usually a change takes 0.06 us. If a mark has to be set inside a group, the
-changes of the group are processed one by one, which takes 2 us for each change.
+"""Changes are processed in groups of 64. Usually, processing a change takes 0.06 us. If a mark has to be set inside a
+group, the changes of the group are processed one by one. Each change then takes 2 us.
 """
 
 
@@ -70,7 +71,8 @@ class NeededChanges:
         self._is_complete = True
         first = self._next_offset if not self._marks else self._marks[0][0]
         if self._marks:
-            # the earlier owner wrote the changes below the first mark, so their timestamps are at most its stream time
+            # The earlier owner of the task wrote the changes below the first mark. So their timestamps are at most the
+            # stream time of the earlier owner.
             self._marks[0] = (first, stream_time_ms)
         self._marks.appendleft((first if needed_from is None else min(first, needed_from), _NO_TIME_MS))
         self._advance(stream_time_ms)
@@ -84,7 +86,7 @@ class NeededChanges:
         self._marked_since = 0
 
     def advance_to(self, position: int) -> None:
-        """Every change below this offset was restored: continue at this offset."""
+        """Continue at this offset, because every change below it was restored."""
         self._next_offset = max(self._next_offset, position)
 
     def sent(self, timestamps_ms: Sequence[int]) -> None:
@@ -111,7 +113,7 @@ class NeededChanges:
 
     @property
     def needed_from(self) -> int | None:
-        """The first offset of the changelog that is still needed; None if no change is known."""
+        """The first needed offset of the changelog; None if no change is known."""
         self._drop_expired()
         return self._marks[0][0] if self._marks else None
 
@@ -155,8 +157,9 @@ class NeededChanges:
 
 
 class MissingChanges(NamedTuple):
-    """The changes that a window store lacks. The log had deleted them before the store was restored. The missing
-    changes have the offsets from `needed_from` to `begin` - 1. `begin`: the first changelog offset that was restored.
+    """The changes that a window store lacks, because the log had deleted them before the store was restored. The
+    missing changes have the offsets from `needed_from` to `begin` - 1. `begin`: the first changelog offset that was
+    restored.
     """
 
     store: str
@@ -175,8 +178,7 @@ class WindowChangelogs:
     def __init__(self, retentions_ms: Mapping[str, int], changelogs: Mapping[str, TopicPartition]) -> None:
         self._stores = {changelogs[store]: store for store in retentions_ms if store in changelogs}
         self.needed = {partition: NeededChanges(retentions_ms[store]) for partition, store in self._stores.items()}
-        # for each changelog that was restored from the log's begin offset: this begin offset; empty after
-        # `continue_after`
+        # The begin offset of each changelog, if the restore began there. The dict is empty after `continue_after`.
         self._begin_offsets: dict[TopicPartition, int] = {}
 
     def clear(self) -> None:
@@ -198,7 +200,7 @@ class WindowChangelogs:
             self.needed[partition].restored(batch)
 
     def advance_to(self, partition: TopicPartition, position: int) -> None:
-        """Every change below this offset was restored: continue at this offset."""
+        """Continue at this offset, because every change below it was restored."""
         if partition in self.needed:
             self.needed[partition].advance_to(position)
 

@@ -1,10 +1,11 @@
 """Runs records and punctuations of an active task through the task's processors. The processors use the class
 `ProcessorRuntime` through the interface `TaskRuntime`.
 
-    process                Processes records. Consecutive records of one partition's batch form a run.
-    punctuate_...          Fires the punctuations that are due by stream time or by wall-clock time.
-    flush                  Writes and forwards the changes in the record caches of the task's stores.
-    init_processors, close_processors
+The main methods of `ProcessorRuntime` are:
+- `process` passes records through the processors. Consecutive records of one partition's batch form a run.
+- `punctuate_stream_time` and `punctuate_system_time` fire the punctuations that are due.
+- `flush` writes and forwards the changes in the record caches of the task's stores.
+- `init_processors` and `close_processors` call `init` and `close` of every processor.
 
 Rules:
 - Stream time is the highest timestamp of the processed records.
@@ -61,7 +62,7 @@ class ProcessorRuntime:
     `stores`: the open stores, which the task sets; empty while the stores are closed. `cache`: the record cache, or
     None if the task has none. `current_system_time_ms`: the wall-clock time of the present call of `process` or of the
     present punctuation. `keeps_raw`: True if an error handler may need the bytes of the input record. If `keeps_raw` is
-    True, record contexts include these bytes.
+    True, record contexts include the bytes of the input record.
     """
 
     graph: ProcessorGraph
@@ -87,7 +88,7 @@ class ProcessorRuntime:
         self._current = self.graph.current
         self._stream_time_punctuations = PunctuationQueue()
         self._system_time_punctuations = PunctuationQueue()
-        self.queue: RecordQueue | None = None  # The queue of the current input record. None while no run is processed.
+        self.queue: RecordQueue | None = None  # The queue of the current input record, or None between runs.
         self._flush_context: ContextTuple | None = None  # The context of the change that a flush is writing.
         self._in_batch = False  # True while a node processes several records of the run at once.
         # The wall-clock time while processors are initialised. Otherwise UNKNOWN_TIME.
@@ -189,7 +190,7 @@ class ProcessorRuntime:
         return processed
 
     def _process_run(self, queue: RecordQueue, max_records: int) -> None:
-        # A run may have only one record, so the test of `commit_needed` saves the call of `begin_work` in most runs.
+        # A run may have only one record, so this test avoids the call of `begin_work` in most runs.
         if not self._offsets.commit_needed:
             self._offsets.begin_work()
         self.queue = queue

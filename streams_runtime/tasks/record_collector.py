@@ -1,8 +1,9 @@
 """Sends the records that Streams tasks write: records for output topics, changes of stores, and dead letters.
 
-    RecordCollector    Serializes records of one task, chooses their partitions, and collects the records in columns.
-    StreamsProducer    Sends the records of one stream thread. All tasks of the thread share the producer, so a commit
-                       covers all tasks.
+This file has two classes:
+- `RecordCollector` serializes records of one task, chooses their partitions, and collects the records in columns.
+- `StreamsProducer` sends the records of one stream thread. All tasks of the thread share the producer, so a commit
+  covers all tasks.
 
 Rules of the collector: if the sink has no partitioner, the murmur2 hash of the key's bytes chooses the partition, as in
 Kafka. Records without a key go to the partitions in turn. A store's change goes to the task's partition of the
@@ -53,8 +54,7 @@ _FENCED = (ProducerFenced, CommitFenced)
 
 class _PartitionRows:
     """Records of one partition that were not passed to the producer yet, as lists of the same length. Sending many
-    records in one call takes a fifth of the time of one call for each record. `limits`: the topic's limits for a
-    record.
+    records in one call takes a fifth of the time of separate calls. `limits`: the topic's limits for a record.
     """
 
     __slots__ = ("keys", "limits", "partition", "timestamps_ms", "values")
@@ -115,8 +115,9 @@ class RecordCollector:
         for this topic. Do not call the receiver after `clear`.
 
         `node`: the sending node, for error messages. The receiver looks up the topic's partitions when it gets the
-        first record. The receiver raises SerdeMismatch, SchemaRegistryUnavailable, TaskMigrated, LogTimeout, and
-        StreamsRuntimeError if the topic or the partition does not exist, or if the topic cannot take the record.
+        first record. The receiver raises SerdeMismatch, SchemaRegistryUnavailable, TaskMigrated, LogTimeout. The
+        receiver raises StreamsRuntimeError if the topic or the partition does not exist, or if the topic cannot take
+        the record.
         """
         serialize_key = serializer_of(serde_for_topic(key_serde, topic, is_key=True))
         serialize_value = serializer_of(serde_for_topic(value_serde, topic, is_key=False))
@@ -240,9 +241,9 @@ class RecordCollector:
     def keep_window_changelogs(self) -> None:
         """Configure the log to keep the changes of window stores for as long as these changes are needed.
 
-        A window can be read until another window in the store starts at least the retention later. The timestamp of a
-        window's last change is at most the window's size after the start of the window, and the size is at most the
-        retention. So a change is needed for at most twice the retention.
+        A window expires when the store gets a window that starts at least one retention later. The last change of a
+        window is at most one window size later than the window's start. The window size is at most the retention. So a
+        change is needed for at most twice the retention.
         """
         for partition, needed in self._needed.items():
             # the topic does not exist yet; the changelog reader waits for the topic
@@ -250,11 +251,10 @@ class RecordCollector:
                 self._producer.log.keep_windows(partition.topic, min(2 * needed.retention_ms, JAVA_LONG_MAX))
 
     def windows_at_risk(self, now_ms: int) -> list[WindowsAtRisk]:
-        """Returns the window stores that are at risk: the log deletes records by the clock, and may delete needed
-        records of their changelogs. Raises LogError. A store needs all changes that are newer than stream time minus
-        the store's retention. The log keeps all records that are newer than the clock's time minus the topic's
-        retention. So a store is at risk if stream time is behind the clock by more than the topic's retention minus the
-        store's retention.
+        """Returns the window stores that are at risk, because the log may delete records of their changelogs that the
+        stores still need. Raises LogError. A store needs all changes that are newer than stream time minus the store's
+        retention. The log keeps all records that are newer than the clock's time minus the topic's retention. So the
+        log may delete needed changes if stream time is far behind the clock.
         """
         found: list[WindowsAtRisk] = []
         for store, partition in self._changelogs.items():
@@ -351,8 +351,8 @@ class RecordCollector:
 class StreamsProducer:
     """The producer of one stream thread. Only the stream thread may use its producer. `transactional_id`: None under
     at-least-once. The log's producer is opened by `initialize`, or when it is used for the first time. After `reset`,
-    the next use opens a new producer. `aborts`: the number of aborted transactions. A task stores this number when it
-    begins to work. If the number is higher when the task commits, the transaction with the task's work was aborted.
+    the next use opens a new producer. `aborts`: the number of aborted transactions. A task stores `aborts` when it
+    begins to work. If `aborts` is higher when the task commits, the transaction with the task's work was aborted.
     """
 
     def __init__(self, log: Log, transactional_id: str | None = None) -> None:
@@ -362,7 +362,7 @@ class StreamsProducer:
         self.transaction_in_flight = False
         self.aborts = 0
         self._write_claims: dict[TaskId, Claim] = {}
-        # under exactly-once: True if a transaction is open; under at-least-once: True if the producer is open
+        # Under exactly-once, True if a transaction is open. Under at-least-once, True if the producer is open.
         self._ready = False
 
     @property
@@ -370,8 +370,8 @@ class StreamsProducer:
         return self.transactional_id is not None
 
     def initialize(self) -> Producer:
-        """Returns the log's producer. Opens the log's producer if it is not open. Opening it fences an earlier producer
-        with the same id. Raises the errors of `send`.
+        """Returns the log's producer. Opens the log's producer if it is not open. Opening a producer fences an earlier
+        producer with the same id. Raises the errors of `send`.
         """
         if self.producer is None:
             with _translating("opening the producer"):
@@ -381,9 +381,9 @@ class StreamsProducer:
 
     def set_write_claim(self, task: TaskId, claim: Claim | None) -> None:
         """Under at-least-once, let the producer write records of the task only while no newer claim exists. `claim`:
-        the claim of the task; None if the task must not write any more. The claim stops a thread that was removed from
-        its group. Without the check of the claim, such a thread could write old values of a store to the changelog
-        after the next owner has written newer values.
+        the claim of the task; None if the task must not write any more. Without the claim, a thread that was removed
+        from its group could still write old values of a store. In the changelog, these old values would come after
+        newer values of the task's next owner.
         """
         if self.exactly_once:
             return
@@ -443,10 +443,10 @@ class StreamsProducer:
     def commit(self, offsets: OffsetsToCommit = ()) -> None:
         """Under exactly-once, commit the transaction together with these offsets. Under at-least-once, write the
         pending records together with the offsets. `offsets`: pairs of a task's claim and the offsets that have changed
-        since the last commit. If a pair has no offsets, the log only checks the claim. The check of the claim is needed
-        because a punctuation may have sent records, and only the owner of the claim may write records. Does nothing if
-        there are no offsets to commit and no records to write. Raises the errors of `send`. If `commit` raises an
-        error, nothing was committed.
+        since the last commit. If a pair has no offsets, the log only checks the claim. A pair without offsets is needed
+        if a punctuation has sent records, because only the owner of the claim may write records. Does nothing if there
+        are no offsets to commit and no records to write. Raises the errors of `send`. If `commit` raises an error,
+        nothing was committed.
         """
         if self.exactly_once:
             self._commit_transaction(offsets)
@@ -546,8 +546,8 @@ def _translated(error: LogError, doing: str) -> Exception:
     """Converts an error of the log to an error of the runtime. `doing`: the failed action, as a gerund, for the
     message.
 
-    `StreamsProducer.send` and `send_columns` do not use the context manager `_translating`, because it would take a
-    sixth of the time for sending a record with headers.
+    `StreamsProducer.send` and `send_columns` do not use the context manager `_translating`, because it is slow.
+    `_translating` would take a sixth of the time of sending a record with headers.
     """
     if isinstance(error, _FENCED):
         return TaskMigrated(f"the producer was fenced while {doing}: {error}")

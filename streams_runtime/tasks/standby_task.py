@@ -12,7 +12,7 @@ Rules:
 
 Source: `StandbyTask`, `AbstractTask`. Differs from Kafka: in Kafka, `commit_needed` is always true, and checkpoints may
 follow each other in less than five seconds. If a standby never had the lock of its directory, a dirty close deletes
-nothing here.
+nothing in the directory.
 """
 
 from collections.abc import Mapping

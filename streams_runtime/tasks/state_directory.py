@@ -1,17 +1,18 @@
 """Manages the directories with the state of Streams tasks, and the locks of these directories.
 
-    <state.dir>/<application.id>/                    locked by one process at a time, with .lock
-        kafka-streams-process-metadata               the process id, which outlives the process
-        cluster-id                                   the id of the log from which the state was restored
-        <task id>/                                   locked by one thread of the process, with .lock
-            .checkpoint                              see `checkpoint_file`
-            rocksdb/<store>/                         a RocksDB with its format file, see `store_format`
+One process at a time locks the application's directory `<state.dir>/<application.id>`, with the file `.lock` in it. The
+directory contains:
+- `kafka-streams-process-metadata`: the process id, which stays the same when the process is restarted.
+- `cluster-id`: the id of the log from which the state was restored.
+- `<task id>`: the directory of a Streams task. One thread of the process locks this directory, with its own `.lock`.
+- `<task id>/.checkpoint`: the task's checkpoint file (see `checkpoint_file`).
+- `<task id>/rocksdb/<store>`: the RocksDB of a store, with its format file (see `store_format`).
 
 Rules: a thread has to lock a task's directory before it writes or deletes files in the directory. If another thread of
 the same process holds the lock, `lock` returns False, and the caller tries again later. If another process holds the
 lock, `lock` raises LockError, because two processes must not use the same directory. A thread may also lock the
-directory of a task that it does not run, to report the offsets in the directory to the leader. The reporting thread
-loses the lock as soon as another thread gets the task.
+directory of a task that it does not run. The thread then reports the offsets in the directory to the leader. The
+reporting thread loses the lock as soon as another thread gets the task.
 
 State is deleted in this order: the checkpoint is deleted, then the stores are renamed, then the renamed stores are
 deleted. With this order, no later process uses the remaining files as state if the process dies during a deletion.
@@ -154,8 +155,8 @@ class StateDirectory:
             owner = self._owners.get(task)
             me = self.calling_thread()
             if owner is not None:
-                # If another thread has the lock, it usually keeps the lock. But a thread that has passed `to_report`
-                # loses the lock if the calling thread has not passed `to_report`.
+                # A thread that runs the task keeps the lock. A thread that only reports offsets loses the lock to a
+                # thread that will run the task.
                 if owner is not me and (to_report or task not in self._locked_to_report):
                     return False
                 if not to_report:

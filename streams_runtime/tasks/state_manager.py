@@ -1,7 +1,7 @@
 """Manages the stores of a Streams task. For each store, keeps the changelog offset up to which the store is complete.
 
 Rules:
-- A store is complete up to and including its offset. The log may have no record at the offset of a store: the record
+- A store is complete up to and including its offset. The log may have no record at the offset of a store. The record
   may be deleted, or the offset may belong to a transaction marker. `load_checkpoint` reads the offset once. `restore`
   and `advance_to` then advance the offset. If the offset is not known, it is None, and the changelog is read from the
   beginning.
@@ -125,7 +125,7 @@ class StateManager:
             metadata.changelog: metadata for metadata in self._metadata.values() if metadata.changelog is not None
         }
         self._checkpointed = {p: metadata for p, metadata in self._by_changelog.items() if metadata.store.persistent}
-        # the name is checked here, because a store that the user wrote may not have the name of its builder
+        # The name is checked here, because a store that the user wrote may have a different name than its builder.
         for name in self._metadata:
             if not is_legal_name(name):
                 raise ProcessorStateError(f"{shown_name(name)} cannot be the name of a store", task_id)

@@ -1,20 +1,23 @@
 """An active task reads its input partitions, runs its part of the topology, and prepares its commits.
 
-    lock                   lock the directory                                                CREATED
-    initialize_if_needed   lock, claim the input, open the stores, read the checkpoint       CREATED -> RESTORING
-    complete_restoration   seek the input, initialise the processors                         RESTORING -> RUNNING
-    add_records, process, maybe_punctuate_...                                                RUNNING
-    prepare_commit, (the thread commits), post_commit                                        RUNNING, SUSPENDED
-    suspend, close_clean | close_dirty | recycle_state | resume                              -> SUSPENDED -> CLOSED
+The task has these methods for its life cycle:
+- `lock` locks the directory of a CREATED task.
+- `initialize_if_needed` locks the directory, claims the input, opens the stores and reads the checkpoint. A CREATED
+  task becomes RESTORING.
+- `complete_restoration` seeks the consumer to the committed offsets, and initialises the processors. A RESTORING task
+  becomes RUNNING.
+- `add_records`, `process` and the methods `maybe_punctuate_...` do the work of a RUNNING task.
+- `prepare_commit` and `post_commit` are called before and after the thread's commit of a RUNNING or SUSPENDED task.
+- `suspend` makes a task SUSPENDED, unless the task is CLOSED. `resume` makes a SUSPENDED task RESTORING or CREATED.
+- `close_clean`, `close_dirty` and `recycle_state` make the task CLOSED.
 
 Only `StreamTask` changes the state of the task. The parts of the task do not know the state:
-
-    buffer          `PartitionGroup`     Has the polled records that are not processed yet, and chooses the next record.
-    runtime         `ProcessorRuntime`   Runs records and punctuations through the graph. Processors and stores use the
-                                         task through `runtime`, which has the record cache and the outputs.
-    offsets         `InputOffsets`       Has the offsets at which reading began, and the offsets to commit.
-    claim           `InputClaim`         Has the claim of the input partitions, which is the right to commit offsets.
-    state_manager   `StateManager`       Has the stores, the checkpoint and the directory's lock.
+- `buffer`: the `PartitionGroup`, which has the polled records and chooses the next record to process.
+- `runtime`: the `ProcessorRuntime`, which runs records and punctuations through the graph. Processors and stores use
+  the task through `runtime`, which has the record cache and the outputs.
+- `offsets`: the `InputOffsets` with the offsets at which reading began and the offsets to commit.
+- `claim`: the `InputClaim` with the claim of the input partitions, which is the right to commit offsets.
+- `state_manager`: the `StateManager` with the stores, the checkpoint and the directory's lock.
 
 Rules: a commit begins with a flush of the record cache. So the outputs and changes of a record are sent before the
 offset of the record is committed. Under at-least-once, outputs are written before the offsets or together with them.
@@ -222,7 +225,7 @@ class StreamTask(Task):
     # --- Methods that process records and fire punctuations.
 
     def add_records(self, batch: RecordBatch) -> None:
-        """Buffer a batch of an input partition. If the task is not RUNNING, it drops the batch: `complete_restoration`
+        """Buffer a batch of an input partition. If the task is not RUNNING, it drops the batch. `complete_restoration`
         later seeks to the committed offsets, so the records are read again.
         """
         if self.state is TaskState.RUNNING:
@@ -253,8 +256,8 @@ class StreamTask(Task):
         """True if the task has nothing to do until it gets records or until its next wall-clock punctuation is due.
         Read this property after the task has processed and punctuated. While a task sleeps, the consumer may move past
         gaps in the input, which aborted or compacted records leave. The position after a gap has to be committed, but
-        the thread does not wake the task for it. Each commit calls `commit_needed` of every task, and this method finds
-        such gaps.
+        the thread does not wake the task for this commit. Each commit calls `commit_needed` of every task, and
+        `commit_needed` finds gaps in the input.
         """
         return (
             self._buffer.waits_for_records
@@ -277,8 +280,8 @@ class StreamTask(Task):
 
     def commit_requested(self) -> bool:
         """Returns True if a commit should not wait for the commit interval. A commit is requested by a processor, or
-        because the task has begun to read a partition at `latest`. If the owner of the task changed before the commit
-        of this position, the new owner would begin at a later position and skip records.
+        because the task has begun to read a partition at `latest`. A position that `latest` has set must be committed
+        soon. Without a committed position, a new owner of the task would begin at a later position and skip records.
         """
         return self._offsets.commit_requested
 
@@ -342,8 +345,8 @@ class StreamTask(Task):
     # --- Methods for windows, input partitions and resets.
 
     def windows_at_risk(self, now_ms: int) -> list[WindowsAtRisk]:
-        """Returns the window stores that are at risk: the log deletes records by the clock, and may delete needed
-        records of their changelogs. Reports the window stores that are at risk. Raises LogError.
+        """Returns the window stores that are at risk, because the log may delete records of their changelogs that the
+        stores still need. Reports the window stores that are at risk. Raises LogError.
         """
         found = self.runtime.collector.windows_at_risk(now_ms)
         for risk in found:

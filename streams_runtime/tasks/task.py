@@ -1,7 +1,9 @@
 """Has `Task`, the base class of active tasks and standbys. `Task` handles the states of a task, the lock of its
 directory, and task.timeout.ms.
 
-    CREATED -> RESTORING -> RUNNING -> SUSPENDED -> CLOSED        (a standby is RUNNING as soon as it is initialised)
+The states of an active task follow each other in this order. A standby is RUNNING as soon as it is initialised.
+
+    CREATED -> RESTORING -> RUNNING -> SUSPENDED -> CLOSED
 
 A task can become SUSPENDED from each state except CLOSED. A task can become CLOSED only from SUSPENDED. If a task was
 suspended before it was initialised and is resumed, it becomes CREATED again, because its stores are not open. After a
@@ -314,12 +316,12 @@ class TaskDeadlines:
 def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
     """Raise the most severe of these errors, which come from several tasks in the same step. Does nothing if there are
     no errors. The least severe error is TaskCorrupted. Several TaskCorrupted are raised as one error. TaskMigrated is
-    more severe than TaskCorrupted, because the thread then loses all active tasks. Any other error is the most severe,
-    because it ends the thread.
+    more severe than TaskCorrupted, because TaskMigrated makes the thread drop all active tasks. Any other error is the
+    most severe, because it ends the thread.
     Source: `TaskManager.maybeThrowTaskExceptions`.
     """
     corrupted: set[TaskId] = set()
-    reasons: dict[str, None] = {}  # a dict without values is an ordered set
+    reasons: dict[str, None] = {}  # A dict without values is used as an ordered set.
     migrated: TaskMigrated | None = None
     fatal: Exception | None = None
     for task, error in errors.items():

@@ -24,7 +24,7 @@ class ChangelogMetadata:
     end offset of the changelog at the last lookup; None before the first lookup.
 
     `may_be_window_changelog`: True if the reader has to check whether the next records are records of a window store.
-    The check is needed if a key-value store is restored from the beginning of the changelog.
+    The reader checks the records of a key-value store that is restored from the beginning of its changelog.
 
     `buffered`: the records that were read but not applied, because their offsets are not below `end`. `restored`: the
     number of records that were applied since the changelog was registered. `retry_at_ms`: the offsets are not looked up
@@ -125,8 +125,7 @@ class ChangelogOffsetLookup:
     - End offsets are high watermarks, also under exactly-once (KAFKA-10167). The records of a transaction may become
       readable a moment after its commit was acknowledged. A restore up to the last stable offset would miss these
       records. A restore up to the high watermark has to wait for the end of open transactions. The wait for open
-      transactions is short, because the claim on the task's input makes the log end the open transactions of the
-      previous owner.
+      transactions is short. When a task claims its input, the log ends the open transactions of the previous owner.
 
     Differs from Kafka: the end offsets of the changelogs of standbys are looked up, too. The end offsets of standbys
     are needed to compute their lags and to find missing topics.

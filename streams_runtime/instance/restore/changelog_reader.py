@@ -5,31 +5,31 @@ Rules:
   never completed.
 - The restore of an active task ends at the high watermark that each changelog has when the restore starts. Under
   exactly-once, the restore also ends at the high watermark, although only committed records are applied. If the
-  changelog is a source topic, the restore ends at the group's committed offset if this offset is lower.
+  changelog is a source topic, the group's committed offset is the end of the restore, unless the high watermark is
+  lower.
 - The reader begins after the last applied record. If no applied record is known, the reader begins at the begin offset.
   The reader passes whole batches to the store. The reader does not apply records at or after the end of the restore.
 - The progress of a store is the consumer's position in the changelog. The offset of the last record would be the wrong
-  measure: a changelog may be empty, or may end with a gap that retention, compaction or a transaction marker has left.
-  A changelog is completed when the position has reached the end of the restore. The reader passes the positions to the
-  task's state manager. The thread reports the sum of the positions as the offset sum of the task (KAFKA-14302).
-- The reader reads standbys only while no active task of the thread restores. If the changelog of a standby is a source
-  topic, the changelog has a limit, which is the group's committed offset. A standby applies only records below the
-  limit. If the reader has read records beyond the limit, it keeps these records and pauses the partition until the
-  limit is raised.
-- A key-value store is not restored from a topic that was the changelog of a window store. The reader assumes that a
-  topic is the changelog of a window store if two conditions hold: its cleanup.policy contains `delete`, and its keys
-  end with the start of a window. The keys alone do not decide, because the keys of a key-value store may also end with
-  the bytes of a time.
-- If the position in a changelog is out of range, the task of this changelog is corrupt, and other tasks are not. If the
-  log does not answer in time or a topic is missing, the reader tries again until task.timeout.ms is over for the task.
-- While other tasks of the thread process records, a pass of the reader does not wait, and stops after a number of
-  records or a time. If no other task processes records, a pass may wait poll.ms for records.
+  measure, because a changelog may be empty or may end with a gap. Retention, compaction and transaction markers leave
+  gaps. A changelog is completed when the position has reached the end of the restore. The reader passes the positions
+  to the task's state manager. The thread reports the sum of the positions as the offset sum of the task (KAFKA-14302).
+- The reader reads the changelogs of standbys only while all active tasks of the thread are restored. If the changelog
+  of a standby is a source topic, the changelog has a limit, which is the group's committed offset. A standby applies
+  only records below the limit. If the reader has read records beyond the limit, it keeps these records and pauses the
+  partition until the limit is raised.
+- A key-value store is not restored from a topic that was the changelog of a window store. The reader recognises the
+  changelog of a window store by two conditions. Its `cleanup.policy` contains `delete`, and its keys end with the start
+  of a window. Both conditions are needed, because the keys of a key-value store may also end with the bytes of a time.
+- If the position in a changelog is out of range, only the task of this changelog is corrupt. If the log does not answer
+  in time or a topic is missing, the reader tries again. The reader gives up when task.timeout.ms is over for the task.
+- While other tasks of the thread process records, a pass of the reader does not wait. The pass has a limit for its
+  records and for its time. If no other task processes records, a pass may wait poll.ms for records.
 
 Source: `StoreChangelogReader`. Differs from Kafka: the reader runs on the stream thread and not on a separate thread.
 So the passes of the reader have to be short. If a store's offset is beyond the end of its changelog, the task is
-corrupt. In Kafka, the restore of a store with such an offset would count as completed. If the committed offset is below
-the present limit of a standby, the reader ignores the committed offset. In Kafka, the thread ends if the committed
-offset is below the limit.
+corrupt. In Kafka, a store with an offset beyond the end would count as restored. If the committed offset is below the
+present limit of a standby, the reader ignores the committed offset. In Kafka, the thread ends if the committed offset
+is below the limit.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -275,7 +275,7 @@ class ChangelogReader:
         return count
 
     def _refuse_window_changelog(self, changelog: ChangelogMetadata, batch: RecordBatch) -> None:
-        """Raises ChangelogOfAnotherKind if the changelog is that of a window store. Raises LogTimeout."""
+        """Raises ChangelogOfAnotherKind if the changelog belongs to a window store. Raises LogTimeout."""
         for key, timestamp_ms in zip(batch.keys, batch.timestamps_ms, strict=True):
             if key is not None and may_be_window_record(key, timestamp_ms):
                 if self._lookup.deletes_by_time(changelog.partition.topic):

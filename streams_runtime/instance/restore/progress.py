@@ -1,7 +1,7 @@
 """Shows the progress of restores: as bars on a terminal, or as lines every few seconds if the output is not a terminal.
 
 Rule: `total` and `remaining` are numbers of offsets, because the number of records between two offsets is not known.
-`records` is the number of applied records. All threads of an instance share one progress display. Kafka has no such
+`records` is the number of applied records. All threads of an instance share one progress display. Kafka has no progress
 display, but logs a line every ten seconds.
 """
 

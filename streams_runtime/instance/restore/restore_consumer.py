@@ -7,7 +7,7 @@ Rules:
 - Under exactly-once, the consumer returns only committed records. A restore ends at the high watermark, so the consumer
   has to move its position past transaction markers and aborted records.
 - A poll requests as many records as the thread can read and apply in a fraction of a pass. So a pass ends in time even
-  if records are large. Another effect is that only a few records are in memory at the same time.
+  if records are large. Another benefit is that only a few records are in memory at the same time.
 
 Source: the `restoreConsumer` of `StoreChangelogReader`, `StreamsConfig.getRestoreConsumerConfigs`. Differs from Kafka:
 Kafka limits fetches in bytes, and restores on separate threads.

@@ -4,14 +4,14 @@ Rules of connections: a connection is opened at first use. After a fork, the chi
 SQLite's errors are converted to the errors of `log_errors`. The file is in WAL mode, with `synchronous=NORMAL` unless
 the address of the log has `synchronous=FULL`. When a commit returns, the operating system has the committed data, so
 the commit survives the SIGKILL of any process. A checkpoint copies the write-ahead log into the file. With NORMAL, a
-power loss may lose commits that were made after the last checkpoint. A power loss loses only whole commits, and always
-the newest. With FULL, the data of a commit are on the disk when the commit returns.
+power loss may lose commits that were made after the last checkpoint. A power loss can lose only whole commits, and only
+the newest commits. With FULL, the data of a commit are on the disk when the commit returns.
 
-Rules of the lock: of all threads and processes of the machine, only one writer at a time holds the lock. The kernel
-wakes a waiting writer when the lock is released. SQLite's own busy handler is not used: a waiting writer would sleep
-for longer and longer times, and a later writer could get the lock first. No writer waits longer than the time-out. The
-lock of a process that dies, even by SIGKILL, is released at once. `flock` has no time-out. So a separate thread calls
-`flock`, and the writer waits for this thread until the time-out.
+Rules of the lock: only one writer on the machine holds the lock at a time. The kernel wakes a waiting writer when the
+lock is released. SQLite's own busy handler is not used. With the busy handler, a waiting writer would sleep for longer
+and longer times. A later writer could then get the lock first. No writer waits longer than the time-out. The lock of a
+process that dies, even by SIGKILL, is released at once. `flock` has no time-out. So a separate thread calls `flock`,
+and the writer waits for this thread until the time-out.
 """
 
 import ctypes
@@ -44,7 +44,9 @@ _BUSY_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _CACHE_KIB = 4_096
 _CHECKPOINT_PAGES = 1_000
 _FILES = 4
-"""The files that a connection opens: the log, the write-ahead log, the write-ahead log's index, and the directory."""
+"""The files that a connection opens: the database, the write-ahead log, the write-ahead log's index, and the
+directory.
+"""
 
 
 @contextmanager
@@ -67,7 +69,7 @@ def _text(error: sqlite3.Error, code: int) -> str:
         return f"{error}; {advice_of(OSError(errno.ENOSPC, ''))}"
     if code == sqlite3.SQLITE_CANTOPEN:
         # Opening /dev/null finds the operating system's error, for example too many open files. The files of the log
-        # are not opened, because closing one would release SQLite's locks on it.
+        # are not opened here, because closing such a file would release SQLite's locks on the file.
         try:
             with ExitStack() as opened:
                 for _ in range(_FILES):
@@ -151,7 +153,7 @@ class SharedConnection:
 
 
 class WriteLock:
-    """The lock of the writers of all threads and processes. A thread that has the lock cannot take it a second time."""
+    """The lock that all writers on the machine share. A thread that has the lock cannot take it a second time."""
 
     def __init__(self, file: Path, timeout_ms: int) -> None:
         self._file = file

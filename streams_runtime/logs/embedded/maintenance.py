@@ -2,24 +2,24 @@
 between these steps.
 
 Compaction: a pass over a partition first reads the batches that were never compacted. The pass collects the latest
-offset of each key in these batches, for a limited number of keys. After this, the pass reads all batches of the
-partition from the first on, and rewrites each batch with superseded records. Each step of a pass reads a few batches
-without a lock. If the batches that a step has read have not changed, the step replaces these batches in one short
-transaction. So a pass may end at any step, even by SIGKILL, and the completed steps stay valid. Only a complete
-compaction pass moves `cleaned_to`. Only one process at a time compacts a partition. The process that compacts a
-partition holds a lease, which expires if the process dies.
+offset of each key in these batches, for a limited number of keys. The pass then reads all batches of the partition in
+order, and rewrites each batch that has superseded records. Each step of a pass reads a few batches without a lock. The
+step then replaces these batches in one short transaction, unless the batches have changed. So a pass may end at any
+step, even by SIGKILL, and the completed steps stay valid. Only a complete compaction pass moves `cleaned_to`. Only one
+process at a time compacts a partition. The process that compacts a partition holds a lease, which expires if the
+process dies.
 
 Retention: moving the begin offset hides all expired records at once. The rows of the hidden records are deleted
 afterwards, in small steps, so that no writer waits long. The file does not shrink, but SQLite reuses the free pages.
 
 Topics: a deleted topic disappears at once. The rows of a deleted topic are deleted soon afterwards. The deletion of a
-topic is one transaction. The transaction removes the topic's name from the table of topics and from the topic's
-partitions (`topic` becomes '', and `number` becomes the partition's id). The deletion also hides all records of the
-topic, and deletes the committed offsets of the topic. The deletion also fences the claims on the topic's partitions. So
-the owners of these claims cannot commit offsets of a later topic with the same name. If the process that deletes the
-rows dies, the next `maintain` of any process continues the deletion. Ids of partitions must not be reused, because
-other processes may have cached them. SQLite assigns a new partition the highest present id plus one, so the row with
-the highest id is kept until a higher id exists.
+topic is one transaction. The transaction deletes the topic's row in the table `topics`. It also changes the rows of the
+topic's partitions: `topic` becomes '', and `number` becomes the partition's id. The deletion also hides all records of
+the topic, and deletes the committed offsets of the topic. The deletion also fences the claims on the topic's
+partitions. So the owners of these claims cannot commit offsets of a later topic with the same name. If the process that
+deletes the rows dies, the next `maintain` of any process continues the deletion. Ids of partitions must not be reused,
+because other processes may have cached them. The id that SQLite assigns to a new partition is the highest existing id
+plus one. So the row with the highest id is kept until a higher id exists.
 """
 
 import sqlite3
@@ -81,7 +81,7 @@ class Maintenance:
         self._steps: Iterator[object] | None = None
 
     def maintain(self) -> None:
-        """Spend about `MAINTENANCE_S` on retention and compaction. Returns at once while another thread runs
+        """Spend about `MAINTENANCE_S` seconds on retention and compaction. Returns at once while another thread runs
         `maintain`.
         """
         if not self.lock.acquire(blocking=False):
@@ -133,9 +133,9 @@ class Maintenance:
 
 
 class Dirt(NamedTuple):
-    """The bytes of the records that a compaction pass over a partition can compact. `dirty`: the bytes that were never
-    compacted. `clean`: the bytes that were compacted before. `until`: the first offset of the partition's head, whose
-    records are too new to be compacted.
+    """The amount of work for a compaction pass over a partition. `dirty`: the size in bytes of the records that were
+    never compacted. `clean`: the size in bytes of the records that are already compacted. `until`: all records from
+    this offset on are too new to be compacted.
     """
 
     until: int

@@ -2,10 +2,11 @@
 record.
 
 Format: little-endian. A batch has a header: CRC-32 of everything after the CRC, version, flags, count, sizes. The
-columns follow: offset deltas to the first record (only if there are gaps), timestamps, key lengths, value lengths (-1:
-null), all keys, all values, headers (only if a record has headers). Offsets in a batch are relative, so a batch can be
-encoded before its base offset is known. Keys and values are decoded with `BytesIO.read`. `map` calls `BytesIO.read` for
-each entry of a column without any Python bytecode.
+columns follow in this order: offset deltas to the first record, timestamps, key lengths, value lengths, keys, values,
+headers. The offset deltas are left out if there are no gaps. The headers are left out if no record has headers. The
+length of a null is -1. Offsets in a batch are relative, so a batch can be encoded before its base offset is known. Keys
+and values are decoded with `BytesIO.read`. `map` calls `BytesIO.read` for each entry of a column without any Python
+bytecode.
 
 Source: `DefaultRecordBatch` (magic 2), which has the same parts, but record by record. Differs from Kafka: a batch is
 stored as columns, and is not compressed.
@@ -31,7 +32,7 @@ _SPARSE, _NULL_KEYS, _NULL_VALUES, _HEADERS = 1, 2, 4, 8
 _CRC = struct.Struct("<I")
 _PREAMBLE = struct.Struct("<BBIII")  # version, flags, count, bytes of all keys, bytes of all values
 _COUNT = struct.Struct("<I")
-_HEADER_SIZES = struct.Struct("<Ii")  # bytes of the name; bytes of the value, or -1 for null
+_HEADER_SIZES = struct.Struct("<Ii")  # number of bytes of the name; number of bytes of the value, or -1 for null
 _BODY_START = _CRC.size + _PREAMBLE.size
 
 

@@ -30,9 +30,9 @@ _PAGE_BYTES = 16_384
 
 _TABLES = (
     "CREATE TABLE topics (name TEXT PRIMARY KEY, partitions INTEGER NOT NULL, configs TEXT NOT NULL) WITHOUT ROWID",
-    # cleaned_to: the offset below which all records are compacted. bytes: the size of all payloads. dirty_bytes: the
-    # size of the payloads from cleaned_to on. cleaner, cleaner_until_ms: the holder and the end of the compaction
-    # lease.
+    # `cleaned_to` is the offset below which all records are compacted. `bytes` is the size of all payloads.
+    # `dirty_bytes` is the size of the payloads from `cleaned_to` on. `cleaner` is the holder of the compaction lease.
+    # `cleaner_until_ms` is the end of this lease.
     """CREATE TABLE partitions (
         id INTEGER PRIMARY KEY, topic TEXT NOT NULL, number INTEGER NOT NULL,
         begin_offset INTEGER NOT NULL DEFAULT 0, end_offset INTEGER NOT NULL DEFAULT 0,
@@ -47,7 +47,7 @@ _TABLES = (
     # the index contains the size, so that a sum of sizes is computed from the index alone
     "CREATE UNIQUE INDEX batches_in_order ON batches (partition, last_offset, size)",
     "CREATE TABLE producers (transactional_id TEXT PRIMARY KEY, epoch INTEGER NOT NULL) WITHOUT ROWID",
-    # the first claim of a partition adds the partition's row. committed_offset is NULL until the first commit
+    # The first claim of a partition adds a row for the partition. `committed_offset` is NULL until the first commit.
     """CREATE TABLE group_offsets (
         group_id TEXT NOT NULL, topic TEXT NOT NULL, number INTEGER NOT NULL, claim_epoch INTEGER NOT NULL,
         committed_offset INTEGER, metadata TEXT NOT NULL DEFAULT '',
@@ -166,8 +166,8 @@ class Catalog:
             topics = connection.execute("SELECT name, configs FROM topics").fetchall()
             rows = connection.execute("SELECT id, topic, number FROM partitions").fetchall()
         configs = {name: TopicConfigs.of(name, json.loads(text)) for name, text in topics}
-        # a topic that was created between the two reads has no configs here, so its partitions are found at the next
-        # call of `all`
+        # A topic that was created between the two reads has no configs here. The next call of `all` finds its
+        # partitions.
         self._known = {
             TopicPartition(topic, number): KnownPartition(partition_id, configs[topic])
             for partition_id, topic, number in rows

@@ -44,7 +44,7 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """The bytes of keys, values and headers."""
+        """The total size of keys, values and headers in bytes."""
         return self.rows.size
 
     def records(self) -> Iterator[AnyRecord]:
@@ -64,7 +64,7 @@ class Batch:
         return parts[0], parts[1]
 
     def numbered(self, producer_id: int, epoch: int, sequence: int) -> bytearray:
-        """Returns the bytes to send. Until `PartitionQueue.renumber`, every call returns the same bytes."""
+        """Returns the bytes to send. Every call returns the same bytes until `PartitionQueue.renumber` is called."""
         if self._payload is None:
             self._payload = encoded(self.rows, self._codec, is_transactional=self._is_transactional)
         if not self.is_numbered:

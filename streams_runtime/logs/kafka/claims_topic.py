@@ -2,52 +2,53 @@
 offsets of these partitions. To make a claim, a new owner appends records to the claims topic. Before each commit, an
 owner reads the claims topic to its end.
 
-Kafka's exactly-once commits need a Kafka group. The members here are in no Kafka group, so commits use the claims topic
-instead. Example: Old owns a partition, and New claims the partition.
+Kafka's exactly-once commits need a Kafka group. The members of a Streams group are in no Kafka group, so their commits
+use the claims topic instead. For example, a new owner claims a partition of an old owner:
 
-- Old commits in three steps. Old adds its records and its offsets to the transaction (TxnOffsetCommit). Old reads the
-  claims topic to its end. If Old has found New's claim, Old aborts the transaction; otherwise Old commits it.
-- New becomes the owner in two steps. New appends its claim. After its claim, New reads the committed offsets with
-  `require_stable`. The read of the committed offsets waits while an open transaction contains an offset of these
-  partitions. New reads changelogs up to their high watermark, which a READ_COMMITTED reader reaches only after every
-  transaction below it has ended.
-- If Old's read finds New's claim, Old aborts. If the read does not find the claim, Old had added its offsets and
-  records before New appended its claim. New's reads come after its claim, so they wait for the end of Old's
-  transaction. New then sees the whole transaction or, if it was aborted, no part of it. So two owners never commit the
-  same input.
+- The old owner commits in three steps. First, the old owner adds its records and its offsets to the transaction
+  (TxnOffsetCommit). Second, the old owner reads the claims topic to its end. Third, the old owner aborts the
+  transaction if it has found a newer claim. Otherwise, the old owner commits the transaction.
+- The new owner begins in two steps. First, the new owner appends its claim. Second, the new owner reads the committed
+  offsets with `require_stable`. The read of the committed offsets waits while an open transaction contains an offset of
+  these partitions. The new owner reads changelogs up to their high watermark. A READ_COMMITTED reader reaches this
+  offset only after every transaction below it has ended.
+- If the old owner finds the new claim, it aborts its transaction. Otherwise, the old owner added its offsets and
+  records before the new claim was appended. The new owner reads after its claim, so its reads wait for the end of the
+  old owner's transaction. The new owner then sees the whole transaction or, if it was aborted, no part of it. So two
+  owners never commit the same input.
 
-New also fences Old. Correctness does not depend on this fence. The fence only shortens New's wait: if Old has died,
-Old's transaction stays open until transaction.timeout.ms is over. To fence Old, New opens Old's transactional id once.
-The transaction coordinator then aborts Old's transaction at once. An owner that gives up its claim cleanly writes a
-release of the claim (`release`). A later claim does not fence this owner, because it may still run other Streams tasks.
+The new owner also fences the old owner. Correctness does not depend on this fence. The fence only shortens a wait: the
+transaction of a dead owner stays open until transaction.timeout.ms is over. To fence the old owner, the new owner opens
+the old owner's transactional id once. The transaction coordinator then aborts the open transaction of this id at once.
+An owner that gives up its claim cleanly writes a release of the claim (`release`). A later claim does not fence this
+owner, because it may still run other Streams tasks.
 
 The end offset of the claims topic comes from ListOffsets. The high watermark in a fetch response may be too low right
 after the leader has moved. Commits that wait at the same time share one read of the claims topic.
 
 If no earlier owner has to be fenced, a claim on any number of partitions takes three round trips. The new owner fetches
 new records of the claims topic, writes the records of its claim, and fetches the topic up to its own records. The
-response to the write contains the offset of its own records. The first fetch may miss a record of a second claim that
-was just written. A missed record does no harm, because the second fetch reads the records of both claims. The second
-fetch also reads a claim that is written between the first fetch and the write.
+response to the write contains the offset of the written records. The first fetch may miss a record of a second claim
+that was just written. A missed record does no harm, because the second fetch reads the records of both claims. The
+second fetch also reads a claim that is written between the first fetch and the write.
 
 The order of the records in the claims topic decides the owners of the group's partitions. A claim has one record for
 each claimed partition. The key of the record is the partition. The value has these fields:
-- `mark`: random text, the same for all partitions of the claim;
-- `epoch`: one higher than the epoch of the previous claim;
-- `owner`: the transactional id, the producer id and the producer epoch of the claim's owner; null if the owner has no
-  transactional id;
+- `mark`: random text, the same for all partitions of the claim.
+- `epoch`: one higher than the epoch of the previous claim.
+- `owner`: the transactional id, the producer id and the producer epoch of the claim's owner. The value is null if the
+  owner has no transactional id.
 - `predecessors`: earlier owners of the partition that may still have an open transaction.
 
 A record with the key `<partition>/settled` says that the predecessors of a claim are fenced, or that the owner has
-released the claim. The key `<partition>/settled` differs from the key of the claim's record. If the keys were equal, a
-late record of an older owner would replace the record of a newer claim when the topic is compacted.
+released the claim. The key `<partition>/settled` differs from the key of the claim's record. If the keys were equal,
+compaction could replace the record of a newer claim by a late record of an older owner.
 
 Two claims that are made at the same time may be written with the same epoch. If two claims have the same epoch, every
 reader adds one to the epoch of the later record.
 
 If an owner opens its transactional id again, its producer epoch rises. So every reader knows that the owner's earlier
-producer is fenced. An owner without a transactional id (at-least-once) has no transactions, so it cannot be fenced and
-does not have to be fenced.
+producer is fenced. Under at-least-once, an owner has no transactional id and no transactions, so no fence is needed.
 """
 
 from __future__ import annotations
@@ -137,8 +138,8 @@ class ClaimTable:
                 document["mark"],
                 max(document["epoch"], self.epoch(partition) + 1),
                 owner,
-                # Add predecessors that the writer of this claim did not know. A second claim may have been written just
-                # before this claim, and the writer of this claim may have died before it read the second claim.
+                # Add predecessors that the writer of this claim did not know. Another claim may have been written just
+                # before this claim. The writer of this claim may have died before it read the other claim.
                 tuple(sorted(predecessors | self.not_fenced(partition, owner))),
             )
         except (ValueError, KeyError, TypeError) as error:
@@ -180,8 +181,8 @@ class ClaimTable:
 
     def _is_past(self, candidate: ClaimOwner, asking: ClaimOwner | None) -> bool:
         if asking is not None and candidate.transactional_id == asking.transactional_id:
-            # `candidate` is the same owner: its earlier producer was fenced when the owner opened its id again, or it
-            # is the present producer
+            # `candidate` and `asking` are the same owner. This owner's earlier producers were fenced when it opened its
+            # id again.
             return True
         newest = self._newest.get(candidate.transactional_id)
         return newest is not None and newest > candidate
@@ -261,8 +262,8 @@ class GroupClaims:
             end = await self._writer.write(self._partition, claim_records(asked, mark, owner, self._table))
             own = _OwnClaim(mark, {})
             await self._read(own, end)
-            # If a record of this claim is missing, compaction has removed it because of a newer claim. The epoch of the
-            # newer claim is taken then.
+            # If a record of this claim is missing, compaction has removed it because of a newer claim. The missing
+            # epoch is then replaced by the epoch of the newer claim.
             epochs = {
                 partition: own.records[partition].epoch if partition in own.records else self._table.epoch(partition)
                 for partition in asked

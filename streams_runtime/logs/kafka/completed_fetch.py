@@ -3,9 +3,9 @@
 Rules: control batches (transaction markers) give no records. Under READ_COMMITTED, batches of aborted transactions also
 give no records. The position moves past batches without records, as it moves past gaps of compaction. So a reader can
 reach the end offset even if the last batches contain only transaction markers. For each aborted transaction, the
-broker's answer contains the producer id and the first offset. The transaction's marker is its end. If a batch cannot be
+broker's answer contains the producer id and the first offset. The transaction ends at its marker. If a batch cannot be
 read, for example because its checksum is wrong, each call of `read` raises an error. Only `seek` can skip a batch that
-cannot be read. aiokafka reads message formats before version 2.
+cannot be read. The library aiokafka reads message formats before version 2.
 Source: `CompletedFetch`.
 """
 
@@ -85,8 +85,8 @@ class CompletedFetch:
         return concatenated(found) if found else None
 
     def _next(self) -> RecordBatch | None:
-        """Reads the next batch, and moves the position past it. Returns the records of the batch that do not lie before
-        the old position, or None if there are no such records. Raises LogError.
+        """Reads the next batch, and moves the position past it. Returns the records of the batch from the old position
+        on, or None if there are none. Raises LogError.
         """
         batch = self._records[self._starts[self._at] : self._starts[self._at + 1]]
         try:
@@ -100,7 +100,7 @@ class CompletedFetch:
             return None  # the broker returns whole batches, and this batch lies before the position
         self.next_offset = next_offset
         if columns is None or not columns[0] or columns[0][-1] < position:
-            return None  # the batch is hidden, or compaction has left no record of it from the position on
+            return None  # The batch is hidden, or compaction has removed all its records from the position on.
         records = RecordBatch(self._partition, *columns)
         return records.part(bisect_left(records.offsets, position), len(records))
 
@@ -154,10 +154,10 @@ def _of_messages(batch: memoryview) -> tuple[int, Columns]:
 
 
 def _bounds(records: bytes) -> tuple[Sequence[int], int]:
-    """Finds the complete batches in the bytes. Returns two values. The first value has the byte position of the start
-    of each batch, and then the byte position of the end of the last batch. The second value is the offset after the
-    last batch, or -1 if there is no batch. The search stops after a batch that is too short to be valid. Source: the
-    fixed part of `DefaultRecordBatch`.
+    """Finds the complete batches in the bytes. Returns two values. The first value is a list of byte positions: the
+    start of each batch, and then the end of the last batch. The second value is the offset after the last batch, or -1
+    if there is no batch. The search stops after a batch that is too short to be valid. Source: the fixed part of
+    `DefaultRecordBatch`.
     """
     starts, end, at = [0], -1, 0
     while len(records) - at >= _LENGTH.size:

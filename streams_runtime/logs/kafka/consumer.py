@@ -95,8 +95,8 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
                 self._changed.wait(left_s)
 
     def _wait(self, remaining_s: float) -> None:
-        """Wait until fetched records are available, `wakeup` is called, the fetcher reports an answer or an error, or
-        the time-out is over.
+        """Wait until the time-out is over. The wait ends earlier if fetched records are available, `wakeup` is called,
+        or the fetcher reports an answer or an error.
         """
         with self._changed:
             wanted = self._wanted()

@@ -1,19 +1,19 @@
 """The part of a consumer that runs in the event loop: it fetches records from the leaders of partitions.
 
 Rules:
-- The broker answers a request at once if there are records. If there are no records, the broker waits for records
-  before it answers, up to the time that the request allows. A broker answers the requests of one connection one after
-  the other. So requests that may wait at the broker have their own connection, and all other requests use a different
-  connection. With only one connection, the request for a newly assigned partition would have to wait behind a request
-  that waits for records of other partitions. The connection for waiting requests and the connection for other requests
-  are opened when the consumer is made.
+- The broker answers a request at once if there are records. If there are no records, the broker waits for records. The
+  broker answers at the latest after the time that the request allows. A broker answers the requests of one connection
+  one after the other. So requests that may wait at the broker have their own connection, and all other requests use a
+  different connection. With only one connection, the request for a newly assigned partition could be delayed. This
+  request would have to wait behind a request that waits for records of other partitions. The connection for waiting
+  requests and the connection for other requests are opened when the consumer is made.
 - A partition is fetched again only after the reader has taken all records of its previous answer. If the reader calls
   `seek` before the answer arrives, the answer is dropped.
 - If some partitions have records and others have none, the requests for the partitions without records soon wait at the
-  broker. The waiting requests for such partitions use a third connection. So the connection for waiting requests stays
-  free until the reader has read all records and waits for new records of all partitions.
-- If a request has waited for its full time and its answer has no records, the next request is sent at once, provided
-  that the reader still polls. The next request contains all partitions without new records. While a request waits, the
+  broker. These waiting requests use a third connection. So the connection for waiting requests stays free until the
+  reader has read all records of all partitions.
+- After a request has waited for its full time, its answer may have no records. The next request is then sent at once if
+  the reader still polls. The next request contains all partitions without new records. While a request waits, the
   consumer knows the end offsets of the request's partitions, because the broker would have sent newer records at once.
 
 Source: `Fetcher`, `AbstractFetch`; `SubscriptionState.partitionLag`.
@@ -100,7 +100,7 @@ class FetchedPartition(AssignedPartition):
         return self.waits and self.in_flight is not None
 
     def known_end(self) -> int | None:
-        """Returns the end offset up to which a reader can read, or None if this offset is not known without a request.
+        """Returns the end offset up to which a reader can read. Returns None if only a request could find this offset.
 
         The end offset is known if the reader has not reached the end offset of the last answer yet. The end offset is
         also known while the last answer is recent. An answer is recent for EMPTY_REST_S. If the next request was sent
@@ -121,8 +121,8 @@ class FetchedPartition(AssignedPartition):
 
 class _Way(NamedTuple):
     """Rules for sending a request. `over`: the connections that the request may use. The request uses the first of
-    these connections without a waiting request. `is_optional`: decides what happens if all these connections have a
-    waiting request. An optional request is then not sent, and any other request uses the first connection.
+    these connections without a waiting request. `is_optional`: True if the request is not sent while all these
+    connections have a waiting request. If `is_optional` is False, the request then uses the first connection.
     `then_aside`: True if, after two answers without records, the next request for the partition waits at the broker.
     """
 
@@ -175,9 +175,9 @@ class Fetcher:
             self._in_background(self._fetch(requests, _Way(longest_wait_ms, over)))
 
     def start_next(self, empty_before: float) -> None:
-        """Do the same as `start`, while the reader still has records to process. Leaves out each partition that has got
-        an answer without records since `empty_before`. After two answers without records, the next request for the
-        partition waits at the broker. Call `start_next` on the event loop.
+        """Send requests like `start`, but while the reader still has records to process. Leaves out each partition that
+        has got an answer without records since `empty_before`. After two answers without records, the next request for
+        the partition waits at the broker. Call `start_next` on the event loop.
         """
         with self.changed:
             requests = self._new_requests(
@@ -267,7 +267,7 @@ class Fetcher:
         else:
             self._holding.append((over, leader))
             try:
-                await over.led(requests)  # this call gives `over` the broker's address
+                await over.led(requests)  # This call tells the connections in `over` the broker's address.
                 following = await self._ask_over(over, leader, requests, way)
             finally:
                 self._holding.remove((over, leader))
@@ -325,8 +325,9 @@ class Fetcher:
         return self._new_requests([p for p in idle if p in requests and requests[p].was_empty], waits=True)
 
     async def _outside(self, offsets: Mapping[TopicPartition, int], answer: Any) -> set[TopicPartition]:
-        """Returns the partitions with an offset that is really out of range. A broker may answer OFFSET_OUT_OF_RANGE
-        for a valid offset while a leader changes, so the offsets are compared with the begin and end offsets.
+        """Returns the partitions with an offset that is really out of range. While a leader changes, a broker may
+        answer OFFSET_OUT_OF_RANGE for a valid offset. So the offsets are compared with the begin offsets and end
+        offsets.
         """
         reported = [
             TopicPartition(topic, each[0])
@@ -345,8 +346,9 @@ class Fetcher:
     def _take(
         self, partition: TopicPartition, one: FetchedPartition, offset: int, answer: Any, outside: set[TopicPartition]
     ) -> None:
-        """Handle the answer for one partition. `answer`: a tuple of the partition's number, the error code, the high
-        watermark, the last stable offset, the first offset, the aborted transactions, ..., the records.
+        """Handle the answer for one partition. `answer`: a tuple that begins with the partition's number, the error
+        code, the high watermark, the last stable offset, the first offset and the aborted transactions. The last entry
+        of the tuple has the records.
         """
         code, high_watermark, stable, _, aborted = answer[1:6]
         records = answer[-1]

@@ -97,14 +97,14 @@ class KafkaLog:
         self._owners: dict[str, ClaimOwner] = {}
 
     def reset_after_fork(self) -> None:
-        # with this reference, the child of a fork never garbage-collects the parent's objects: see Connections
+        # This reference keeps the parent's objects alive in the child of a fork: see `Connections`.
         self._parents = (self._admin, self._leadership, self._claims_writer)
         self._open = set()
         self._connect()
 
     def cluster_id(self) -> None:
-        """Returns None. A request to the brokers would be needed to get the id, but an application may
-        start before its brokers.
+        """Returns None. Only a request to the brokers could get the id, but an application may start before its
+        brokers.
         """
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:

@@ -3,8 +3,8 @@
 Rules: every request is retried with growing pauses until `default.api.timeout.ms` is over (LogTimeout). Before each
 retry, leaders and coordinators are looked up again. Leaders and coordinators are not looked up again if the coordinator
 has answered that it still writes transaction markers. A partition counts as unknown if it has been missing in the
-brokers' metadata for half a second. For a shorter time, a partition can be missing because its topic was just created
-or because its leader moves. An error that no retry can fix is raised as a LogError with a message for the operator.
+brokers' metadata for half a second. A partition can be missing for less than half a second if its topic was just
+created or its leader moves. An error that no retry can fix is raised as a LogError with a message for the operator.
 Source: `Metadata`, `NetworkClient`, `TransactionManager`.
 """
 
@@ -34,8 +34,8 @@ UNKNOWN_AFTER_S = 0.5
 
 async def all_of(calls: Iterable[Awaitable[None]], also: BaseException | None = None) -> None:
     """Runs all calls concurrently, and waits for all. After all calls have ended, raises one of their errors, if there
-    is any. An error that no retry can fix is raised before other errors. `also`: a further error that may be raised;
-    None if there is none.
+    is any. An error that no retry can fix is raised before other errors. `also`: an earlier error, which is handled
+    like an error of a call; None if there is no earlier error.
     """
     found = await asyncio.gather(*calls, return_exceptions=True)
     errors = [each for each in (*found, also) if each is not None]
@@ -113,8 +113,8 @@ class Leadership:
         return found.leaders
 
     async def led(self, partitions: Iterable[TopicPartition]) -> Led:
-        """Returns the leaders of the partitions, without partitions that have no leader. Raises NotNow or KafkaRefused
-        if no broker returns metadata.
+        """Returns the leader of each partition that has a leader. Raises NotNow or KafkaRefused if no broker returns
+        metadata.
         """
         asked = list(partitions)
         await self._know({partition.topic for partition in asked})

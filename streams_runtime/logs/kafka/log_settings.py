@@ -2,8 +2,8 @@
 
 Rules: names, meanings and bounds are Kafka's. If Kafka Streams has its own default for a setting, this default is used.
 An unknown key is an error. Source: `ProducerConfig`, `ConsumerConfig`, `StreamsConfig`. Differs from Kafka: the default
-of `compression.type` is lz4. In Kafka, the default is none. `linger.ms` has the same meaning for the embedded and the
-in-memory log.
+of `compression.type` is lz4. Kafka does not compress by default. `linger.ms` has the same meaning for the embedded and
+the in-memory log.
 """
 
 from collections.abc import Mapping
@@ -30,13 +30,13 @@ _INTEGERS: dict[str, tuple[int, int, int]] = {
     "fetch.max.bytes": (52_428_800, 1, JAVA_INT_MAX),
 }
 LOG_KEYS = frozenset((*_INTEGERS, COMPRESSION_TYPE))
-"""The names of the properties that only a log has, in addition to the properties of all clients."""
+"""The names of the properties that only a log has. A log also has the properties of all clients."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
     """The settings of one log. `replication_factor`: the replication factor of new topics; -1 for the brokers' default.
-    `codec`: Kafka's number of the compression type.
+    `codec`: Kafka's number for the compression type.
     """
 
     client: ClientSettings

@@ -6,8 +6,8 @@ records. While more than `buffer.memory` bytes are not acknowledged, `send` wait
 LogTimeout, no record is lost, and the same call can be repeated.
 
 A commit has three steps in this order: write records and offsets, check the claims, end the transaction. The module
-`claims_topic` gives the reason for the order. If the coordinator's answer to a commit is lost, the caller can only
-repeat the same commit, or open the transactional id again.
+`claims_topic` gives the reason for the order. If the coordinator's answer to a commit is lost, the caller has two
+choices. The caller can repeat the same commit, or open the transactional id again.
 Source: `KafkaProducer`, `TransactionManager`.
 """
 

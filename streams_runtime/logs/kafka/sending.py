@@ -37,7 +37,7 @@ _REQUEST_BYTES = 8 * 1024 * 1024
 
 Refused = Callable[[TopicPartition, AnyRecord, str, bool], None]
 """A function that the sender calls on the event loop for each record that the brokers refuse. The arguments are the
-partition, the record, the reason as text, and a bool, which is True if the brokers refused the record's timestamp.
+partition, the record, the reason as text, and a bool. The bool is True if the brokers refused the record's timestamp.
 """
 
 
@@ -196,8 +196,8 @@ class Sender:
             raise not_now
 
     def _take(self, partition: TopicPartition, batch: Batch, answer: Any) -> bool:
-        """Handle the answer for one partition. `answer`: a tuple of the partition's number, the error code, the offset
-        of the first record, ...
+        """Handle the answer for one partition. `answer`: a tuple that begins with the partition's number, the error
+        code and the offset of the first record.
 
         Returns True if the broker has lost the producer's sequence numbers.
         """

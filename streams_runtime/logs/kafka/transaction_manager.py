@@ -2,10 +2,9 @@
 `commit_offsets` commits offsets without a transaction.
 
 Rules: opening a transactional id fences the producer that had the id before, and ends the open transaction of this
-producer. The coordinator confirms the opening of an id only after the markers of the ended transaction are written to
-all its partitions. Until the markers are written, the coordinator answers CONCURRENT_TRANSACTIONS. So once the id is
-open, no more records of the ended transaction can appear. Source: `TransactionManager`, `TransactionCoordinator`,
-KIP-98.
+producer. The coordinator confirms that an id is open only after it has written the markers of the ended transaction to
+all partitions. Until the markers are written, the coordinator answers CONCURRENT_TRANSACTIONS. So once the id is open,
+no more records of the ended transaction can appear. Source: `TransactionManager`, `TransactionCoordinator`, KIP-98.
 """
 
 import asyncio
@@ -34,8 +33,8 @@ _OPERATION_NOT_ATTEMPTED = 55
 _NO_GENERATION = _NO_RETENTION = -1
 _QUICK_TRIES, _QUICK_PAUSE_S = 20, 0.005
 FENCED = frozenset({47, 48, 49, 52, 90, 120})
-"""A producer gets one of these errors if a newer producer, or the coordinator after a time-out, has ended its
-transaction: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, TRANSACTION_COORDINATOR_FENCED,
+"""The errors that a producer gets after its transaction was ended by a newer producer, or by the coordinator after a
+time-out: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, TRANSACTION_COORDINATOR_FENCED,
 PRODUCER_FENCED, TRANSACTION_ABORTABLE.
 """
 _GROUP_HAS_MEMBERS = frozenset({22, 25, 27})
@@ -105,9 +104,10 @@ class TransactionManager:
     async def end(self, *, commit: bool) -> None:
         """Commit or abort the transaction. The same call may be repeated. Raises the errors of `add_partitions`.
 
-        Kafka 4.3.1 has a fault: if a second producer opens the same transactional id at that time, the broker answers a
-        commit with UNKNOWN_SERVER_ERROR (`TransactionMetadata.prepareTransitionTo` finds a pending
-        PREPARE_EPOCH_FENCE). After UNKNOWN_SERVER_ERROR, `end` sends the request again, and gets the real result.
+        Kafka 4.3.1 has a fault: if a second producer opens the same transactional id during a commit, the broker
+        answers the commit with UNKNOWN_SERVER_ERROR. The fault is in `TransactionMetadata.prepareTransitionTo`, which
+        finds a pending PREPARE_EPOCH_FENCE. After UNKNOWN_SERVER_ERROR, `end` sends the request again, and gets the
+        real result.
         Differs from Kafka: after UNKNOWN_SERVER_ERROR, Kafka's own producer fails and cannot be used any more.
         """
         request = EndTxnRequest(*self._identity(), commit)
