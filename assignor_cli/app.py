@@ -174,7 +174,7 @@ def _all_commands(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Has the options of the program itself. Without this callback, typer would drop the name of a command if the
+    """Defines the options of the program itself. Without this callback, typer would drop the name of a command if the
     program had only one command.
     """
 

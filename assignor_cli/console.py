@@ -2,7 +2,7 @@
 
 Exit codes:
 
-- 0: success.
+- 0: the command succeeded.
 - 1: the answer of the command is "no". The service responded, or the command did its work, but the result is not the
   desired result.
 - 2: the command has no result. The arguments or the input of the command are wrong, or the service could not be

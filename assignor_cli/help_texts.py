@@ -1,7 +1,7 @@
 """The text that `--help` shows below the options of a command."""
 
 _KEEP_LINES = "\b"
-"""Click does not wrap a paragraph of a help text again if the paragraph begins with this character."""
+"""If a paragraph of a help text begins with this character, click keeps the line breaks of the paragraph."""
 
 
 def example(*command_lines: str) -> str:

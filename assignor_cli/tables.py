@@ -1,8 +1,8 @@
-"""Tables and paragraphs for people, in the style of kubectl (`NAME ... AGE`).
+"""Makes tables and paragraphs for people, in the style of kubectl.
 
-If a table is wider than the view, columns with `wrap` or `shorten` are narrowed. First, columns with `wrap` continue
-their words in the next line. If the table is then still too wide, names in columns with `shorten` are shortened in
-their middle. A column without `wrap` and `shorten` stays complete, so that programs can extract its values.
+If a table is wider than the view, columns with `wrap` or `shorten` are narrowed. First, the words of columns with
+`wrap` are wrapped to further lines. If the table is then still too wide, names in columns with `shorten` are shortened
+in their middle. A column without `wrap` and `shorten` stays complete, so that programs can extract its values.
 """
 
 import textwrap
@@ -33,8 +33,9 @@ class View(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table. `right`: True to align the cells to the right, for numbers. `wide`: True to show the column
-    only with `-o wide`. `shorten`: True if names may be shortened in their middle. `wrap`: True if words may continue
-    in the next line. `optional`: True to leave the column out if all its cells are empty, except with `-o wide`.
+    only with `-o wide`. `shorten`: True if names may be shortened in their middle. `wrap`: True if the words of a cell
+    may be wrapped to further lines. `optional`: True to leave the column out if all its cells are empty, except with
+    `-o wide`.
     """
 
     heading: str

@@ -2,9 +2,9 @@
 
 This module sets the modes only on files and directories that it creates. An existing file keeps its mode, because its
 owner may have granted access to other users on purpose. A warning names the command that removes the access of other
-users (`access_warning`). A process that can open a lock file, even only for reading, can hold the lock for ever. So
-only users that may write the guarded file may open its lock file. Other users need no access, because the lock file has
-no content.
+users (`access_warning`). Only users that may write the guarded file may open its lock file. A process that can open a
+lock file, even only for reading, can hold the lock for ever. Other users need no access, because the lock file has no
+content.
 """
 
 import contextlib

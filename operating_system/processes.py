@@ -5,8 +5,8 @@ changes a limit of the calling process.
 
 The child of a fork gets copies of open files, connections and locks that belong to the parent's threads. SQLite forbids
 the child to use or even close a connection of its parent. Spark forks worker processes from a parent process that may
-have open SQLite connections. So `reset_in_children` registers objects that are reset in the child process before any
-other code runs in it.
+have open SQLite connections. For this reason, `reset_in_children` registers objects that are reset in the child process
+before any other code runs in it.
 """
 
 import errno

@@ -16,9 +16,9 @@ from assignor.errors import AssignorFault, InputError
 
 @contextlib.contextmanager
 def input_errors(problem: str, path: str | os.PathLike[str], *kinds: type[Exception]) -> Iterator[None]:
-    """A context manager. An OSError in its block becomes an InputError about the file `path`, such as `F: cannot be
-    read: No such file or directory`. `kinds`: other exceptions that also become an InputError. An AssignorFault is
-    never converted.
+    """A context manager that turns an OSError in its block into an InputError about the file `path`. The message has a
+    form such as `F: cannot be read: No such file or directory`. `kinds`: further exception types that become an
+    InputError. An AssignorFault is never converted.
     """
     caught: tuple[type[Exception], ...] = (OSError, *kinds)
     try:

@@ -22,18 +22,19 @@ After a restart, the caller rebuilds the group:
     group = Group.replay(group_id, limits, records, now_ms)
     outcome = group.handle(Recovered(), now_ms)  # returns a rebalance that was being computed, to compute it again
 
-`apply` adopts the image and the sessions that `handle` computed. A heartbeat between `handle` and `apply` is not in the
-sessions that `handle` computed. `apply` then computes the sessions again, from the records and the group's present
-sessions.
+`apply` adopts the image and the sessions that `handle` computed. If a heartbeat arrives between `handle` and `apply`,
+these sessions do not contain the heartbeat. `apply` then computes the sessions again, from the records and the group's
+present sessions.
 
-A new group is Empty. In PreparingRebalance, members join. In CompletingRebalance, the assignment is computed. In
-Stable, members fetch their assignments. Each further rebalance starts at PreparingRebalance again.
+A new group is Empty. In PreparingRebalance, members join. In CompletingRebalance, the caller computes the assignment.
+In Stable, members fetch their assignments. Each further rebalance starts at PreparingRebalance again.
 
 Modules with values:
 - `states`: the states, reasons, outcomes and error codes of the protocol.
 - `image`: the durable state, which is the group, its members and its last rebalance.
 - `group_levers`: the settings of operators that Kafka does not have.
-- `liveness`: the sessions, connections and timers, in memory only, and the limits from the settings.
+- `liveness`: the sessions, connections and timers, which exist only in memory. `liveness` also contains the limits from
+  the settings.
 - `events`: the requests of members and operators, the results of rebalances, and timer events.
 - `records`: the effect of each record on the state, the sessions and the timers.
 - `record_codec`: the records as JSON, under names that never change.
@@ -41,7 +42,7 @@ Modules with values:
 
 Modules with the loop:
 - `group`: the class `Group`, and the rule for each event.
-- `snapshot`: the state as the shortest list of records, and the restore and repair of logs of records.
+- `snapshot`: the state as the shortest list of records, and the restore and repair of a group's log of records.
 - `invariants`: checks of the state.
 
 Modules with rules:

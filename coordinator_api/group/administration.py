@@ -1,18 +1,19 @@
-"""Commands of operators: declare, drain, delete a group, and set its levers.
+"""Handles the commands of operators, which declare, drain or delete a group, or set its levers.
 
-This file applies the immediate effects of each command. Other files have the rules of the levers. `holding` has the
-hold, and `joining` has the rejoin grace. `rebalancing` has promotion, which is an early probing rebalance. An operator
-drains an instance or a member before stopping it. The tasks move to other instances without a pause.
+This file applies the immediate effects of each command. Other files contain the rules of the levers: `holding` for the
+hold, and `joining` for the rejoin grace. The file `rebalancing` contains the rules of promotion, which is an early
+probing rebalance. An operator drains an instance or a member before stopping it. The tasks move to other instances
+without a pause.
 
 - When the operator sets a drain, a rebalance starts. The field `RunRebalance.steering` names the drained processes and
   members (`assignor.task_assignors.steering`).
 - When the last member of the instance is gone, the drain ends.
 - When the operator ends a drain, a rebalance starts.
 
-A task that waits for a warm-up moves as soon as the warm-ups have caught up (`rebalancing.promote`). At the probing
-deadline, a task that waits for a warm-up moves in any case. A restart of an instance ends its drain, because the
-process id changes. Drains are recorded, so a restart of the coordinator does not end a drain. Kafka has no drains. In
-Kafka, the tasks of a stopped instance stand still until other instances have restored them.
+A task that waits for its warm-up moves as soon as all warm-ups have caught up (`rebalancing.promote`). At the probing
+deadline, the task moves in any case. A restart of an instance ends its drain, because the process id changes. Drains
+are recorded, so a restart of the coordinator does not end a drain. Kafka has no drains. In Kafka, the tasks of a
+stopped instance are not processed until other instances have restored them.
 
 Source: `GroupMetadataManager.validateDeleteGroup` for the deletion; the other commands of this file do not exist in
 Kafka.
@@ -183,8 +184,8 @@ def _end_instance_drain(step: outcome.GroupTransition, event: events.SetInstance
 
 
 def end_drains_of_gone(step: outcome.GroupTransition, before: GroupImage) -> None:
-    """End the drain of each instance or member that is gone. While any instance or member is drained, call
-    `end_drains_of_gone` after each event.
+    """End the drain of each instance or member that is no longer in the group. While any instance or member is drained,
+    call `end_drains_of_gone` after each event.
 
     If the drained member was removed, a rebalance has already begun. If a drained static member was restarted, no
     rebalance has begun, so `end_drains_of_gone` starts one. In a rebalance after its drain, a member may get tasks

@@ -16,7 +16,7 @@ class TooManyBytes(InputError):
 
 
 def compress(content: bytes) -> bytes:
-    """Returns `content` as one zstandard frame, whose header has the size of `content`."""
+    """Returns `content` as one zstandard frame. The header of the frame contains the size of `content`."""
     return zstandard.ZstdCompressor(level=_LEVEL, write_content_size=True, write_checksum=True).compress(content)
 
 

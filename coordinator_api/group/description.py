@@ -37,8 +37,8 @@ class DescribedMember:
     it sent its last subscription. `fetched`: True if the member is known to have the assignment of the current
     generation. `fetched` is always True in a group whose leader is outside this service. `last_heard_ms`: the arrival
     time of the member's last request. `session_expires_at_ms`: the end of the member's session. `last_heard_ms` and
-    `session_expires_at_ms` are None if the leader is outside this service. Its members have no sessions here. `rack`:
-    the rack of the member's last subscription; None if the subscription has no rack.
+    `session_expires_at_ms` are None if the leader is outside this service, because this service then keeps no sessions.
+    `rack`: the rack of the member's last subscription; None if the subscription has no rack.
     """
 
     member: ClassicGroupMember

@@ -131,8 +131,8 @@ class ProcessHeartbeat:
 class ConnectionLost:
     """A connection broke. The event concerns members that asked for `leave_on_disconnect` and sent their last process
     heartbeat on the broken connection. If an affected member sends no further request within `disconnect_grace_ms`, its
-    session ends. If more than half of the group's connections are broken, the cause is probably the network. In this
-    case, members are removed only after their session timeout. The answer is `Accepted`.
+    session ends. If more than half of the group's connections are broken, the cause is probably the network. While most
+    connections are broken, members are removed only after their session timeout. The answer is `Accepted`.
 
     `held_elsewhere`: members with an earlier heartbeat that still waits for its answer on another connection. The value
     for each member is the number of the other connection. A process with a waiting heartbeat is alive, so its members
@@ -177,8 +177,9 @@ class ComputedAssignments:
     `fingerprint`: a digest that is equal for two rebalances with the same decision from the same input. `error`: the
     error that the leader would have thrown, in the form `"SimpleName: message"`. `error_code`: the code in the error
     assignments; 0 if there was no error. `moves_owned`: True if the rebalance takes a task or standby away from its
-    process. The subscriptions name the process of each task. `places_ownerless`: True if the rebalance assigns a task
-    that no member owns, according to the subscriptions. The other fields have the same meaning as in `RebalanceResult`.
+    process, according to the subscriptions. `places_ownerless`: True if the rebalance assigns a task that no member
+    owns, according to the subscriptions. All fields without a description here have the same meaning as in
+    `RebalanceResult`.
     """
 
     assignments: SharedAssignments = field(default_factory=lambda: NO_ASSIGNMENTS)
@@ -201,7 +202,7 @@ class AssignmentComputed:
     `topics`: the partition counts of the topology's topics after the rebalance, 0 for a topic that does not exist.
     `topics` is empty if the definition describes its cluster itself, or if the cluster was not polled.
     `missing_topics`: the source topics that did not exist when the rebalance was computed. `kept_owned`: True if the
-    rebalance was computed with every task kept in place.
+    rebalance was computed without taking a task from a live owner.
     The answer is `AssignmentStored`, `RebalanceWaits`, `ComputedAgain` or `AssignmentDiscarded`. After
     `AssignmentDiscarded`, the result is stale and must not be recorded as a rebalance of this group.
     """
@@ -303,7 +304,7 @@ class SetLever:
 @dataclass(frozen=True, slots=True)
 class DecideHeldRebalance:
     """Decide on the held rebalance. `approves`: True to carry out the held rebalance, False to discard it, so that
-    every task stays in place.
+    every task stays with its owner.
 
     `generation_id`: the generation that the operator has examined; the decision is refused if this generation is not
     held. If `generation_id` is None, the decision applies to any held generation. `by`, `reason`: as in

@@ -1,4 +1,5 @@
-"""One group: `handle(event, now_ms) -> Outcome`, `apply(records)`, `replay(records) -> Group`.
+"""The state machine of one group: `handle` computes the outcome of an event, `apply` applies its records, and `replay`
+rebuilds a group.
 
 The docstring of the package `group` shows the loop that calls a group. Source: the classic group of
 `GroupMetadataManager`.
@@ -68,9 +69,7 @@ class Group:
 
     @property
     def image(self) -> GroupImage:
-        """The state after the last record that was applied, immutable. The commit of the last records may still be
-        under way.
-        """
+        """The immutable state after the last applied record. The commit of the last records may still be under way."""
         return self._image
 
     @property
@@ -136,7 +135,9 @@ class Group:
 
     @property
     def sessions(self) -> Mapping[str, Session]:
-        """The session of each member. Heartbeats change this mapping in place. Applied records replace the mapping."""
+        """The session of each member. A heartbeat changes this mapping, while an applied record replaces the mapping
+        with a new one.
+        """
         return self._liveness.sessions
 
     def describe(
@@ -155,7 +156,9 @@ class Group:
         return {member_id: session.task_offset_sums for member_id, session in self._liveness.sessions.items()}
 
     def history(self) -> tuple[str, ...]:
-        """Returns the last records that the group applied, oldest first: `<ms> <event> -> <state> generation <n>`."""
+        """Returns the last records that the group applied, oldest first. Each line has the form `<ms> <event> ->
+        <state> generation <n>`.
+        """
         return tuple(self._history)
 
     def validate_state(self) -> None:
@@ -215,6 +218,6 @@ def _tick(step: GroupTransition) -> None:
     end_join_wait(step)
     start_probing_rebalance(step)
     follow_up_when_acknowledged(step)
-    # `end_hold_when_over` must be the last call. The call may complete a rebalance. A follow-up may start only after
-    # members have fetched its assignments.
+    # `end_hold_when_over` must be the last call, because it may complete a rebalance. A follow-up of this rebalance may
+    # start only after members have fetched the new assignments.
     end_hold_when_over(step)

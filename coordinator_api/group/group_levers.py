@@ -65,7 +65,8 @@ class Levers:
     """The levers that are set. A lever that is None or empty is off.
 
     `promotion`: the next probing rebalance starts when the warm-ups have caught up, not at the probing deadline.
-    `pause`: while this lever is set, members do not process records. `drained`: the drains by their target.
+    `pause`: while this lever is set, members do not process records. `drained`: for each drained member or process, its
+    drain.
     """
 
     hold: Lever | None = None

@@ -1,11 +1,10 @@
 """Handles heartbeats and fetches: checks their senders, answers them, and updates sessions.
 
-Heartbeats and fetches do not change the durable state. So heartbeats and fetches are answered at once from the last
-committed state. Only the other events of the group wait for the store. Heartbeats and fetches restart the session
-timeout when they arrive. Heartbeats and fetches update the group's `Liveness`, which belongs to the working state. The
-working state may be newer than the committed state. A request of a member that was just removed from the working state
-updates no session. A follow-up rebalance that the leader asked for is due once all members have acknowledged their
-assignments.
+Heartbeats and fetches are answered at once from the last committed state, because they do not change the durable state.
+All other events of the group wait for the store. Heartbeats and fetches restart the session timeout when they arrive.
+Heartbeats and fetches update the group's `Liveness`, which belongs to the working state. The working state may be newer
+than the committed state. A request of a member that was just removed from the working state updates no session. A
+follow-up rebalance that the leader asked for is due once all members have acknowledged their assignments.
 
 These rules fence or refuse members in joins, heartbeats and fetches:
 
@@ -69,7 +68,7 @@ def connection_lost(step: outcome.GroupTransition, event: events.ConnectionLost)
 
 
 def followup_is_due(image: GroupImage, liveness: Liveness) -> bool:
-    """Returns whether the last rebalance asked for a follow-up, and every member that takes part has its assignment.
+    """Returns True if the last rebalance asked for a follow-up and every member that takes part has its assignment.
 
     A follow-up has to wait for all assignments, because a member revokes tasks only after it has its assignment.
     Differs from Kafka: in Kafka, members that still wait for tasks have to request the follow-up. Members of this group
@@ -233,8 +232,8 @@ def _has_to_rejoin(image: GroupImage, member: ClassicGroupMember) -> bool:
 def _awaits_result(image: GroupImage, member: ClassicGroupMember) -> bool:
     """Returns whether the member has rejoined for a rebalance that is not complete yet.
 
-    A member that has rejoined must not get its older assignment. The rebalance may give tasks of the older assignment
-    to other members. Before the member rejoins, it may fetch its last assignment again.
+    A member that has rejoined must not get its older assignment. The rebalance may give other members the tasks of this
+    older assignment. Before the member rejoins, it may fetch its last assignment again.
     """
     return image.state is GroupState.COMPLETING_REBALANCE or image.has_joined(member)
 

@@ -1,23 +1,25 @@
 """Holds a computed rebalance that takes a task from a live owner, until an operator approves the rebalance.
 
 - A computed rebalance is completed if it takes no task from a live owner, or if it is approved already.
-- A rebalance that also places tasks without a live owner is computed again, with all other tasks kept in place.
+- A rebalance that also places tasks without a live owner is computed again. In this second computation, all other tasks
+  stay with their owners.
 - Any other rebalance is held, in the state CompletingRebalance.
 - A held rebalance is completed after an approval, after its time limit, or after the hold is switched off.
-- If a held rebalance is discarded, it is computed again with all tasks kept in place.
-- A join, a leave or a crash ends the wait. The next generation needs a new approval.
+- If a held rebalance is discarded, it is computed again, and all tasks stay with their owners.
+- A join, a leave or a crash ends the wait for approval. The next generation needs a new approval.
 
 Rules:
 - While a rebalance is held, members keep processing their tasks. Members cannot distinguish a held rebalance from a
   rebalance that is computed for a long time.
-- Tasks without a live owner never wait: they are assigned at once. The moves of other tasks are left to the follow-up
+- Tasks without a live owner never wait: they are assigned at once. All other tasks move only in the follow-up
   rebalance, which waits for approval.
 - A generation is computed again at most once, so there is no endless loop. A follow-up with an unchanged result is
-  settled (`rebalance_result`). After a discard, the follow-up rebalance also keeps every task in place.
+  settled, which means that no further follow-up starts (`rebalance_result`). After a discard, the follow-up rebalance
+  also leaves every task with its owner.
 - An approval covers the rebalance and its follow-up and probing rebalances, because they complete the approved moves.
   An approval ends when a member joins or is removed, or when the definition changes. An approval ends when the drain of
-  an instance or a member begins or ends. An approval also ends when a rebalance with another cause begins
-  (`GroupImage.with_nothing_approved`, `RebalanceStarted`).
+  an instance or a member begins or ends. An approval also ends when any rebalance except a follow-up or a probing
+  rebalance begins (`GroupImage.with_nothing_approved`, `RebalanceStarted`).
 
 Kafka has no held rebalances.
 """
@@ -75,7 +77,7 @@ def carry_out_when_held(step: GroupTransition, decision: OperatorDecision) -> No
 
 def decide_held(step: GroupTransition, event: events.DecideHeldRebalance) -> Response:
     """Carry out the held rebalance if the event approves it. If the event discards the held rebalance, compute its
-    generation again with every task kept in place.
+    generation again, so that every task stays with its owner.
     """
     refused = _refuse_not_held(step.image, event.generation_id)
     if refused is not None:
@@ -105,7 +107,7 @@ def give_up_held(step: GroupTransition, why: str) -> None:
 @dataclass(frozen=True, slots=True)
 class DescribedHeld:
     """The description of a held rebalance for operators. `until_ms`: the time at which the held rebalance is carried
-    out without approval. `outcome`: the outcome that the held rebalance has if it is carried out.
+    out without approval. `outcome`: the outcome of the held rebalance if it is carried out.
     """
 
     generation_id: int
@@ -126,7 +128,7 @@ def describe_held(image: GroupImage) -> DescribedHeld | None:
 
 
 def tasks_to_move(image: GroupImage) -> tuple[TaskId, ...]:
-    """Returns the tasks that the held rebalance takes from a process, sorted. The process may have the active task or a
+    """Returns the tasks that the held rebalance takes from a process, sorted. The process may lose an active task or a
     standby task. A standby that becomes active in its process is not taken from the process. A lost warm-up does not
     count, because warm-ups are temporary. The result is empty if no rebalance is held.
     """

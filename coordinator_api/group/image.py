@@ -74,10 +74,12 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
     __slots__ = ("_away", "_joined", "_names")
 
     _names: dict[tuple[str, str], str]
-    """The member id by kind and name. A name is a `group.instance.id`, a `join_id` or a fenced member id."""
+    """Maps the kind of a name and the name to a member id. A name is a `group.instance.id`, a `join_id` or a fenced
+    member id.
+    """
     _joined: dict[int, int]
-    """The number of members by the generation of their last join. The numbers save a join from iterating over all
-    members.
+    """For each generation, the number of members that last joined for it. With these numbers, a join does not have to
+    iterate over all members.
     """
     _away: frozenset[str]
 
@@ -102,8 +104,8 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
         return made
 
     def assigned(self, assignment: Callable[[ClassicGroupMember], ClassicGroupMember]) -> ClassicGroupMembers:
-        """Returns a copy in which the function `assignment` has replaced each member. `assignment` may change only a
-        member's last assignment.
+        """Returns a copy in which each member is replaced by the result of the function `assignment`. The function may
+        change only a member's last assignment.
         """
         made = ClassicGroupMembers(self)
         for member_id, member in self.items():
@@ -119,7 +121,7 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
         return self._named("join", join_id)
 
     def has_fenced(self, member_id: str) -> bool:
-        """Returns whether this is the id of an earlier incarnation of a member."""
+        """Returns True if `member_id` is the id of an earlier incarnation of a member."""
         return ("fenced", member_id) in self._names
 
     def away(self) -> tuple[ClassicGroupMember, ...]:
@@ -127,7 +129,7 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
         return tuple(self[member_id] for member_id in sorted(self._away))
 
     def count_joined_after(self, generation_id: int) -> int:
-        """Returns the number of members that joined for a generation after `generation_id`."""
+        """Returns the number of members that joined for a higher generation than `generation_id`."""
         return sum(count for joined, count in self._joined.items() if joined > generation_id)
 
     def _named(self, kind: str, name: str) -> ClassicGroupMember | None:
@@ -135,8 +137,8 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
         return None if member_id is None else self[member_id]
 
     def _index(self, before: ClassicGroupMember | None, after: ClassicGroupMember | None) -> None:
-        """Update the indexes after a member was replaced. `before`, `after`: the old member and the new member; None if
-        there is none.
+        """Update the indexes after a change of one member. `before` is None if the member was added. `after` is None if
+        the member was removed.
         """
         known, new = _other_names(before), _other_names(after)
         if known != new:  # a rejoin does not change names, so most copies of this mapping share the same `_names`
@@ -203,7 +205,7 @@ class RebalanceCause:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceEnd:
-    """The end of a rebalance.
+    """The outcome of a rebalance, and its error.
 
     `followup_rebalance`: True if the leader asked for an immediate follow-up. The follow-up is due if `outcome` is
     `FOLLOW_UP`. `error`: the error in the form `"SimpleName: message"`; None if there was no error. `error_code`: the
@@ -262,7 +264,9 @@ class HeldRebalance:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionOrigin:
-    """The origin of a definition. `declared_by`: the caller, as the service knew it."""
+    """The caller that sent a definition by PUT, and the time of this PUT. `declared_by`: the caller, as the service
+    knew it.
+    """
 
     declared_by: str | None = None
     declared_at_ms: int | None = None
@@ -271,7 +275,7 @@ class DefinitionOrigin:
 @dataclass(frozen=True, slots=True)
 class GroupImage:
     """The state of a group. If the group has not been declared, `revision` is 0 and `input_json` is None. `origin`: the
-    origin of the definition. `members`: the members in the order of joining.
+    caller and the time of the last PUT of the definition. `members`: the members in the order of joining.
 
     `initial`: True if the group was empty before the rebalance that is being prepared. The initial delay applies while
     `initial` is True. `cause`, `rebalance_revision`: the cause of the current rebalance, and the definition revision
@@ -279,12 +283,12 @@ class GroupImage:
     time of the outside leader's last report, which is the state of its group.
 
     `held`: the rebalance of this generation if it waits for approval; else None. `kept_because`: the reason why this
-    generation is computed with every task kept in place; None if tasks may move. After an operator discarded a
-    rebalance, `kept_because` also applies to the follow-up rebalance. `approved_generation`: the generation of the last
-    held rebalance that was carried out; None if its approval has ended. While `approved_generation` is set, follow-up
-    and probing rebalances do not wait for approval. `promoted`: for each member, the sorted warm-ups that have
-    triggered an early probing rebalance. `promoted` becomes empty when a rebalance with another cause than a follow-up
-    or a probing rebalance begins.
+    generation may not take tasks from live owners; None if it may take tasks. After an operator discarded a rebalance,
+    `kept_because` also applies to the follow-up rebalance. `approved_generation`: the generation of the last held
+    rebalance that was carried out; None if its approval has ended. While `approved_generation` is set, follow-up and
+    probing rebalances do not wait for approval. `promoted`: for each member, the sorted warm-ups that have triggered an
+    early probing rebalance. `promoted` becomes empty when a rebalance begins that is neither a follow-up nor a probing
+    rebalance.
     """
 
     state: GroupState = GroupState.EMPTY
@@ -308,9 +312,7 @@ class GroupImage:
 
     @property
     def present_end(self) -> RebalanceEnd | None:
-        """The end of the last rebalance if the group is Stable. None in all other states, because a new rebalance has
-        begun.
-        """
+        """The outcome and the error of the last rebalance if the group is Stable; None in all other states."""
         return self.last_rebalance.end if self.last_rebalance and self.state is GroupState.STABLE else None
 
     def with_member(self, member: ClassicGroupMember) -> GroupImage:
@@ -340,7 +342,7 @@ class GroupImage:
         PreparingRebalance.
 
         A static member that did not rejoin within the rebalance timeout does not take part. A member that was away
-        during the rebalance does not take part either.
+        during the rebalance also does not take part.
         """
         return member.last_join.generation_id >= self.generation_id
 

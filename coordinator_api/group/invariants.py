@@ -1,5 +1,5 @@
-"""Invariants of a group, which have to hold before and after each event. Tests and the repair of a log check these
-invariants.
+"""Invariants of a group, which have to hold before and after each event. Tests check these invariants, and so does the
+repair of a group's log.
 
 The idea comes from `validate_state` of dask's scheduler.
 """

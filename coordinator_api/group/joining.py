@@ -16,18 +16,16 @@ reserves the member's tasks for the member's process:
 
 The rules of the rejoin grace:
 - A member that is away stays in the group with its assignment. A rebalance does not wait for the join of a member that
-  is away. The group does not wait for the fetches of a member that is away. Requests of a member that is away are
+  is away. The group does not wait until an absent member fetches its assignment. Requests of a member that is away are
   refused, because a process that left sends no requests.
 - The client id and process id of the first join identify a dynamic member that comes back. The group instance id
-  identifies a static member that comes back. A member that comes back keeps its assignment only if no rebalance ran
-  meanwhile. The last rebalance must not have failed, asked for a follow-up or been settled. The member's topics,
-  process id, endpoint, tags, rack and versions must be unchanged (`static_identity`). If the member cannot keep its
-  assignment, its join starts a rebalance.
+  identifies a static member that comes back. A member that comes back keeps its assignment if `_assignment_still_holds`
+  returns True. If `_assignment_still_holds` returns False, the join starts a rebalance.
 - For a rebalance, a member that is away still has its assigned tasks (`subscription_now`). A process whose members are
-  all away gets no new tasks (`assignor.task_assignors.steering.away`). So the tasks of a failed process go to running
-  processes.
-- A member gets no grace if it is drained or has no assignment. The members of a group that is drained or was asked to
-  stop get no grace either.
+  all away gets no new tasks (`assignor.task_assignors.steering.away`). So if another process fails, its tasks go to
+  running processes.
+- A member gets no grace if it is drained or has no assignment. No member gets a grace in a drained group, or after a
+  rebalance that gave all members an error.
 - A crash is not a leave: after a session timeout or a broken connection, the tasks move to other members at once.
 - The grace is stored as the member's session, so the session timer also ends the grace. The end of the grace is
   recorded, so a restart of the coordinator does not extend the grace. If all members are away, each member is removed
@@ -89,7 +87,7 @@ def leave(step: GroupTransition, event: Leave) -> Response:
 
 
 def end_grace(step: GroupTransition) -> None:
-    """End the grace of members that are away. The members count as members that left now."""
+    """Remove the absent members at once, before their grace ends, and start a rebalance."""
     away = step.image.members.away()
     for member in away:
         step.emit(MemberRemoved(member.member_id, RemovalReason.GRACE_ENDED))
@@ -200,7 +198,8 @@ def _first_join_again(step: GroupTransition, event: Join) -> Response | None:
 
 def _join_as_new_member(step: GroupTransition, event: Join) -> Response:
     """Adds a new member. Differs from Kafka: the size limit also counts members that have not rejoined yet for the
-    rebalance that is being prepared. The stricter limit keeps a new member from taking the place of a slow member.
+    rebalance that is being prepared. Because of this stricter limit, a slow member can still rejoin when the group is
+    full.
     """
     if len(step.image.members) >= step.limits.max_size:
         return Rejected(
@@ -243,12 +242,12 @@ def _join_as_incarnation(step: GroupTransition, event: Join, old: ClassicGroupMe
     """Handle the join of a known static member if the join has no member id. Either the member's process was restarted,
     or it repeats a join whose answer was lost.
 
-    The newer incarnation gets the place and the assignment of the older incarnation. The join of a newer incarnation
-    needs no rebalance if `_assignment_still_holds` returns True. The owned partitions and offset sums of the two
-    incarnations may differ. Differs from Kafka: a join is refused if its `incarnation` is lower than the incarnation in
-    the member's last join. A join with the same incarnation and the same bytes as the last join is a repeated request.
-    A member whose process, tags, topics or versions have changed starts a rebalance. In Kafka, a changed static member
-    keeps its old assignment.
+    The newer incarnation replaces the older incarnation and gets its assignment. The join of a newer incarnation needs
+    no rebalance if `_assignment_still_holds` returns True. The owned partitions and offset sums do not have to be equal
+    to those of the older incarnation. Differs from Kafka: a join is refused if its `incarnation` is lower than the
+    incarnation in the member's last join. A join with the same incarnation and the same bytes as the last join is a
+    repeated request. A member whose process, tags, topics or versions have changed starts a rebalance. In Kafka, a
+    changed static member keeps its old assignment.
     """
     refused = _refuse_stale(step, event, old)
     if refused is not None:
@@ -318,7 +317,9 @@ def _away_until_ms(image: GroupImage, member: ClassicGroupMember, now_ms: int) -
 
 
 def _place_of(image: GroupImage, event: Join) -> ClassicGroupMember | None:
-    """Returns the absent dynamic member that comes back with this first join; None if no absent member matches."""
+    """Finds the absent dynamic member with the client id and process id of this join. Returns None if no absent member
+    matches.
+    """
     away = [each for each in image.members.away() if not each.is_static and each.last_join.client_id == event.client_id]
     if not away:
         return None
@@ -331,11 +332,11 @@ def _place_of(image: GroupImage, event: Join) -> ClassicGroupMember | None:
 def _assignment_still_holds(image: GroupImage, event: Join, old: ClassicGroupMember) -> bool:
     """Returns whether a member that came back can keep its earlier assignment.
 
-    The member cannot keep its assignment if a rebalance ran while it was away. The member cannot keep the assignment
-    either if the last rebalance failed or asked for a follow-up. After a failed rebalance, a join starts another
-    rebalance. A join after a rebalance with a follow-up is the first rejoin of the follow-up. The member cannot keep
-    its assignment if the group is settled. In a settled group, some tasks wait until their present owners revoke them.
-    A restarted process has revoked all its tasks, so other members can now get tasks that waited.
+    The member loses its assignment if the group is not Stable, or if a rebalance ran while the member was away. The
+    member also loses its assignment if its `static_identity` has changed, for example its process id or its topics. A
+    join after a failed rebalance starts another rebalance, so the member loses its assignment. After the outcome
+    `follow-up` or `settled`, some tasks still wait until their owners revoke them. A restarted process has revoked its
+    tasks, so a new rebalance can give these tasks to their new owners.
     """
     end = image.present_end
     if end is None or end.outcome in (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.SETTLED, RebalanceOutcome.ERROR):

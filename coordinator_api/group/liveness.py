@@ -2,8 +2,8 @@
 
 No record contains the state of `Liveness`. After a replay, all sessions and timeouts start again. The next heartbeats
 report the acknowledgements and offsets again. Records update sessions and timers (`CoordinatorRecord.update_liveness`).
-The rules of the group change the rest of the state, for example when a request or an acknowledgement arrives. Changes
-to the state in memory need no commit, because the loss of a change does no harm.
+The rules of the group also change this state, for example when a request arrives. The state in memory needs no commit,
+because its loss does no harm.
 Source: the timers in `GroupMetadataManager` (session, join, pending sync, initial delay).
 """
 
@@ -23,12 +23,13 @@ class GroupLimits:
     milliseconds.
 
     `initial_rebalance_delay_ms` (`group.initial.rebalance.delay.ms`): the time for which an empty group waits for more
-    members after the first member. `min_session_timeout_ms`, `max_session_timeout_ms`: the limits of a member's session
-    timeout. Differs from Kafka: the default minimum is 500, not 6,000, to allow failover within a second. `max_size`
-    (`group.max.size`): the largest number of members. `new_member_join_timeout_ms`: the time after which a member is
-    removed if it sends no request after its first join. `new_member_join_timeout_ms` may be shorter than the session
-    timeout. If a new member is silent, the answer to its join was probably lost, so no process uses the member id.
-    `disconnect_grace_ms` (`group.disconnect.grace.ms`): see `ConnectionLost`.
+    members after its first member joins. `min_session_timeout_ms`, `max_session_timeout_ms`: the limits of a member's
+    session timeout. Differs from Kafka: the default minimum is 500, not 6,000, to allow failover within a second.
+    `max_size` (`group.max.size`): the largest number of members. `new_member_join_timeout_ms`: the time after which a
+    member is removed if it sends no request after its first join. `new_member_join_timeout_ms` may be shorter than the
+    session timeout. If a new member is silent, the answer to its join was probably lost, so no process uses the member
+    id. `disconnect_grace_ms` (`group.disconnect.grace.ms`): the time that a member has to come back after its
+    connection breaks (see `ConnectionLost`).
 
     Source: `GroupCoordinatorConfig`.
     """
@@ -90,13 +91,13 @@ class MemberConnections:
 
     A killed process sends no message, but its kernel closes its connections within milliseconds. Rules:
 
-    - A member belongs to the connection on which its last process heartbeat came.
-    - The connection of a member may break while an earlier heartbeat of its process is held on another connection. A
-      process with a held heartbeat is alive, and the member belongs to the connection of the held heartbeat again. (The
-      coordinator may have read a heartbeat late, after the process had abandoned it.)
+    - A member belongs to the connection on which its last process heartbeat arrived.
+    - The connection of a member may break while an earlier heartbeat of its process is held on another connection. The
+      process is then alive, and the member belongs to the connection with the held heartbeat again. For example, the
+      coordinator may read a heartbeat after the process gave up this heartbeat's connection.
     - A broken connection becomes due `disconnect_grace_ms` after its break. A broken connection that is due ends the
-      sessions of its members with `leave_on_disconnect`. A member that sends a request before its broken connection is
-      due is alive. The request removes the member from the broken connection.
+      sessions of its members with `leave_on_disconnect`. A member is alive if it sends a request before its broken
+      connection is due. The request removes the member from the broken connection.
     - While more than half of the group's connections are broken, no broken connection is due. If most connections are
       broken, the cause is probably the network, and the members are alive. When half of the connections work again, the
       broken connections become due after a further wait. The further wait is as long as the time since the break, and
@@ -105,9 +106,9 @@ class MemberConnections:
     Differs from Kafka, which always waits for the session timeout. In this coordinator, only members with
     `leave_on_disconnect` are removed when their connection breaks.
 
-    `members`: the members of each connection. A connection without members has no entry. `lost`: the time at which each
-    broken connection broke. `came_back_ms`: the last time at which the share of broken connections fell to one half or
-    less; None if it never did.
+    `members`: the members of each connection. A connection without members has no entry. `lost`: for each broken
+    connection, the time at which it broke. `came_back_ms`: the last time at which the share of broken connections fell
+    to one half or less; None if this share never fell.
     """
 
     members: dict[int, frozenset[str]] = field(default_factory=dict)
@@ -123,8 +124,8 @@ class MemberConnections:
         return 2 * len(self.lost) > len(self.members)
 
     def move(self, member_id: str, before: int | None, now: int | None, now_ms: int) -> None:
-        """Move the member to another connection. `before`, `now`: the old connection and the new connection; None for a
-        connection that is not watched.
+        """Move the member from the connection `before` to the connection `now`. None stands for a connection that is
+        not watched.
         """
         most_were_lost = self.most_are_lost
         if before is not None and before in self.members:
@@ -167,7 +168,7 @@ class Liveness:
     member in place.
 
     Only the event loop changes a Liveness. Other threads may read a session. `sessions`: the session of each member.
-    `next_expiry_ms`: a time before which no session expires. The first session may expire later than this time.
+    `next_expiry_ms`: no session expires before this time, but the first session may expire later than `next_expiry_ms`.
     `join_timer`: the end of the wait for joins. `fetch_due_ms`: the time by which the members of a stable group have to
     fetch their assignment. `unfetched`: the members that still have to fetch their assignment, each with the generation
     to fetch.
@@ -195,7 +196,8 @@ class Liveness:
         """Restart the session timeout of a member that has sent a request. `connection_id`: the connection of the
         request, if it is a process heartbeat.
 
-        A request that is not a process heartbeat only removes the member from a broken connection.
+        A process heartbeat moves the member to this connection. Any other request removes the member from a broken
+        connection.
         """
         member_id, timeout_ms = member.member_id, member.last_join.session_timeout_ms
         known = self.sessions[member_id]
@@ -254,9 +256,7 @@ class Liveness:
         return tuple(sorted(member_id for key in due for member_id in self.connections.members[key]))
 
     def next_timer_ms(self, image: GroupImage) -> int | None:
-        """Returns the earliest time at which a timer may be due, so that a `Tick` is needed; None if no timer is
-        set.
-        """
+        """Returns the earliest time at which a timer may be due and a `Tick` is needed; None if no timer is set."""
         if image.led_by is not None:
             return None
         due: list[int | None] = []
@@ -351,8 +351,8 @@ class Liveness:
 
 
 def _first_session(member: ClassicGroupMember, now_ms: int) -> Session:
-    """Returns a session that starts now. The session of a member that is away ends with its grace. So a restart does
-    not extend the grace.
+    """Returns a session that starts now. For a member that is away, the session ends with its grace, even after a
+    restart of the coordinator.
     """
     if member.away_until_ms is not None:
         return Session(now_ms, member.away_until_ms - now_ms)

@@ -36,8 +36,8 @@ class JoinAnswered:
     starts a rebalance, or takes part in a rebalance that is being prepared. `generation_id` is the current generation
     if the join was a repeated request, or if a static member came back unchanged. The member may get the assignment of
     a later generation, because a new rebalance may replace the present rebalance. `created`: True if a new member id
-    was made (status 201, else 200). `replaced`: the former member id of the static or absent member whose place the
-    joining member took.
+    was made (status 201, else 200). `replaced`: the former member id, if a static member was restarted or an absent
+    member came back; else None.
     """
 
     member_id: str
@@ -82,9 +82,8 @@ class ProcessHeartbeatAnswered:
     """The answer to a process heartbeat. `members`: the answer or a refusal for each member of the request. `paused`:
     as in `HeartbeatAnswered`.
 
-    `news`: a short digest of `generation_id`, `members` and `paused`. An unchanged answer has the same digest. A
-    heartbeat may carry the digest of the present answer. The service answers a heartbeat with the present digest only
-    when the answer has changed.
+    `news`: a short digest of `generation_id`, `members` and `paused`. An unchanged answer has the same digest. If a
+    heartbeat carries the digest of the present answer, the service answers only after the answer has changed.
     """
 
     state: GroupState
@@ -144,7 +143,9 @@ class RebalanceWaits:
 
 @dataclass(frozen=True, slots=True)
 class ComputedAgain:
-    """The generation is computed again, with every task kept in place. The caller does not store a rebalance yet."""
+    """The generation is computed again, without taking a task from a live owner. The caller does not store a rebalance
+    yet.
+    """
 
     generation_id: int
 
@@ -166,8 +167,8 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The event was refused. `code`: Kafka's name of the error. `detail`: a text for people that names the fault and
-    its remedy.
+    """The event was refused. `code`: Kafka's name of the error. `detail`: a message for the user with the fault and its
+    remedy.
     """
 
     code: RejectionCode
@@ -240,8 +241,8 @@ class GroupTransition:
     after the last record.
 
     `image`, `liveness`: the state after the last emitted record. After the first record, `liveness` is a copy, so
-    `Group.apply` can adopt the image and the liveness. Before the first record, rules only restart sessions, in the
-    group's own liveness. Restarted sessions need no commit.
+    `Group.apply` can adopt the image and the liveness. Before the first record, `liveness` is the group's own object.
+    Rules then only restart sessions, which needs no commit.
     """
 
     def __init__(self, limits: GroupLimits, image: GroupImage, liveness: Liveness, now_ms: int) -> None:
@@ -266,7 +267,7 @@ class GroupTransition:
     def wait(self, timer: InitialDelay | RejoinTimeout) -> None:
         """Let the rebalance that is being prepared wait for joins until `timer` is due.
 
-        If `Group.apply` has to compute the state again, the old timer is still due. The next tick then sets the new
-        timer again.
+        No record contains the new timer. So if `Group.apply` computes the state from the records again, the old timer
+        stays due. The next tick then sets the new timer.
         """
         self.liveness.join_timer = timer

@@ -3,10 +3,10 @@
 A rebalance is `settled` if it made the same decision as the previous rebalance from the same input, but asks for an
 immediate follow-up. A settled rebalance starts no follow-up. If settled rebalances started follow-ups, the follow-ups
 would go on for ever. Two inputs are the same if the definitions and the decoded subscriptions are equal. The comparison
-ignores the unique field and the generation of a subscription, because they change with every rejoin. A rebalance is not
-settled if a member did not receive its previous assignment, for example because the answer was lost. The rejoin of a
-member without its assignment can still change the result. Differs from Kafka: a group in Kafka starts one follow-up
-after another even if they change nothing.
+ignores the unique field and the generation of a subscription, because these two fields change with every rejoin. A
+rebalance is not settled if a member did not receive its previous assignment, for example because the answer was lost.
+The rejoin of a member without its assignment can still change the result. Differs from Kafka: a group in Kafka starts
+one follow-up after another even if they change nothing.
 
 A failed rebalance gives all members an error assignment. Source: `AssignorError`.
 """

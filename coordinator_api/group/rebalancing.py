@@ -1,13 +1,13 @@
 """The steps of a rebalance, from its cause to its assignments.
 
 1. `start_rebalance` asks the members to rejoin. Every rebalance starts in `start_rebalance`.
-2. `close_joins` ends the wait for joins, when all members have rejoined or the time is over.
+2. When all members have rejoined or the time is over, `close_joins` ends the wait for joins.
 3. The caller gets `RunRebalance`, and computes the rebalance.
 4. `store_rebalance` stores the result.
 
 The file `joining` starts rebalances after joins, leaves and removals. The file `administration` starts rebalances after
-new definitions and commands of operators. This file starts follow-ups, probing rebalances, and rebalances after topics
-have changed.
+new definitions and operator commands. This file starts follow-ups, probing rebalances, and rebalances after topics have
+changed.
 
 Source: `GroupMetadataManager.prepareRebalance`, `maybeCompleteJoinPhase`, `completeClassicGroupJoin`,
 `tryCompleteInitialRebalanceElseSchedule`, `classicGroupSyncToClassicGroup`. Differs from Kafka: the coordinator keeps
@@ -143,8 +143,8 @@ def store_rebalance(step: GroupTransition, event: AssignmentComputed) -> Respons
 
 
 def _is_awaited(image: GroupImage, event: AssignmentComputed) -> bool:
-    """Returns whether the group still waits for this result. Returns False for a second result of a generation. Returns
-    False for the first result if the generation is being computed again.
+    """Returns whether the group still waits for this result. Returns False if the group already has a result of this
+    generation. Returns False for the first result if the generation is being computed again.
     """
     is_newest = image.completes_generation(event.generation_id) and image.held is None
     return is_newest and event.kept_owned == (image.kept_because is not None)
@@ -176,15 +176,15 @@ def start_probing_rebalance(step: GroupTransition) -> None:
 def awaits_warm_ups(image: GroupImage) -> bool:
     """Returns whether the next probing rebalance starts before its deadline, as soon as all warm-ups have caught up.
 
-    The group waits for warm-ups while an operator has set promotion, or while an instance or member is drained. The
-    deadline still applies, because the lag of a warm-up may be unknown. Kafka always waits for
+    The group waits for warm-ups while the operator setting `promotion` is on, or while an instance or member is
+    drained. The deadline still applies, because the lag of a warm-up may be unknown. Kafka always waits for
     `probing.rebalance.interval.ms`, by default ten minutes.
 
     A warm-up triggers at most one early rebalance. If the task is still a warm-up after the early rebalance, the group
-    waits for the deadline. If the group did not wait, early rebalances would go on for ever. For example, a task stays
-    a warm-up if its changelog grows faster than it is restored. A join, a leave or a drain allows a warm-up to trigger
-    another early rebalance. Switching promotion on again also allows another early rebalance. Each rebalance with
-    another cause than a follow-up or a probing rebalance also allows another early rebalance.
+    waits for the deadline. Without this limit, early rebalances could repeat for ever. For example, a task stays a
+    warm-up if its changelog grows faster than it is restored. Any rebalance except a follow-up or a probing rebalance
+    allows another early rebalance for the same warm-ups. An operator that switches `promotion` on again also allows
+    another early rebalance.
     """
     end = image.present_end
     if image.led_by is not None or end is None or end.probing_rebalance_at_ms is None:

@@ -1,4 +1,4 @@
-"""Writes records as JSON objects and reads them, for the store: `{"type": "MemberRemoved", "member_id": ..., ...}`.
+"""Writes and reads records as JSON objects for the store, such as `{"type": "MemberRemoved", "member_id": ..., ...}`.
 
 The classes in `records` define the format. The name of a class is the type, and the names of its fields are the keys. A
 field that is itself a dataclass is written as an object. The names of stored classes and fields never change, because
@@ -7,9 +7,9 @@ databases contain these names. `tests/coordinator_api/group/stored_records.jsonl
 Bytes are written as base64, tasks as text such as `0_1`, and members of enumerations as their values. The assignments
 of a rebalance are packed (`packed_assignments`) and then written as base64.
 
-An unknown type, a missing key or an unknown key is an error. Records that are read only partly would lead to a wrong
-state. A field may be missing, because a field with its default value is not written. The default of a new field has to
-stand for the behaviour of the releases that did not have the field.
+An unknown type and an unknown key are errors, because records that are read only partly would lead to a wrong state. A
+field with its default value is not written. If a field without a default is missing, this is an error. The default of a
+new field must mean the same as the absence of the field in earlier releases.
 """
 
 import base64

@@ -45,7 +45,7 @@ begins.
 """
 
 CARRIED_OUT = (HoldEnd.APPROVED, HoldEnd.TIME_LIMIT, HoldEnd.HOLD_ENDED)
-"""The outcomes of a wait for approval that carry out the held rebalance."""
+"""If a wait for approval ends with one of these outcomes, the held rebalance is carried out."""
 
 REPORTED_REVISION = 1
 """The definition revision of a group whose leader is outside this service. The revision of a group with an outside
@@ -53,14 +53,14 @@ leader never changes, even when a reported rebalance replaces the definition.
 """
 
 NOT_IN_HISTORY = ("input_json", "fingerprint")
-"""The history of a group does not show these fields of records, because they contain documents and hashes. The history
-shows ids and reasons of any length.
+"""The history of a group does not show these fields of records, because these fields contain documents and hashes. The
+history shows ids and reasons of any length.
 """
 
 
 class IllegalTransition(AssignorFault):
-    """A record does not fit the state of its group, or the state breaks an invariant. The cause is a bug or a damaged
-    log.
+    """A record does not fit the state of its group, or the state breaks an invariant. The cause is a bug, or damage in
+    the group's log of records.
 
     The message names the group and lists the last records that the group applied.
     """
@@ -127,7 +127,9 @@ def _shown_values(changed: Any) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionChanged(CoordinatorRecord):
-    """The definition of the group was created or changed. `revision`: the number of the definition: 1, 2, 3 ..."""
+    """The definition of the group was created or changed. `revision`: the number of the definition. The numbers of a
+    group's definitions begin at 1.
+    """
 
     revision: int
     input_json: str
@@ -192,8 +194,8 @@ class MemberSubscribed(CoordinatorRecord):
         liveness.member_subscribed(after.members[self.member_id], before, after, now_ms)
 
     def begun_generation(self) -> int | None:
-        """Returns the generation before the one that the member joins. The generation of the join may not have
-        begun.
+        """Returns the generation before the one that the member joins for, because the joined generation may not have
+        begun yet.
         """
         return self.join.generation_id - 1
 
@@ -203,8 +205,8 @@ class MemberSubscribed(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberReplaced(CoordinatorRecord):
-    """A restarted static member got its earlier place and assignment, or an absent dynamic member came back. If a
-    dynamic member came back, `group_instance_id` is None. The old member id is fenced.
+    """A restarted static member got its earlier assignment, or an absent dynamic member came back. If a dynamic member
+    came back, `group_instance_id` is None. The old member id is fenced.
     """
 
     group_instance_id: str | None
@@ -293,8 +295,8 @@ class RebalanceStarted(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class GenerationStarted(CoordinatorRecord):
-    """The state becomes CompletingRebalance. The assignment of this generation is now computed. `definition_revision`:
-    the revision of the used definition.
+    """The state becomes CompletingRebalance. From now on, the assignment of this generation is being computed.
+    `definition_revision`: the revision of the used definition.
     """
 
     generation_id: int
@@ -393,7 +395,7 @@ class HeldRebalanceEnded(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceKept(CoordinatorRecord):
-    """The generation is computed again, with every task of a live owner kept in place."""
+    """The generation is computed again, without taking a task from a live owner."""
 
     generation_id: int
     because: KeptBecause
@@ -451,8 +453,8 @@ class MemberReported(CoordinatorRecord):
     warm_ups: tuple[TaskId, ...]
 
     def apply(self, image: GroupImage) -> GroupImage:
-        """Adds the member. The timeouts of the member are 0, because they are unknown here. The outside leader keeps
-        the member's session.
+        """Adds the member. The timeouts of the member are 0, because only the outside leader knows them and watches the
+        member's session.
         """
         self._expect(image.led_by is not None and self.member_id not in image.members, image)
         join = LastJoin(
@@ -575,9 +577,9 @@ class MemberRestored(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentsPacked(CoordinatorRecord):
-    """The assignments of members whose own records, which come earlier, have no assignment. An `AssignmentsPacked`
-    occurs in snapshots and in reports of leaders outside this service. The record stores only one copy of the bytes
-    that the assignments share.
+    """The assignments of several members. The earlier records of these members contain no assignment. An
+    `AssignmentsPacked` occurs in snapshots and in reports of leaders outside this service. The record stores only one
+    copy of the bytes that the assignments share.
     """
 
     assignments: PackedAssignments

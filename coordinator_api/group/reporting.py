@@ -74,10 +74,10 @@ def report(step: GroupTransition, event: events.ReportRebalance) -> Response:
 
 
 def reported_end(event: events.ReportRebalance) -> RebalanceEnd:
-    """Returns the end of the rebalance, derived from the report.
+    """Returns the outcome and the error of the reported rebalance.
 
     The field `error` of the report is the error that the leader would have thrown. If the report has no `error`, the
-    end contains the name of the error code that the leader sent to its members.
+    result contains the name of the error code that the leader sent to its members.
     """
     outcome, error, error_code = RebalanceOutcome.STABLE, event.error, 0
     if error is None:

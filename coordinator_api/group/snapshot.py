@@ -12,8 +12,8 @@ new generation (`log_after_a_loss`). The new generation is higher than any gener
 
 A group with an outside leader stays unchanged, because its leader counts the generations and reports again.
 
-The repair of a damaged log (`plan_repair`) keeps the records before the damage. The new log has the state after the
-kept records, but without members and at a new generation:
+The repair of a group's damaged log (`plan_repair`) keeps the records before the damage. The new log has the state after
+the kept records, but without members and at a new generation:
 
 - The repair keeps only whole commits before the first damaged or missing record. If no commit is whole, the repair
   keeps only the declaration, which is the first record of every log.
@@ -61,11 +61,12 @@ from coordinator_api.group.states import GroupState
 
 LOST_GENERATIONS = 1_000_000
 """The number of generations that a repair or restore skips. Between a backup and a loss, a group begins fewer
-generations than this number. A group that begins one generation a second needs eleven days for this number.
+generations than this number. A group that begins one generation each second takes eleven days to begin so many
+generations.
 """
 
 PASSED_OVER_BEFORE = 100 * LOST_GENERATIONS
-"""The number of generations that are added when the number of earlier restores and repairs is unknown. The number is
+"""If the number of earlier restores and repairs is unknown, this number of generations is skipped too. The number is
 enough for 100 restores or repairs.
 """
 
@@ -122,8 +123,8 @@ def without_members(image: GroupImage, generation_id: int) -> GroupImage:
 
 
 def log_after_a_loss(records: Sequence[str]) -> tuple[str, ...]:
-    """Returns the log of a group whose later records may be lost. `records`: the records of the log that are not lost,
-    oldest first.
+    """Returns a new log for a group whose newest records may be lost. `records`: the records of the log that are not
+    lost, oldest first.
 
     Raises LogDoesNotReplay. Raises InputError if the raised generation would be larger than a 32-bit number.
     """
@@ -193,8 +194,8 @@ class NothingToKeep(AssignorFault):
 
 @dataclass(frozen=True, slots=True)
 class LoggedRecord:
-    """One record of the log. `number`: the record number in the log. `body`: the record as JSON; None if the record is
-    damaged. `ends_commit`: True for the last record of a commit.
+    """One record of a group's log. `number`: the record number in the log. `body`: the record as JSON; None if the
+    record is damaged. `ends_commit`: True for the last record of a commit.
     """
 
     number: int
@@ -232,8 +233,8 @@ def plan_repair(
     recorded_generations: Sequence[int],
     now_ms: int,
 ) -> LogRepair:
-    """Plans the repair of a log. `records`: all stored records, in the order of their numbers. `last_number`: the
-    record number of the last record that was written. `recorded_generations`: the generations of the recorded
+    """Plans the repair of a group's log. `records`: all stored records, in the order of their numbers. `last_number`:
+    the record number of the last record that was written. `recorded_generations`: the generations of the recorded
     rebalances.
 
     If the log has no damage, all its records are kept, but the group's members are still dropped. Raises NothingToKeep.
@@ -246,8 +247,8 @@ def plan_repair(
     known = [each for record in decoded if record is not None and (each := record.begun_generation()) is not None]
     given_out = max((image.generation_id, *known, *recorded_generations))
     if not any(isinstance(record, GroupRestored) for record in decoded) and records[0].number > 1:
-        # The record with the snapshot's generation is lost. Each earlier generation that was not skipped had a record.
-        # So the number of deleted records limits the number of such generations.
+        # The record that contained the snapshot's generation is lost. Each earlier generation either was skipped or had
+        # a record. So the number of generations with a record is at most the number of deleted records.
         by_number = records[0].number - 1 if records[0].number < JAVA_INT_MAX else 0
         given_out = max(given_out, by_number) + PASSED_OVER_BEFORE
     if image.led_by is None:

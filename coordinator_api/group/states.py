@@ -9,8 +9,11 @@ from enum import StrEnum
 class GroupState(StrEnum):
     """The state of a group.
 
-    Empty -> PreparingRebalance -> CompletingRebalance -> Stable -> PreparingRebalance -> ... A group that loses its
-    last member is Empty again. A deleted group is Dead and stays Dead.
+    A group with members goes through these states again and again:
+
+        Empty -> PreparingRebalance -> CompletingRebalance -> Stable -> PreparingRebalance -> ...
+
+    A group that loses its last member is Empty again. A deleted group is Dead and stays Dead.
     """
 
     EMPTY = "Empty"
@@ -40,11 +43,13 @@ class RebalanceReason(StrEnum):
 class RebalanceOutcome(StrEnum):
     """The outcome of a rebalance.
 
-    `stable`: no other rebalance is due. `follow-up`: a member still has to revoke a task. After `follow-up`, the next
-    rebalance starts by itself once all members have fetched their assignments. `probing`: the next rebalance starts at
-    the probing deadline. `settled`: the leader asked for an immediate follow-up, but its input and its decision were
-    the same as before. After `settled`, no follow-up starts, because a follow-up would change nothing. `error`: the
-    members got an error assignment. After an error, a PUT, a join or a change of topics starts a new rebalance.
+    - `stable`: no other rebalance is due.
+    - `follow-up`: a member still has to revoke a task. The next rebalance starts by itself, once all members have
+      fetched their assignments.
+    - `probing`: the next rebalance starts at the probing deadline.
+    - `settled`: no follow-up starts, although the leader asked for one. The input and the decision were the same as
+      before, so a follow-up would change nothing.
+    - `error`: the members got an error assignment. A PUT, a join or a change of topics starts a new rebalance.
     """
 
     STABLE = "stable"
@@ -57,9 +62,11 @@ class RebalanceOutcome(StrEnum):
 class HoldEnd(StrEnum):
     """The outcome of the wait for approval of a held rebalance.
 
-    After `approved`, `time-limit` and `hold-ended` (the hold was switched off), the rebalance was carried out. After
-    `discarded`, every task was kept in place. `replaced`: a new rebalance began before the held rebalance was decided
-    on.
+    - `approved`: the rebalance was carried out, because an operator approved it.
+    - `time-limit`: the rebalance was carried out, because the time limit of the wait passed.
+    - `hold-ended`: the rebalance was carried out, because an operator switched the hold off.
+    - `discarded`: every task stayed with its owner, because an operator discarded the rebalance.
+    - `replaced`: a new rebalance began during the wait.
     """
 
     APPROVED = "approved"
@@ -70,7 +77,7 @@ class HoldEnd(StrEnum):
 
 
 class KeptBecause(StrEnum):
-    """The reason why a generation is computed again, with every task of a live owner kept in place."""
+    """The reason why a generation is computed again, without taking a task from a live owner."""
 
     DISCARDED = "discarded"
     TASKS_WITHOUT_OWNER = "tasks-without-owner"
@@ -89,18 +96,28 @@ class RemovalReason(StrEnum):
 
 
 class RejectionCode(StrEnum):
-    """Kafka's names of errors. The comments give the HTTP status and the reaction of the client. Source: `Errors`."""
+    """Kafka's names of errors, for refused requests. Source: `Errors`.
 
-    GROUP_ID_NOT_FOUND = "GROUP_ID_NOT_FOUND"  # 404.
-    UNKNOWN_MEMBER_ID = "UNKNOWN_MEMBER_ID"  # 404: drop all tasks, and join again without a member id.
-    ILLEGAL_GENERATION = "ILLEGAL_GENERATION"  # 409: drop all tasks, and rejoin.
-    REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS"  # 409: rejoin, and keep working.
-    FENCED_INSTANCE_ID = "FENCED_INSTANCE_ID"  # 409: end the process, because a newer incarnation has joined.
-    NON_EMPTY_GROUP = "NON_EMPTY_GROUP"  # 409.
-    NOT_COORDINATOR = "NOT_COORDINATOR"  # 409: another leader leads the group.
-    # 409: this coordinator leads the group, or the topology differs.
+    Each comment describes the cause, or the reaction of the client. The file `coordinator_api/http/problems.py` maps
+    the errors to HTTP status codes.
+    """
+
+    GROUP_ID_NOT_FOUND = "GROUP_ID_NOT_FOUND"
+    # The member drops all its tasks, and joins again without a member id.
+    UNKNOWN_MEMBER_ID = "UNKNOWN_MEMBER_ID"
+    # The member drops all its tasks, and rejoins.
+    ILLEGAL_GENERATION = "ILLEGAL_GENERATION"
+    # The member rejoins, and keeps processing its tasks.
+    REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS"
+    # The process of the member ends, because a newer incarnation has joined.
+    FENCED_INSTANCE_ID = "FENCED_INSTANCE_ID"
+    NON_EMPTY_GROUP = "NON_EMPTY_GROUP"
+    # Another leader leads the group.
+    NOT_COORDINATOR = "NOT_COORDINATOR"
+    # This coordinator leads the group, or the topology differs.
     INCONSISTENT_GROUP_PROTOCOL = "INCONSISTENT_GROUP_PROTOCOL"
-    GROUP_MAX_SIZE_REACHED = "GROUP_MAX_SIZE_REACHED"  # 429.
-    POLICY_VIOLATION = "POLICY_VIOLATION"  # 429: stop, because a quota of the tenant is reached.
-    INVALID_SESSION_TIMEOUT = "INVALID_SESSION_TIMEOUT"  # 422.
-    INVALID_REQUEST = "INVALID_REQUEST"  # 422.
+    GROUP_MAX_SIZE_REACHED = "GROUP_MAX_SIZE_REACHED"
+    # The process of the member ends, because a quota of the tenant is reached.
+    POLICY_VIOLATION = "POLICY_VIOLATION"
+    INVALID_SESSION_TIMEOUT = "INVALID_SESSION_TIMEOUT"
+    INVALID_REQUEST = "INVALID_REQUEST"

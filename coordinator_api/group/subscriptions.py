@@ -48,8 +48,8 @@ def static_identity(subscription: bytes) -> bytes:
 
 
 def subscription_now(subscription: bytes, assignment: AssignmentParts | None, reported: Mapping[TaskId, int]) -> bytes:
-    """Returns the subscription that the member would send if it rejoined now. The returned subscription has the
-    member's assigned tasks, with the offsets that the member has reported.
+    """Returns the subscription that the member would send if it rejoined now. This subscription contains the member's
+    assigned tasks, with the offsets that the member has reported.
 
     `reported`: for each task, the offset sum from the member's heartbeats. An assigned active task without a reported
     sum counts as running. A standby task without a reported sum gets the sum from the last subscription. `reported` is
@@ -111,7 +111,9 @@ def claims_tasks(subscription: bytes) -> bool:
 
 
 def _outer(subscription: bytes) -> Subscription:
-    """Returns the subscription without decoding its user data. Returns an empty subscription if it is not readable."""
+    """Returns the subscription without decoding its user data. Returns an empty subscription if the bytes cannot be
+    decoded.
+    """
     try:
         return decode_subscription(subscription)
     except AssignorFault:

@@ -1,19 +1,19 @@
 """Renews the lease of this coordinator periodically, and carries out the actions that `LeaseHolder` decides on.
 
-Immediately after a poll, the coordinator drops lost groups, marks groups for another read, and begins to hand groups
-over. After that, the coordinator deletes the rows of expired coordinators and takes free groups. The deletions and
-takes run one after the other, until the next poll is due.
+Immediately after a poll, the coordinator drops lost groups and begins to hand groups over. If the lease of the
+coordinator had expired, the coordinator also marks its groups, so that each group is read from the store again. After
+that, the coordinator deletes the rows of expired coordinators and takes free groups. The coordinator carries out these
+deletions and takes one after the other, until the next poll is due.
 
 Rules:
 - Opening a group replays its log, and closing a group waits for its commit. Opening and closing run outside the renewal
   loop.
-- A hand-over first closes the group and then changes the group's row. A take first changes the group's row and then
-  opens the group. Calls for a group wait between the two steps of a hand-over or a take.
-- A call that asks for the owner of a group needs rows that were read after the call began. After the last poll, another
-  coordinator may have handed the group over and redirected the caller to this coordinator. For this reason, each call
-  that asks for an owner requests a poll. All calls that wait for a poll share one poll, so the coordinator polls only a
-  few times a second.
-- Lists of groups, quotas and metrics use the rows of the last poll.
+- To hand a group over, the coordinator first closes the group and then changes the group's row. To take a group, the
+  coordinator first changes the group's row and then opens the group. Between these two steps, calls for the group wait.
+- Each call that asks for the owner of a group requests a poll, because the call needs rows that were read after the
+  call began. For example, another coordinator may just have handed the group over and redirected the caller to this
+  coordinator. All calls that wait for a poll share one poll, so the coordinator polls only a few times a second.
+- Quotas, metrics and lists of groups use the rows of the last poll.
 - The lease of an SQLite file never expires. For an SQLite file, the coordinator polls once, at its start, and takes
   every group.
 
@@ -42,14 +42,13 @@ from coordinator_api.store.lease_rows import LeaseStore
 from coordinator_api.store.store_errors import LeaseEnded, StoreError
 
 LONGEST_POLL_WAIT_S = 0.5
-"""The longest wait of a call for a poll. After the longest wait, the call is answered with the owner's address from an
-older poll.
+"""The longest time for which a call waits for a poll. After this time, the call is answered with the owner's address
+from an older poll.
 """
 
 LONGEST_OPENING_WAIT_S = 2.0
-"""The longest wait of a call for a group that no coordinator owns, or that is being opened. A refused caller repeats
-its call after one to two seconds. With a shorter wait, the coordinator would refuse more calls just before the group is
-open. Each refusal delays a call by one to two seconds.
+"""The longest time for which a call waits for a group that no coordinator owns, or that is being opened. The wait is
+long enough to avoid most refusals, because a refused caller repeats its call only after one to two seconds.
 """
 
 SHORTEST_BETWEEN_MS = 50.0
@@ -63,14 +62,14 @@ after this time still wait for the group.
 """
 
 LONGEST_LEAVE_S = 0.5
-"""The longest time for which a stop waits for the answer of the database."""
+"""When the coordinator stops, it waits at most this time for the answer of the database."""
 
 PAUSE_AFTER_A_BUG_MS = 1_000.0
 
 
 @dataclass(eq=False)
 class CoordinatorLease:
-    """Keeps the lease of this coordinator. Use `CoordinatorLease` on one event loop.
+    """Renews the lease of this coordinator. Use `CoordinatorLease` on only one event loop.
 
     `url`: the address at which other coordinators reach this coordinator. `release`: the version of this project.
     `is_shared`: True if other coordinators can use the database, because then the lease can expire.
@@ -226,9 +225,7 @@ class CoordinatorLease:
             pass
 
     def serves(self) -> None:
-        """Mark this coordinator as serving. From now on, other coordinators may hand groups over to this
-        coordinator.
-        """
+        """Record that this coordinator now serves calls, so that other coordinators may hand groups over to it."""
         self._serves = True
         self._request_poll()
 
@@ -240,7 +237,7 @@ class CoordinatorLease:
         self._to_do.clear()
         if not self._may_answer():
             return  # The database does not answer, or other coordinators already own the groups.
-        # An anyio scope would also cancel the clean-up in which asyncpg cancels the running statement in the database.
+        # `asyncio.timeout` is used, because an anyio scope would also cancel the clean-up of asyncpg after a timeout.
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 # the poll clears `takes`, so that no other coordinator hands groups to this one
@@ -334,7 +331,7 @@ class CoordinatorLease:
         if view is not None:
             self._view_sent_ms = sent_ms
         self._watch_expiry(sent_ms)
-        if self._holder.coordinator_id is None:  # without this row, all actions are `Lose`
+        if self._holder.coordinator_id is None:  # this coordinator has lost its row, so all actions are `Lose`
             self._logger.warning("coordinator_removed", groups=len(actions))
         self._take_in(actions)
         if not self._is_leaving:
@@ -346,8 +343,8 @@ class CoordinatorLease:
         self._woken.set()
 
     def _watch_expiry(self, sent_ms: float) -> None:
-        """Record whether the lease is valid now. Set a timer that records the expiry. A poll may wait for the database
-        at the time of the expiry.
+        """Record whether the lease is valid now. Set a timer for the expiry, because a poll may still wait for the
+        database at that time.
 
         `sent_ms`: the time at which the newest answered poll was sent.
         """

@@ -20,8 +20,8 @@ from coordinator_api.store.lease_rows import GroupOwner, LeaseView
 
 @dataclass(frozen=True, slots=True)
 class EndCoordinator:
-    """Delete the row of a coordinator whose lease has expired. The row must still have the observed number of
-    renewals.
+    """Delete the row of a coordinator whose lease has expired. The deletion succeeds only if the row still has the
+    observed number of renewals.
     """
 
     coordinator_id: str

@@ -2,17 +2,18 @@
 Pure.
 
 Rules:
-- Only one poll runs at a time. The actions that follow a poll are carried out, or given up, before the next poll is
-  sent.
+- Only one poll runs at a time. When the next poll has been answered, actions of the last poll that have not begun are
+  given up.
 - This coordinator owns a group only after it has taken or created the group. If the row of a group names this
   coordinator, but the group is not in `owned`, the coordinator takes the group. Another coordinator may have handed
   such a group over, or the answer to an earlier take may have been lost. Each take raises the epoch, so an older take
   that reaches the database later has no effect.
 - A coordinator closes a group before it hands the group over. The rows show whether the hand-over succeeded.
 - This coordinator's own changes after its last poll override the next view, because they may be newer than the view.
-- If the answer to a renewal comes too late, this coordinator may not answer, but others cannot take its groups. So
-  after a late answer, polls do not renew the row until one poll is answered in time. After several late answers, up to
-  four polls in a row have to be answered in time. A coordinator that always gets late answers loses its groups.
+- If the answer to a renewal comes too late, this coordinator may not answer, but others cannot take its groups. For
+  this reason, polls after a late answer do not renew the row until one poll is answered in time. After several late
+  answers, up to four polls in a row have to be answered in time. A coordinator that always gets late answers loses its
+  groups.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -41,7 +42,7 @@ RETRIES_A_POLL = 4
 """While polls fail, the coordinator sends this number of polls in a renewal interval."""
 
 MOST_POLLS_BEFORE_RENEWAL = 4
-"""The largest number of consecutive answers that must arrive in time before the row is renewed again."""
+"""Before the row is renewed again, at most this number of consecutive answers must arrive in time."""
 
 FORGIVEN_AFTER_POLLS = 8
 """When this number of further consecutive answers has arrived in time, earlier late answers no longer count. The count
@@ -136,8 +137,8 @@ Observed = TypeVar("Observed")
 def _counted_on(
     before_ms: Mapping[Observed, float], present: Iterable[Observed], gap_ms: float
 ) -> dict[Observed, float]:
-    """Returns the time for which each item of `present` has existed. The time of a known item is its time in
-    `before_ms` plus `gap_ms`. The time of a new item is 0.
+    """Returns for each item of `present` how long it has existed. A known item has existed for its time in `before_ms`
+    plus `gap_ms`. A new item has existed for 0 ms.
     """
     return {each: before_ms[each] + gap_ms if each in before_ms else 0.0 for each in present}
 
@@ -292,7 +293,7 @@ class LeaseHolder:
     @property
     def _polls_before_renewal(self) -> int:
         """The number of consecutive answers that must arrive in time before a poll renews the row."""
-        # 0, 1, 2, 4, 4, ... polls after 0, 1, 2, 3, 4, ... late renewals
+        # The first late renewal requires one poll in time, and each further late renewal doubles this number.
         return min(MOST_POLLS_BEFORE_RENEWAL, (1 << self._late_renewals) // 2)
 
     def _answered(self, *, in_time: bool) -> None:
@@ -305,8 +306,8 @@ class LeaseHolder:
             self._late_renewals = 0
 
     def _after_poll_ms(self, sent_ms: float, now_ms: float, *, has_renewed: bool) -> float:
-        """Returns the time of the next ordinary poll. If the late answers are over and the poll can renew the row
-        again, the poll is due now.
+        """Returns the time of the next ordinary poll. The poll is due now if enough answers have arrived in time and
+        the next poll may renew the row again.
         """
         if has_renewed or self._timely == 0:
             return sent_ms + self._times.renewal_ms

@@ -1,7 +1,7 @@
 """Opens the groups that this coordinator has taken, and closes groups before they are handed over.
 
-Opening replays the group's log, and closing waits for its commit. So opening and closing run outside the renewal loop.
-Calls for a group wait until the group is open.
+Groups are opened and closed outside the renewal loop, because opening replays the group's log and closing waits for its
+commit. Calls for a group wait until the group is open.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from coordinator_api.store.lease_rows import LeaseStore
 from coordinator_api.store.store_errors import NotOwner, StoreError
 
 OPENED_AT_ONE_TIME = 2
-"""The largest number of groups that are opened at one time. The number is small, because opened logs are in memory, and
-may be large.
+"""The largest number of groups that are opened at one time. The number is small, because the records of these groups
+are in memory, and may be large.
 """
 
 HANDED_OVER_AT_ONE_TIME = 8
-"""The largest number of groups that are handed over at one time. A group is closed until its row is changed, and
-meanwhile the remaining groups still answer calls.
+"""The largest number of groups that are handed over at one time. The number is small, because each group answers no
+calls during its hand-over.
 """
 
 
@@ -51,8 +51,8 @@ class GroupHost(Protocol):
         """Returns whether the group is open in this coordinator. A group whose log cannot be read counts as open."""
 
     async def close_owned(self, group_id: str) -> Callable[[], None] | None:
-        """Let the group finish its commits, and then stop answers from the group's state in memory. Returns None if the
-        group is not open.
+        """Let the group finish its commits. After that, the group gives no more answers from its state in memory.
+        Returns None if the group is not open.
 
         If the group is open, returns a function that answers the group's held requests. The callers of held requests
         then look up the new owner of the group.
@@ -65,7 +65,7 @@ class GroupHost(Protocol):
         """Returns the groups that can be closed now without an interruption of their work."""
 
     def read_again(self) -> None:
-        """Let each group be read from the store again before the group handles its next event."""
+        """Make each group read its state from the store again before the group handles its next event."""
 
     def answer_now(self) -> None:
         """Answer the held requests of all groups at once."""
@@ -122,7 +122,7 @@ def not_here(group_id: str) -> NotOwner:
 class OwnedGroups:
     """Opens and closes the groups that `holder` owns. `store_turn`: a lock that is held during each call to the store.
     Polls and changes of rows therefore run one at a time. `changed`: a function that is called after a group was opened
-    or handed over. Requests may wait for an opened or handed-over group.
+    or handed over, because requests may wait for this moment.
 
     The constructor has seven parameters, because this class shares objects with `CoordinatorLease`.
     """
@@ -211,8 +211,8 @@ class OwnedGroups:
     async def hand_all_over(self, moves: Iterable[HandOver]) -> None:
         """Hands groups over. First waits until all groups are open, because a group cannot be closed before it is open.
 
-        If the call is cancelled, the stop has no time left. After a cancellation, groups whose hand-over has not begun
-        stay open.
+        The caller cancels the call when the time limit of the stop has passed. Groups whose hand-over has not begun
+        then stay open.
         """
         opening = list(self._opening.values())
         if opening:

@@ -8,12 +8,11 @@
   request. Joins are also refused if too many events wait for their commit.
 - `Quotas` limits the groups, members, stored bytes and concurrent computations of one tenant.
 
-A tenant is named by a prefix of group ids. All groups whose ids begin with the prefix belong to the tenant. The callers
-that created the groups and the coordinators that lead them do not matter. Each coordinator counts the groups of the
-other coordinators once a second. Prefixes may be nested, such as `a-` and `a-b-`. For a caller with the prefix `a-b-`,
-the quotas of `a-b-` apply. If the service has tokens for `a-`, the quotas of `a-` apply as well. The quotas of the
-shorter prefix keep a tenant from raising its quotas by tokens for longer prefixes. A caller that sees all groups has no
-quota.
+A tenant is named by a prefix of group ids. All groups whose ids begin with the prefix belong to the tenant. It does not
+matter which caller created a group and which coordinator leads it. Each coordinator counts the groups of the other
+coordinators once a second. Prefixes may be nested, such as `a-` and `a-b-`. For a caller with the prefix `a-b-`, the
+quotas of `a-b-` apply. If the service has tokens for `a-`, the quotas of `a-` apply as well. So a tenant cannot raise
+its quotas with tokens for longer prefixes. A caller that sees all groups has no quota.
 
 Quotas refuse only additions: a new group, member, definition or report. Members that have already joined keep working,
 and their rebalances run. A check reads only the totals of a tenant, because each change of a group updates these
@@ -35,7 +34,7 @@ from coordinator_api.settings import Settings, dotted
 
 
 class Admission:
-    """Limits the number of concurrent requests of one kind. Use an Admission only on one event loop. `setting`: the
+    """Limits the number of concurrent requests of one kind. Use each Admission on only one event loop. `setting`: the
     dotted name of the limit's setting, for the error message.
     """
 
@@ -65,8 +64,7 @@ class Admission:
 Kind = Literal["computation", "describe", "join"]
 
 MOST_LAG_MS: dict[Kind, float] = {"computation": 250, "describe": 500, "join": 1_000}
-"""For each kind of request, a lag of the event loop in milliseconds. At this lag, the service begins to refuse requests
-of this kind.
+"""For each kind of request, the lag of the event loop, in milliseconds, from which the service refuses such requests.
 """
 
 MOST_EVENTS_WAITING = 10_000
@@ -75,13 +73,15 @@ MOST_EVENTS_WAITING = 10_000
 
 @dataclass(slots=True)
 class Backlog:
-    """A count of the events of all groups that wait for their commit."""
+    """Counts the events of all groups that wait for their commit."""
 
     events: int = 0
 
 
 class Overload:
-    """Refuses requests while the service is overloaded. `shed`: a counter of the refusals by kind."""
+    """Refuses requests while the service is overloaded. `shed`: a metric that counts the refusals of each kind of
+    request.
+    """
 
     def __init__(self, monitor: LoopMonitor, backlog: Backlog, shed: CountedRequests) -> None:
         self._monitor = monitor
@@ -109,14 +109,14 @@ _WORDED_QUOTAS: Mapping[str, str] = {
     "bytes": "take {} bytes in the store",
     "computations": "have {} computations under way",
 }
-"""For each kind of quota, the part of the error message with the used amount. The limit of a kind is the setting
+"""For each kind of quota, the words of the error message that give the used amount. The limit of a kind is the setting
 `tenant_max_...`, whose default means no limit.
 """
 
 
 class Quotas:
-    """The quotas of one service. Use `Quotas` only on the service's event loop. No method of `Quotas` awaits. So no
-    other asyncio task can run between the check of a quota and the allowed change.
+    """The quotas of one service. Use `Quotas` only on the service's event loop. No method of `Quotas` awaits, so that
+    no other asyncio task can run between the check of a quota and the allowed change.
 
     A `tenant` is a prefix of group ids. The prefix is empty for a caller that sees all groups. `settings`: the settings
     with the limits, which are equal for all tenants. By default there are no limits.
@@ -150,8 +150,9 @@ class Quotas:
 
     def count_elsewhere(self, groups: Mapping[str, tuple[int, int | None]], here: Set[str]) -> None:
         """Count the groups of other coordinators. `groups`: for each group, the number of its members and the number of
-        its stored bytes. The second number is None if it has not changed. `here`: the ids of the groups of this
-        coordinator. A group that was counted before counts as deleted if it is missing in both `groups` and `here`.
+        its stored bytes. The number of bytes is None if it has not changed. `here`: the ids of the groups of this
+        coordinator. A group that was counted before counts as deleted if neither `groups` nor `here` contains the
+        group.
         """
         for group_id in self._elsewhere - groups.keys() - here:
             self.give_back(group_id)
@@ -160,8 +161,8 @@ class Quotas:
         self._elsewhere = frozenset(groups)
 
     def went_elsewhere(self, group_id: str) -> None:
-        """Keep counting a group that left this coordinator. The next call of `count_elsewhere` finds whether the group
-        still exists.
+        """Keep counting a group that left this coordinator. The next call of `count_elsewhere` finds out whether the
+        group still exists.
         """
         self._elsewhere |= {group_id}
 
@@ -172,9 +173,7 @@ class Quotas:
         self._change(group_id, members=members, bytes=stored_bytes)
 
     def no_room_for_member(self, tenant: str, group_id: str, members_then: int) -> str | None:
-        """Returns the reason, as a text, why the group may not grow to the number of members `members_then`. Returns
-        None if the quotas allow this number of members.
-        """
+        """Returns an error text if the quotas do not allow the group to have `members_then` members; else None."""
         known = self._groups[group_id]["members"] if group_id in self._groups else 0
         return self.no_room(tenant, "members", members_then - known) or self.no_room(tenant, "bytes", 1)
 
@@ -211,11 +210,11 @@ class Quotas:
         return allowed
 
     def no_room(self, tenant: str, kind: str, more: int) -> str | None:
-        """Returns the reason, as a text, why the tenant may not add to this kind of quota. `more`: the amount to add,
-        for example one group. Returns None if the quotas allow the addition.
+        """Returns an error text if an addition would exceed a quota of this kind; None if the quotas allow the
+        addition. `more`: the amount to add, for example 1 for one group.
 
-        If the tenant itself has reached its limit, the text names the amount that the tenant uses. The caller must not
-        see the amount of a tenant with a shorter prefix, so the text does not name it.
+        If the tenant itself has reached its limit, the text names the amount that the tenant uses. The text does not
+        name the amount of a tenant with a shorter prefix, because the caller must not see this amount.
         """
         allowed = self._allowed(kind)
         for bound in self._bounds(tenant):

@@ -1,11 +1,12 @@
-"""Two watches for stable groups. One watch finds changed topics, the other watch finds warm-ups that have caught up.
+"""Runs two watches for a stable group. `ClusterWatch` finds changed topics. `WarmUpWatch` finds out when all warm-ups
+have caught up.
 
 `ClusterWatch` polls a group's cluster while the group is stable, if the last rebalance polled the cluster. In other
-states, no watch is needed. Each rebalance polls the cluster, and an empty group needs no rebalance. The watch polls
-every `cluster.metadata.max.age.ms`. After a failed rebalance or a failed poll, the interval is at most five seconds.
-The interval is also at most five seconds after a poll that did not find a topic of the last rebalance. A topic counts
-as deleted if two polls in a row do not find the topic. A failed poll does not end the watch. Source:
-`Metadata.metadataExpireMs`; `ConsumerCoordinator.onJoinPrepare` for the rebalance after a change.
+states, no watch is needed, because a rebalance itself polls the cluster, and an empty group needs no rebalance. The
+interval between two polls is `cluster.metadata.max.age.ms`. After a failed rebalance or a failed poll, the interval is
+at most five seconds. If a poll does not find a topic of the last rebalance, the next interval is at most five seconds.
+A topic counts as deleted if two polls in a row do not find the topic. A failed poll does not end the watch.
+Source: `Metadata.metadataExpireMs`; `ConsumerCoordinator.onJoinPrepare` for the rebalance after a change.
 
 `WarmUpWatch` polls about once a second, and only while the group waits for its warm-ups
 (`group.rebalancing.awaits_warm_ups`). The heartbeats of members report the offsets of their warm-ups. The end offsets

@@ -1,16 +1,16 @@
 """The clusters that the definitions of groups name. If a definition names a cluster, every rebalance of the group polls
 the cluster.
 
-A definition names a cluster by `"cluster": {"provider": name, "bootstrap.servers": address}`. An address may be a
-directory of this machine. So the service opens only addresses that its own settings list. The service finds providers
-by the entry point group `assignor.cluster_providers`. So this package depends on no implementation of a cluster. A
-provider is a function from an address to a `ClusterProvider`. A rebalance waits for a cluster that is out of reach.
-After any other error of a provider, the rebalance fails. The group repeats such a rebalance under the same conditions
-as other failed rebalances.
+A definition names a cluster by `"cluster": {"provider": name, "bootstrap.servers": address}`. The service opens only
+addresses that its own settings list, because an address may be a directory of this machine. The service finds providers
+by the entry point group `assignor.cluster_providers`, so that this package does not depend on any provider. A provider
+is a function that gets an address and returns a `ClusterProvider`. While a cluster is out of reach, its rebalance
+waits. After any other error of a provider, the rebalance fails, and the group handles it like any other failed
+rebalance.
 
 Calls to a cluster run in threads, and each call has a time limit. Each cluster has `THREADS_OF_A_CLUSTER` threads. A
-cluster that does not answer therefore blocks neither the event loop nor the groups of other clusters. An error that
-means that the cluster is out of reach becomes `ClusterOutOfReach`. Any other error of the provider is raised unchanged.
+cluster that does not answer therefore blocks neither the event loop nor the groups of other clusters. If the cluster is
+out of reach, the provider's error becomes `ClusterOutOfReach`. Any other error of the provider is raised unchanged.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ class ClusterStanding:
 
     `looked_at_ms`: the time of the cluster's last answer; None before the first answer. `failing_since_ms`: the time of
     the first failed poll since the cluster's last answer. `error`: the error of the last failed poll.
-    `failing_since_ms` and `error` are None when the cluster answered the last poll.
+    `failing_since_ms` and `error` are None if the cluster answered the last poll.
     """
 
     def __init__(self, now_ms: Callable[[], int], telemetry: GroupTelemetry) -> None:

@@ -1,4 +1,4 @@
-"""Opens the groups of one service from the store, and finds them by id. Also creates, deletes and closes groups."""
+"""Opens, creates, closes and deletes the groups of one service, and finds groups by id."""
 
 import asyncio
 import re
@@ -43,24 +43,24 @@ COUNT_OTHERS_EVERY_S = 1.0
 """The interval in seconds at which the groups of other coordinators are counted for quotas."""
 
 SHARE_OF_A_STOP = 0.75
-"""The fraction of a stop's time limit in which this coordinator may hand groups over to other coordinators. After this
-time, the coordinator closes the groups that it has not handed over.
+"""When a coordinator stops, it hands its groups over during this fraction of the stop's time limit. After this time,
+the coordinator closes the remaining groups.
 """
 
 _UNSAFE_IN_AN_ID = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_NAME_IN_AN_ID = 249
-"""The largest number of characters of the name in a member id. The name comes from a client id and is cut to this
-length. A member id also contains a UUID. A client id alone may already have the largest length of a member id.
+"""A member id consists of a name and a UUID. The name is a client id that is cut to this number of characters. Without
+the cut, a long client id would make the member id too long.
 """
 
 
 @dataclass(eq=False, repr=False)
 class Coordinator:
-    """The groups of one service. `assembly.open_coordinator` makes a Coordinator. Use a Coordinator on one event loop
-    only.
+    """The groups of one service. Call `assembly.open_coordinator` to get a Coordinator. Use a Coordinator on only one
+    event loop.
 
     `unreadable`: for each group whose log cannot be read, the reason. This coordinator does not lead unreadable groups.
-    `store`: the check whether the store can be used. `closed`: True if `close` has ended. A closed coordinator does not
+    `store`: checks whether the store can be used. `closed`: True if `close` has ended. A closed coordinator does not
     use the store any more.
 
     `url`: the address of this coordinator, which other coordinators of the database use. `resources`: the resources
@@ -223,8 +223,8 @@ class Coordinator:
         """Plans a repair of the group's log. Returns the records that the repair keeps and drops. `execute`: True to
         carry out the repair and open the group again.
 
-        If this coordinator leads the group, no record is lost, because the log is written from memory. Raises
-        GroupNotFound, LogIsIntact, LogBeyondRepair, StoreError.
+        If this coordinator leads the group, no record is lost, because the new log is written from the state in memory.
+        Raises GroupNotFound, LogIsIntact, LogBeyondRepair, StoreError.
         """
         async with self._lock(group_id):
             stored, problem = await self.stored_log(group_id)
@@ -239,7 +239,7 @@ class Coordinator:
                     if left is not None:
                         raise StoreError(f"the log of group {group_id} could not be written anew: {left}")
                 return GroupRepair(group_id, problem, execute, plan)
-            is_whole = True  # the log may have been repaired by other means since the damage was found
+            is_whole = True  # an operator may have repaired the group's log by other means since the damage was found
             try:
                 whole = await replayed_log(await self.repository.load_group(group_id), self._environment)
                 plan = nothing_lost(stored, whole.image)
@@ -265,8 +265,8 @@ class Coordinator:
             return GroupRepair(group_id, problem, execute, plan)
 
     async def delete(self, group_id: str, *, force: bool = False) -> Response:
-        """Delete the group. `force`: True to delete the group even if its log cannot be read. The members of a group
-        with an unreadable log are unknown.
+        """Delete the group. `force`: True to delete the group even if its log cannot be read. If the group's log cannot
+        be read, its members are unknown.
 
         Raises GroupNotFound, UnreadableGroup, StoreError.
         """
@@ -425,7 +425,7 @@ class Coordinator:
             runtime = self._runtime(log, epoch, await replayed_log(log, self._environment))
         except (StoreError, *UNREADABLE) as error:
             if is_shared and isinstance(error, StoreError) and not isinstance(error, DamagedLog):
-                raise  # the lease tries to open the group again after the next poll of the lease
+                raise  # `CoordinatorLease` tries to open the group again after its next poll.
             self._set_aside(group_id, error)
             return True
         self.groups[group_id] = runtime

@@ -5,10 +5,10 @@ If a definition describes its cluster, the definition is the only source for top
 creates are not added to the definition. A later PUT replaces the definition. If a definition names the provider of its
 cluster, every rebalance polls the cluster.
 
-Names in the documents of callers become names of topics and directories. So this file checks the names before a
-document is stored or used. Groups that an earlier release stored are not checked again. The service still leads groups
-that an earlier release stored, and can delete them. A report or a computation may contain every name that Kafka
-accepts. Kafka accepts any name for a store that is not logged.
+This file checks the names in documents of callers, because these names become names of topics and directories. Groups
+that an earlier release stored are not checked again. The service still leads groups that an earlier release stored, and
+can delete them. In a report or a computation, every name is allowed that Kafka accepts. Kafka accepts any name for a
+store that is not logged.
 """
 
 import json

@@ -7,8 +7,9 @@ writes the records of all calls of `apply`, and the recording of a rebalance, in
 
 Between `apply` and `commit`, `group` is newer than `image`. `group` is used only to handle events and requests. All
 other code sees `image`, which is never newer than the store. The result of a write is unknown if the store did not
-answer, or if another process wrote to the log. A group with an unknown write is uncertain, and is read from the store
-again before its next event. A long log is rewritten as one snapshot.
+answer, or if another process wrote to the group's log. A group is called uncertain after a write with an unknown
+result. An uncertain group is read from the store again before its next event. If the group's log becomes long, it is
+rewritten as one snapshot.
 
 Each write names the epoch in which this coordinator owns the group. The epoch is set when this coordinator acquires or
 creates the group, and then does not change. A successful write proves that this coordinator still owned the group at
@@ -41,7 +42,7 @@ from coordinator_api.store.store_errors import DamagedLog, NotOwner, StoreError
 class GroupEnvironment:
     """The objects that all groups of one service share.
 
-    `compaction_bytes`: the smallest size of a log that is rewritten as one snapshot. `metadata_max_age_ms`: the
+    `compaction_bytes`: the size from which a group's log is rewritten as one snapshot. `metadata_max_age_ms`: the
     interval at which a group's cluster is polled.
     """
 
@@ -66,10 +67,10 @@ ENCODED_IN_A_THREAD = 64
 """If a commit has at least this number of records, a thread encodes the records."""
 
 UNREADABLE = (DamagedLog, InputError, IllegalTransition)
-"""The errors that mean that a log is damaged, or that this release cannot replay the log."""
+"""The errors that mean that a group's log is damaged, or that this release cannot replay it."""
 
 REPLAYED_IN_A_THREAD_BYTES = 65_536
-"""A log of at least this size is replayed in a thread, so that other groups are served meanwhile."""
+"""A group's log of at least this size is replayed in a thread, so that other groups are served meanwhile."""
 
 
 _Records = tuple[CoordinatorRecord, ...]
@@ -77,8 +78,8 @@ _Records = tuple[CoordinatorRecord, ...]
 
 @dataclass(eq=False)
 class DurableGroup:
-    """A group and its log. The caller must not run two of `apply`, `commit`, `reload` and `compact_if_long` at one
-    time.
+    """A group and its log of records. The caller must not run two of `apply`, `commit`, `reload` and `compact_if_long`
+    at one time.
 
     `image`: the committed state. The image is immutable, so it may be read anywhere at any time. `committed_sessions`:
     the sessions before the first uncommitted event. `committed_sessions` still includes the sessions of members that
@@ -86,7 +87,7 @@ class DurableGroup:
     `is_uncertain`: True if the store may have more or fewer records than this process knows.
 
     `stored`: the stored log of the group. The log of a new group has sequence 0 and no records. `replayed`: the group
-    to which the log replays; None if the log has not been replayed yet.
+    that was replayed from the log; None if the log has not been replayed yet.
     """
 
     stored: InitVar[GroupLog]
@@ -131,8 +132,8 @@ class DurableGroup:
         self._telemetry.logger.warning("group_reloaded", sequence=stored.sequence)
 
     def apply(self, event: Event, now_ms: int, tenant: str = "") -> Outcome:
-        """Apply the event in memory, and return its outcome. The caller may carry out the outcome when `commit` has
-        returned. `tenant`: the tenant whose quotas apply.
+        """Apply the event in memory, and return its outcome. The caller may carry out the outcome only after `commit`
+        has returned. `tenant`: the tenant whose quotas apply.
 
         Raises the errors of `Group.handle` and `Group.apply`. After an error of `Group.handle`, the event has no effect
         and the group stays usable. After an error of `Group.apply`, the group is uncertain.
@@ -156,9 +157,9 @@ class DurableGroup:
         """Write the records that were applied since the last commit, in one transaction. Returns the records that it
         wrote.
 
-        `response`, `recording_for`: the answer to the last event that was applied, and the function for its recording.
-        Raises StoreError if the records could not be committed. If there were records to write, the group is uncertain
-        after any error.
+        `response`: the answer to the last applied event. `recording_for`: the function that returns the recording of
+        this event. Raises StoreError if the records could not be committed. If there were records to write, the group
+        is uncertain after any error.
         """
         image, applied, deleted = self._applied_image, tuple(self._applied), self._deleted
         self._applied, self._deleted = [], False
@@ -187,7 +188,7 @@ class DurableGroup:
         self._renews = True
 
     async def compact_if_long(self) -> None:
-        """Rewrite a long log as one snapshot. After a failed write, the group is uncertain.
+        """Rewrite the group's log as one snapshot if the log is long. After a failed write, the group is uncertain.
 
         The snapshot is made from the committed image and encoded in a thread. Heartbeats and fetches do not wait for
         the snapshot, but the next commit does.
@@ -200,7 +201,7 @@ class DurableGroup:
         image = self.image
         try:
             lines = await asyncio.to_thread(lambda: [encode_record(record) for record in snapshot_records(image)])
-        except Exception as error:  # an error here is a bug, but the long log still replays to the group
+        except Exception as error:  # an error here is a bug, but the group can still be replayed from the long log
             self._telemetry.logger.warning("compaction_failed", error=str(error))
             self._snapshot_bytes = self._log_bytes
             return
@@ -220,8 +221,8 @@ class DurableGroup:
 
     def _within_quotas(self, event: Event, tenant: str) -> Event:
         """Returns the event. If a quota refuses the event, the field `no_room` of the result has the reason. No other
-        asyncio task may run between the check of a quota and the call that applies the event. If another asyncio task
-        ran in between, two members could both get the last free place.
+        asyncio task may run between the check of a quota and the call that applies the event. If a task ran in between,
+        two members could both get the last free place.
         """
         quotas, no_room = self._environment.quotas, None
         match event:
@@ -279,7 +280,7 @@ def _encoded(records: _Records) -> list[str]:
 
 
 def replay_log(stored: GroupLog, environment: GroupEnvironment) -> Group:
-    """Replays the log. Raises InputError or IllegalTransition if the log cannot be read."""
+    """Replays the group from its log. Raises InputError or IllegalTransition if the log cannot be read."""
     records = [decode_record(line) for line in stored.records]
     group = Group.replay(stored.group_id, environment.limits, records, environment.clock.now_ms())
     if records and group.image.input_json is None:
@@ -288,8 +289,8 @@ def replay_log(stored: GroupLog, environment: GroupEnvironment) -> Group:
 
 
 async def replayed_log(stored: GroupLog, environment: GroupEnvironment) -> Group:
-    """Replays the log like `replay_log`, but replays a long log in a thread. The sessions begin after the end of the
-    replay.
+    """Replays the group from its log like `replay_log`, but replays a long log in a thread. The sessions begin after
+    the end of the replay.
     """
     if sum(map(len, stored.records)) < REPLAYED_IN_A_THREAD_BYTES:
         return replay_log(stored, environment)
@@ -304,7 +305,7 @@ def _notes_of(records: Iterable[CoordinatorRecord]) -> tuple[RecordingNote, ...]
     A rebalance is recorded when its wait begins. The recording has the outcome `held` and the start of the wait. The
     recording allows operators to inspect the held rebalance, even after a crash. The transaction that ends the wait
     also changes the recording. The change adds the end of the wait, the caller, the time and the reason. If the
-    rebalance is carried out, the recording gets the outcome of the computation in place of `held`. After a discard, the
+    rebalance is carried out, the recording gets the outcome of the computation instead of `held`. After a discard, the
     new rebalance, which keeps every task, replaces the recording of the generation. The new recording still shows that
     the first rebalance was discarded. If a new rebalance replaced the held rebalance, the outcome of the recording
     stays `held`.

@@ -1,20 +1,21 @@
 """The queue of a group's events. The queue handles events in the order of arrival. The queue commits all waiting events
 together as one batch.
 
-The queue applies each waiting event in memory. After that, the queue makes ONE commit, carries out the effects of the
-events, and answers each event.
+The queue applies each waiting event in memory. When all events are applied, the queue makes ONE commit, carries out
+their effects, and answers each event.
 
 Rules:
 - If the rules of the group raise an error for an event, only this event fails.
-- If a commit fails, every event of its batch fails with StoreError. After a failed commit, the store may or may not
-  have the records. So the group is read from the store again before its next event. If the log is damaged when the
-  group is read again, all further events fail.
+- If a commit fails, every event of its batch fails with StoreError. After a failed commit, the group is read from the
+  store again before its next event, because the store may or may not have the records. If the group's log is damaged
+  when the group is read again, all further events fail.
 - While the lease of this process is not valid, all events fail and no event is applied.
 - A deletion has a separate batch, and an event with a recording is the last event of its batch. The limits of a batch
   ensure that a transaction has at most one deletion and at most one recording.
 - The queue handles an event even if the event's caller disconnects.
 
-The queue works in short slices. Between two slices, the event loop answers heartbeats, which do not use this queue.
+The queue handles events in short time slices. Between two slices, the event loop answers heartbeats, which do not use
+this queue.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ from coordinator_api.runtime.durable_group import UNREADABLE, DurableGroup, Grou
 from coordinator_api.store.store_errors import StoreError
 
 MOST_IN_A_BATCH = 1_000
-"""The largest number of events in a batch. Further events wait for the next commit. The limit keeps an answer from
+"""The largest number of events in a batch. Further events wait for the next batch. The limit keeps an answer from
 waiting for very many other events.
 """
 
@@ -59,7 +60,7 @@ class _Waiting:
     def fail(self, error: BaseException) -> None:
         if not self.answer.done():
             self.answer.set_exception(error)
-            self.answer.exception()  # mark the error as retrieved, so that asyncio does not log the error
+            self.answer.exception()  # mark the error as retrieved, so that asyncio does not print the error
 
 
 @dataclass(slots=True)
@@ -118,14 +119,16 @@ class EventQueue:
         return waiting.answer
 
     async def renew(self) -> None:
-        """Write the committed state as a new log. Returns when the waiting events have been answered."""
+        """Write the committed state to the store as a new log of the group. Returns when the waiting events have been
+        answered.
+        """
         self._durable.renew()
         await self.put(Tick())
         if self._worker is not None:
             await asyncio.wait((self._worker,))
 
     async def close(self) -> None:
-        """Stop compacting the log. Returns when the waiting events have been answered."""
+        """Stop compacting the group's log. Returns when the waiting events have been answered."""
         self._closed = True
         if self._worker is not None:
             await asyncio.wait((self._worker,))

@@ -6,15 +6,15 @@
 
 An event is answered only after its commit, so a crash at any point loses no answered event. Before an answer from
 memory, the group checks that the lease of this process is still valid (`lease`). The group's rules are in `group/`.
-This file passes heartbeats and fetches to the group's rules on arrival. The file passes the outcome of an event to
-these modules:
+This file passes heartbeats and fetches to the group's rules as soon as they arrive. The file passes the outcome of an
+event to these modules:
 
 - `event_queue`: the waiting events, and their common commits.
 - `held_requests`: the long polls and the held heartbeats.
 - `durable_group`: the group and its records in the store.
 - `telemetry`: the lines in the service's log file, and the values in /metrics.
 - `rebalance_loop`: the rebalances of the group.
-- `cluster_watch`: the polls of the cluster and of the warm-ups.
+- `cluster_watch`: the repeated polls for changed topics and for warm-ups.
 """
 
 import asyncio
@@ -62,10 +62,12 @@ from coordinator_api.store.store_errors import LeaseEnded, NotOwner, StoreError
 RETRY_AFTER_STORE_ERROR_MS = 1_000
 
 LONGEST_WAIT_FOR_OWN_TICK_S = 0.1
-"""The longest wait of a heartbeat for the commit of a change that the heartbeat itself caused."""
+"""The longest time for which a heartbeat waits for the commit of a change that the heartbeat itself caused."""
 
 LONGEST_WAIT_FOR_STORE_S = 0.5
-"""After a write with an unknown result, the longest time for which a heartbeat waits until its group is read again."""
+"""The longest time for which a heartbeat waits until its group is read again. The group is read again after a write
+with an unknown result.
+"""
 
 _NO_NEWS = (MemberSubscribed, GenerationStarted)
 """The types of records after which no member has to act. Records of these types do not change the answer to any held
@@ -94,9 +96,9 @@ class GroupRuntime:
         unreadable: Callable[[str, Exception], None] = lambda group_id, error: None,
     ) -> None:
         """`stored`: the stored log of the group, with sequence 0 and no records for a new group. `replayed`: the group
-        that the log replays to; None if the log has not been replayed yet. `lease`: the lease of the group; None if no
-        other coordinator can own the group. `unreadable`: a function that gets the error if the group's log is damaged
-        when it is read again. After a call of `unreadable`, all events of the group fail.
+        that was replayed from the log; None if the log has not been replayed yet. `lease`: the lease of the group; None
+        if no other coordinator can own the group. `unreadable`: a function that gets the error if the group's log is
+        damaged when it is read again. After a call of `unreadable`, all events of the group fail.
         """
         clock = environment.clock
         telemetry = GroupTelemetry(stored.group_id, environment.metrics)
@@ -213,8 +215,8 @@ class GroupRuntime:
     ) -> Response:
         """Returns `ProcessHeartbeatAnswered` or `Rejected`. The request is held while the field `news` of the answer
         equals `known`. The wait ends after `wait_s` seconds at the latest. The wait ends earlier if `gone()` returns,
-        because the caller has then hung up. A held request does not restart the session timeout. So a request is never
-        held for longer than half of the shortest session timeout. Raises StoreError like `respond`.
+        because the caller has then hung up. While a request is held, the session timeouts of its members run on. So a
+        request is never held for longer than half of the shortest session timeout. Raises StoreError like `respond`.
         """
         response = await self.respond(heartbeat)
         if not isinstance(response, ProcessHeartbeatAnswered) or response.news != known or wait_s <= 0:
@@ -334,10 +336,10 @@ class GroupRuntime:
         await asyncio.wait((self._reading_again,), timeout=LONGEST_WAIT_FOR_STORE_S)
 
     def _respond_while_uncertain(self, event: HeartbeatOrFetch) -> Response:
-        """Answers from the last state that is known to be committed. Answers from the committed state let members keep
-        working while the store fails. The event of the uncertain write was not answered, so its effect may come later
-        than this answer. If the answer would refuse a member, the method raises StoreError instead. The uncertain write
-        may have removed the reason for the refusal.
+        """Answers the request from the last state that is known to be committed. So members can keep working while the
+        store fails. The event of the uncertain write was not answered, so it may take effect later than this answer. If
+        the answer would refuse a member, the method raises StoreError instead, because the uncertain write may have
+        removed the reason for the refusal.
         """
         self.lease.check()
         response = self.group.respond(event, self._clock.now_ms(), self.image).response

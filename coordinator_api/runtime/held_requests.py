@@ -1,18 +1,17 @@
-"""Serves callers that wait for changes of a group. The callers are held requests of members, and web pages that show
+"""Serves callers that wait for changes of a group. The callers are members with held requests, and web pages that show
 the group.
 
 A held request is the GET of an assignment that is not available yet, or the heartbeat of a process.
 
 Held requests are answered in batches, which the code calls waves. If all requests were answered at once, thousands of
-members would begin to rejoin at the same moment. All heartbeats would wait behind thousands of joins, or behind the
-large assignments that members fetch. A batch ends after `WAVE_MEMBERS` members or about `WAVE_BYTES` of assignments.
+members would begin to rejoin at the same moment. Heartbeats would then have to wait until the service has handled all
+these joins and sent all assignments. A batch ends after `WAVE_MEMBERS` members or about `WAVE_BYTES` of assignments.
 After each batch, the event loop handles the requests of the answered members during a pause. If a pause ends late
 because the event loop was busy, the next pause is longer by this delay. The pauses leave half of the loop's time to
-other requests, and to the joins that a batch causes. (Heartbeats could be answered in another process instead. But the
-answers to joins and heartbeats could then contradict each other.)
+other requests, and to the joins that a batch causes. Heartbeats are answered in the same process as joins, because the
+answers of two processes could contradict each other.
 
-Each held request needs a future in memory. `wake` computes the answer to each held request again, and sends the answer
-only if it has changed.
+`wake` computes the answer to each held request again, and sends the answer only if it has changed.
 
 A web page is notified of a commit, and then requests the data that it shows. Each commit calls `Watching.changed` once.
 A call of `Watching.changed` without watchers needs only two dictionary lookups. A watcher is notified once for all
@@ -35,8 +34,9 @@ from coordinator_api.group.events import FetchAssignment, ProcessHeartbeat
 from coordinator_api.group.outcome import Response
 
 WAVE_MEMBERS = 32
-"""The number of members after which a batch ends. A process heartbeat with more members is still answered as a whole.
-The answer for one member takes the event loop about 0.5 ms. Other heartbeats may have to wait for the whole batch.
+"""The number of members after which a batch ends. A process heartbeat is answered as a whole, even if it has more
+members than this number. The answer for one member takes the event loop about 0.5 ms. Other heartbeats may have to wait
+for the whole batch.
 """
 
 WAVE_BYTES = 4_194_304
@@ -63,8 +63,8 @@ may not answer.
 """
 
 Weigh = Callable[[Response], int]
-"""A function that estimates the number of bytes of assignments that an answer causes. The bytes are in the answer
-itself, or in the answers to the fetches that follow.
+"""A function that estimates how many bytes of assignments members receive because of an answer. The bytes are in the
+answer itself, or in the answers to the fetches that follow.
 """
 
 IsHeld = Callable[[Response], bool]
@@ -76,8 +76,8 @@ CallerGone = Callable[[], Awaitable[object]]
 
 @dataclass(slots=True, eq=False)
 class _HeldRequest:
-    """One held request. `members`: the number of members in the request. `answer`: a future of the changed answer. The
-    result of the future is None if the request ends unchanged, for example at its time limit.
+    """One held request. `members`: the number of members in the request. `answer`: a future that gets the changed
+    answer. The result of the future is None if the request ends unchanged, for example at its time limit.
     """
 
     recheck: Recheck
@@ -183,7 +183,7 @@ class HeldRequests:
 
 
 class Watcher:
-    """Waits for changes of groups on behalf of one caller. `Watching.watch` makes a Watcher."""
+    """Waits for changes of groups on behalf of one caller. Call `Watching.watch` to get a Watcher."""
 
     def __init__(self) -> None:
         self._woken = asyncio.Event()

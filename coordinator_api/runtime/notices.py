@@ -2,10 +2,10 @@
 errors.
 
 Notices are kept in memory only. For each process and code, only the newest notice is kept. If a heartbeat gets no
-answer, the process sends all its notices again. So a restarted coordinator gets all notices. A notice is kept for a
-day, because people may read it later. The end of a process does not remove its notices. The number of notices is
-limited: above the limit, the oldest notices are dropped. The text of a notice comes from a process and is shown on
-terminals. So each unprintable character is replaced by a blank.
+answer, the process sends all its notices again, so that a restarted coordinator gets all notices. A notice is kept for
+a day, because people may read it later. The end of a process does not remove its notices. If the number of notices
+exceeds its limit, the oldest notices are dropped. In the text of a notice, each unprintable character is replaced by a
+blank, because the text is shown on terminals.
 """
 
 from collections.abc import Iterable

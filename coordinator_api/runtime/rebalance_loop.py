@@ -1,9 +1,10 @@
 """Runs the rebalances that a group requests, one after the other, and passes each result to the group.
 
-If a new rebalance becomes due, the rebalance that is being computed is void. A void rebalance may run until
-`VOID_AFTER_S` after its start, and is then cancelled. If a void rebalance ends before this time, the group discards its
-result. A rebalance runs again later if the cluster is out of reach, or if no worker process can be started. After any
-other failure, the group gets a failed result, because its members would wait for ever without a result.
+If a new rebalance becomes due, the rebalance that is being computed is void. A void rebalance, which is no longer
+needed, is cancelled if it still runs `VOID_AFTER_S` after its start. If a void rebalance ends earlier, the group
+discards its result. A rebalance runs again later if the cluster is out of reach, or if no worker process can be
+started. After any other failure, the group gets a failed result, because its members would wait for ever without a
+result.
 """
 
 import asyncio
@@ -23,13 +24,13 @@ from coordinator_api.store.store_errors import StoreError
 from coordinator_api.workers.worker_pool import PoolClosed, WorkersUnavailable
 
 HandBack = Callable[[AssignmentComputed, RecordingFor | None], Awaitable[object]]
-"""A function that passes the result of a rebalance to the group. The function also passes on a function that returns
-the recording to store. Raises StoreError.
+"""A function that passes the result of a rebalance to the group. The second argument is a function that returns the
+recording to store. Raises StoreError.
 """
 
 VOID_AFTER_S = 0.2
-"""The time for which a void rebalance may continue, counted from the start of the rebalance. Ending a worker process
-takes longer than waiting for a short rebalance.
+"""A rebalance that is no longer needed is cancelled only if it still runs this long after its start. A shorter
+rebalance ends by itself before its worker process could be killed.
 """
 
 WORKERS_RETRY_MS = 1_000

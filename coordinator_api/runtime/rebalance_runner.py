@@ -119,9 +119,8 @@ class RebalanceRunner:
 
     async def _computed(self, job: RebalanceJob) -> ComputedRebalance | ClusterNamed:
         """Computes the rebalance, and computes it again if its worker dies. A failed rebalance ends the application in
-        all members. So a rebalance must not fail only because a worker was killed from outside. Raises
-        WorkersUnavailable. Raises WorkerDied after `ATTEMPTS` dead workers, because the rebalance itself is then
-        probably the cause.
+        all members, so one killed worker process must not fail the rebalance. Raises WorkersUnavailable. Raises
+        WorkerDied after `ATTEMPTS` dead workers, because the rebalance itself is then probably the cause.
         """
         limited = job.failure is None and self._names_own_assignor(job.rebalance.input_json)
         limit_ms = self._resources.own_assignor_limit_ms if limited else None
@@ -131,9 +130,8 @@ class RebalanceRunner:
         return await self._resources.workers.run(compute, job, limit_ms=limit_ms)
 
     def _names_own_assignor(self, input_json: str) -> bool:
-        """Returns whether the text of the definition contains the path of a user's own assignor. The path may stand in
-        a different field of the definition. With such a definition, the time limit applies without need, which does no
-        harm.
+        """Returns whether the text of the definition contains the path of a user's own assignor. The path may also
+        occur in another field, such as a topic name. The time limit then applies without need, which does no harm.
         """
         return any(f'"{path}"' in input_json for path in self._resources.allowed.class_paths)
 

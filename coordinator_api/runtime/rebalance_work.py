@@ -1,7 +1,7 @@
 """Computes the slow part of a rebalance, in a worker process. The worker gets and returns only small values. The job of
 a rebalance contains the definition as text and the subscriptions of the members as bytes. The worker caches the parsed
 definition. The result is already packed and compressed for the store. The recording contains the exact input and output
-of the rebalance. So `assignor assign --check` computes the same result from its `rebalance/1` line.
+of the rebalance, so that `assignor assign --check` can compute the same result from it.
 """
 
 import json
@@ -107,7 +107,7 @@ def compute(job: RebalanceJob) -> ComputedRebalance | ClusterNamed:
 
 @lru_cache(maxsize=8)
 def _definition(input_json: str) -> Definition:
-    """Returns the parsed definition. A worker caches the definitions of its last rebalances."""
+    """Returns the parsed definition. A worker process caches the definitions of its most recent rebalances."""
     return read_input(input_json)
 
 

@@ -1,10 +1,10 @@
 """Limits two uses of the store by callers: the readiness check, and reads of recorded rebalances.
 
 - The readiness check is a write and a read. The check runs at most once a second, and all callers share its result.
-- Recorded rebalances are read for few callers at one time, and are unpacked and sent in pieces. Hundreds of callers may
-  request recordings at the same time, and may receive the pieces slowly. For this reason, callers share a few slots. A
-  caller needs a slot to read from the database and to unpack each piece. A caller that receives a piece needs no slot.
-  A whole recording may be very long. So a thread makes each piece only after the previous piece was sent.
+- Recorded rebalances are read for few callers at one time, and are unpacked and sent in pieces. Callers share a few
+  slots, because hundreds of callers may request recordings at the same time and receive the pieces slowly. A caller
+  needs a slot to read from the database and to unpack each piece. While a caller receives a piece, the caller needs no
+  slot. A thread makes each piece only after the previous piece was sent, because a whole recording may be very long.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ metrics of a scrape that takes too long.
 """
 
 HOLDS_FOR_S = 1.0
-"""The time for which the result of a readiness check is used again. The reuse protects the store. Each check is a
-write, and a caller needs no token to request it.
+"""The time for which the result of a readiness check is used again. The reuse limits the writes to the store, because
+each check is a write, and a caller needs no token to request a check.
 """
 
 
@@ -68,13 +68,13 @@ class StoreReadiness:
 
 
 PIECE_BYTES = 65_536
-"""The minimum size of every piece except the last. Chunks of a few bytes are joined to pieces. A call in a thread for
-each chunk would be slow.
+"""The minimum size of every piece except the last. Chunks of a few bytes are joined into larger pieces, because each
+piece needs a call in a thread.
 """
 
 AT_ONE_TIME = 2
-"""The number of callers for which recordings are read or unpacked at one time. The number is small. Unpacking takes the
-interpreter lock from the event loop, and reads take database connections from commits.
+"""The largest number of callers for which recordings are read or unpacked at one time. More callers would slow down the
+service: unpacking holds the interpreter lock, and reads use database connections that commits need.
 """
 
 

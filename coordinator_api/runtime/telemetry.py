@@ -3,9 +3,9 @@
 Each change gets a log line with the group, the generation and the member. If many members change at once, a single line
 has the number of members. Lines of level debug have the ids of the members. `GroupStanding` computes the values of the
 group for `/metrics` from the committed records. The values are the time for which tasks have had no owner
-(`OwnerlessTasks`), and the number of rebalances. A thread evaluates a record that takes long, so a large group does not
-block other groups. Later records of the same group wait until the thread has ended. The values for `/metrics` are not
-stored.
+(`OwnerlessTasks`), and the number of rebalances. If a record takes long to evaluate, a thread evaluates it, so that a
+large group does not block other groups. Later records of the same group wait until the thread has ended. The values for
+`/metrics` are not stored.
 """
 
 import asyncio
@@ -43,8 +43,8 @@ _LOGGER = "coordinator_api"
 _RecordOfAMember = MemberSubscribed | MemberReplaced | MemberRemoved
 
 LogEvent = Callable[..., object]
-"""A function that writes a line to the service's log. The arguments of the function are the name of the event, and the
-values of the event by name.
+"""A function that writes a line to the service's log file. The arguments of the function are the name of the event, and
+the values of the event by name.
 """
 
 MOST_MEMBERS_NAMED = 8
@@ -161,7 +161,7 @@ owner.
 
 
 class OwnerlessTasks:
-    """Finds the tasks of a group that no member owns. Also records the time from which each task has had no owner. The
+    """Finds the tasks of a group that no member owns, and records the time from which each task has had no owner. The
     metric "time without owner" comes from the times of `OwnerlessTasks`.
 
     The owner of a task is the member to which the last rebalance assigned the active task. A task has no owner if the
@@ -170,10 +170,11 @@ class OwnerlessTasks:
     the member is removed.
 
     Known limits: after the group was read from the store again, only the assigned tasks of present members are known.
-    In a group with an outside leader, no task is counted, because nothing is known between two reports.
+    In a group with an outside leader, no task is counted, because the service knows nothing about tasks between two
+    reports.
 
-    `since_ms`: for each task without an owner, the time from which it has had no owner. Each change makes a new
-    mapping. Two methods of one OwnerlessTasks must not run at the same time.
+    `since_ms`: for each task without an owner, the time from which it has had no owner. Each change replaces this
+    mapping with a new one. Two methods of one OwnerlessTasks must not run at the same time.
     """
 
     def __init__(self, image: GroupImage, now_ms: int) -> None:
