@@ -3,32 +3,32 @@
 An application can import everything that it needs from this package. The import of this package is fast, because the
 module of a name is loaded when the name is first used. Starting points:
 
-========================  =============================================================  ==============================
-task of the user          starting point                                                 code
-========================  =============================================================  ==============================
-write in the DSL          `StreamsBuilder().stream(topic, STRING, JSON)`                 `dsl/`
-write processors          `Topology`, `Processor`, `ProcessorContext`, `Record`          `processors/`
-keep state                `key_value_store`, `window_store`, ...                         `state_stores/`
-choose serdes             `STRING`, `LONG`, `JSON`, `AvroSerde`, ...; `Serde`, `Serdes`  `serdes/`
-inspect a topology        `Topology.describe()`, `Topology.draw(path)`                   `processors/`
-test a topology           `TopologyTestDriver(topology)`                                 `local_run/`
-configure an application  `Application(topology, configs)`                               `instance/`, `configs.py`
-create topics             `open_log(bootstrap_servers).create_topics([NewTopic(...)])`   `logs/`
-write and read records    `RecordProducer(log, STRING, JSON)`, `read_topic(log, topic)`  `logs/record_producer.py`
-handle bad records        `log_and_continue`, `dead_letter`, or an `ExceptionHandler`    `tasks/exception_handling.py`
-try it on this machine    `with LocalRun(application) as run:`                           `local_run/`
-run it in a process       `group_body(application)`, `StreamsInstance(application, url)` `instance/`
-run it in processes       `assignor workers run --local`; on Spark without `--local`     `spark_jobs`
-read its stores           `GET /v1/stores/...` of an instance; `StateStoreClient`        `queries/`
-watch a restore           `RestoreProgress`, or your own `RestoreListener`               `instance/restore/`
-========================  =============================================================  ==============================
+- `StreamsBuilder().stream(topic, STRING, JSON)` begins an application in the DSL (`dsl/`).
+- `Topology`, `Processor`, `ProcessorContext` and `Record` are for applications that write their own processors
+  (`processors/`).
+- `key_value_store`, `window_store` and similar functions make builders of state stores (`state_stores/`).
+- `STRING`, `LONG`, `JSON`, `AvroSerde` and others are serdes. `Serde` and `Serdes` are for serdes of the user
+  (`serdes/`).
+- `Topology.describe()` and `Topology.draw(path)` show a topology (`processors/`).
+- `TopologyTestDriver(topology)` tests a topology (`local_run/`).
+- `Application(topology, configs)` is a topology with its configs (`instance/`, `configs.py`).
+- `open_log(bootstrap_servers).create_topics([NewTopic(...)])` creates topics (`logs/`).
+- `RecordProducer(log, STRING, JSON)` writes records, and `read_topic(log, topic)` reads records (`logs/`).
+- `log_and_continue`, `dead_letter` and every other `ExceptionHandler` decide about bad records
+  (`tasks/exception_handling.py`).
+- `with LocalRun(application) as run:` tries an application on this machine (`local_run/`).
+- `group_body(application)` and `StreamsInstance(application, url)` run an application in this process (`instance/`).
+- `assignor workers run --local` runs an application in several processes; without `--local`, it uses Spark
+  (`spark_jobs`).
+- `StateStoreClient`, and the route `GET /v1/stores/...` of an instance, read the stores of an application (`queries/`).
+- `RestoreProgress`, or a `RestoreListener` of the user, watches a restore (`instance/restore/`).
 
 The package has layers: the group protocol is at the top, and the stored bytes are at the bottom. In the folder
 `membership/`, `member_machine` makes the decisions of one member. `process_membership` calls the coordinator for all
 members of the process. `rebalance_mailbox` passes orders from a member to its stream thread. In the folder `instance/`,
 a `stream_thread` runs the steps of `thread_work` in a loop. The steps of `thread_work` run the tasks, which are in
-`tasks/`. `instance/restore/` restores the stores of the tasks. `logs/` stores all records. docs/runtime/ describes the
-behaviour of each layer.
+`tasks/`. `instance/restore/` restores the stores of the tasks. The package `logs/` stores all records. The files in
+docs/runtime/ describe the behaviour of each layer.
 """
 
 from typing import TYPE_CHECKING

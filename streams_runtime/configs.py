@@ -148,8 +148,8 @@ class StreamsConfig:
     `bootstrap_servers`: the addresses of Kafka's brokers, or `embedded:<directory>` for an embedded log (a SQLite file,
     without a server). `application_server`: the host:port at which an instance on Spark answers queries of its stores.
     Port 0 stands for any free port.
-    If `application_server` is None, the instance uses a free port. The host is then the executor's host if there is a
-    token, and loopback if there is no token. `application_server_ssl_*`: the TLS settings of this endpoint. If no
+    If `application_server` is None, the instance uses a free port. With a token, this free port is on the executor's
+    host; without a token, it is on loopback. `application_server_ssl_*`: the TLS settings of this endpoint. If no
     certificate is given, the endpoint serves plain HTTP. A stream thread works in passes. `restore_batch_records`: the
     limit of the records that one pass restores while other tasks run. `restore_pass_ms`: the time limit for restoring
     in one pass while other tasks run. `record_pass_ms`: the time limit for processing records in one pass; after it,
@@ -205,8 +205,8 @@ class StreamsConfig:
         """True if neither `client.tag.*` nor `rack.aware.assignment.tags` is given.
 
         If this property is True, each instance gets the client tag HOST_TAG with the name of its host as value. If the
-        group has instances on several hosts, the assignor then puts a standby task and its active task on different
-        hosts. To allow both tasks on one host, set `rack.aware.assignment.tags` to an empty value.
+        group has several hosts, the assignor then puts an active task and its standby on different hosts. To allow an
+        active task and its standby on one host, set `rack.aware.assignment.tags` to an empty value.
         Differs from Kafka: Kafka sets no client tag. So in Kafka, an active task and its standby may be on the same
         host and fail together.
         """
@@ -305,8 +305,7 @@ def _checked(configs: StreamsConfig, where: str) -> StreamsConfig:
     placement of tasks is out of bounds.
     """
     _check_heartbeats(configs, where)
-    # The calls below only check the configs, so that errors are raised where the user gives the configs. The results of
-    # the calls are not used.
+    # The calls below only check the configs, so that errors are raised where the user gives the configs.
     AssignmentConfigs.from_dotted(configs.assignment, where)
     check_names(configs, where)
     _check_properties(configs, where)
@@ -336,8 +335,8 @@ def accepted_values(key: str) -> str:
 
 
 def check_names(configs: StreamsConfig, where: str) -> None:
-    """Checks the configs that become names of topics, directories and members, and the configs that tables show. Raises
-    InputError.
+    """Checks the configs that are names of topics, directories and members, and the configs that the commands print in
+    tables. Raises InputError.
 
     Source: `Topic.validate`; for client tags `StreamsConfig.validateRackAwarenessConfiguration`.
     """

@@ -3,14 +3,14 @@ makes them.
 
 Rules: a reset sets the committed offsets of the input topics to new values. A reset deletes the internal topics with
 their committed offsets, and the application's state directories on this machine. Before all other changes, the reset
-claims the input partitions: it takes the right to commit their offsets. If an instance on another machine is still
-running, the log then refuses its commits. Every step can be repeated, so an interrupted reset can be run again.
+claims the input partitions: it takes the right to commit their offsets. After the claim, the log refuses the commits of
+an instance that still runs on another machine. Every step can be repeated, so an interrupted reset can be run again.
 
-The name of an internal topic begins with the application id and has a suffix of Kafka Streams' internal topics. Names
-can be ambiguous: the internal topics of the application "words-2" also begin with "words". A topic belongs to the
-application with the longest matching id, so callers pass the ids of all other applications (`others`). Source:
-`StreamsResetter`. Differs from Kafka: if no input topics are given, the reset uses all topics for which the group has
-committed offsets.
+The name of an internal topic begins with the application id and ends with a suffix such as `-changelog`. Names can be
+ambiguous: the internal topics of the application "words-2" also begin with "words". If several ids match a topic, the
+topic belongs to the application with the longest id. So callers pass the ids of all other applications (`others`).
+Source: `StreamsResetter`.
+Differs from Kafka: if no input topics are given, the reset uses all topics for which the group has committed offsets.
 """
 
 import glob
@@ -53,8 +53,8 @@ class Partitions(NamedTuple):
 
 
 NewOffsets = Callable[[Log, Partitions], Mapping[TopicPartition, int]]
-"""The type of a function that returns the new offset of each partition. If a new offset is below the begin offset or
-above the end offset of the partition, the caller uses the begin or end offset.
+"""The type of a function that returns the new offset of each partition. The caller replaces a new offset that is
+outside the partition by the partition's begin or end offset.
 """
 
 
@@ -186,8 +186,8 @@ def shift_by(records: int) -> NewOffsets:
 
 
 def to_time(timestamp_ms: int) -> NewOffsets:
-    """Sets each offset to the first record with this timestamp or a later timestamp, or to the partition's end if all
-    records are older.
+    """Sets each offset to the first record with this timestamp or a later timestamp. If all records are older, sets the
+    offset to the partition's end.
     """
     return lambda log, partitions: {**partitions.ends, **log.offsets_for_time(partitions.begins, timestamp_ms)}
 

@@ -11,7 +11,7 @@ from streams_runtime.cli.reset_command import reset
 
 STREAMS = Extra("streams", ("httpx",))
 """The extra of the Python package with the optional dependencies of the command `reset`, which calls the coordinator.
-Commands other than `reset` need no extra for an embedded log.
+With an embedded log, only `reset` needs an extra.
 """
 
 

@@ -58,8 +58,8 @@ def named_serde(name: str, option: str, topic: str, schema_registry: str | None 
 def _windowed(inner: NamedSerde, option: str) -> NamedSerde:
     """Returns a serde that can read windowed keys, but not write them.
 
-    A producer would choose a wrong partition: it would hash the whole windowed key, but the partition depends on the
-    key without the window.
+    A producer would hash the whole windowed key, and would choose a wrong partition, because the right partition
+    depends only on the key without the window.
     """
     if "deserializer" not in option:
         raise InputError(f"{_WINDOWED}{inner.name} can only be read: such keys are written by an application", option)

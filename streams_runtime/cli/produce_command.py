@@ -134,8 +134,8 @@ class _Production:
 
     def __post_init__(self) -> None:
         self._taken = self._written = self._bad = 0
-        self._line = 1  # the next line to read
-        self._next_line = 1  # all lines before this line are skipped or written for certain
+        self._line = 1  # The number of the next line to read.
+        self._next_line = 1  # All lines before this line were skipped or acknowledged.
         self._began = time.monotonic()
         self._shown_at = self._began if sys.stderr.isatty() else float("inf")
 
@@ -245,7 +245,7 @@ class _LineRefused(AssignorFault):
 
 
 def _name_of(source: str) -> str:
-    """Returns the name of the input that messages show."""
+    """Returns a name of the input for messages."""
     return "stdin" if source == _STDIN else source
 
 
@@ -277,7 +277,8 @@ def _input_lines(source: str, about_to_wait: Callable[[], None]) -> Iterator[tup
 def _next_chunk(stream: BinaryIO | IO[bytes], about_to_wait: Callable[[], None]) -> bytes:
     try:
         is_there = bool(select.select([stream], [], [], 0)[0])
-    # the stream has no file descriptor, so `select` is not possible and not needed: its content is available at once
+    # The stream has no file descriptor, so `select` is not possible. `select` is not needed either, because the content
+    # is available at once.
     except (OSError, ValueError):
         is_there = True
     if not is_there:

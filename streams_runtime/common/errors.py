@@ -9,8 +9,8 @@ _LONGEST_KEY = 40
 
 
 def error_text(error: BaseException) -> str:
-    """Returns the error's message as valid UTF-8 text. Lone surrogates in it are escaped. Never raises: if the error's
-    `__str__` fails, the text names the class of that failure.
+    """Returns the error's message as valid UTF-8 text. Lone surrogates in the message are escaped. Never raises: if the
+    error's `__str__` fails, the text names the class of that failure.
     """
     try:
         return str(error).encode(errors="backslashreplace").decode()

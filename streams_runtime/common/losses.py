@@ -5,7 +5,8 @@ Rules: each dropped record is counted once, with one of the reasons in `DropReas
 first ten records are logged as warnings. Further records are logged at level debug. The metric and the notice count all
 dropped records.
 Source: `TaskMetrics.droppedRecordsSensor` (`dropped-records-total`), which has no reasons. Kafka does not count records
-that were deleted before the group read them, nor records that are filtered out before a repartition topic.
+that were deleted before the group read them. Kafka also does not count records that are filtered out before a
+repartition topic.
 """
 
 import logging
@@ -24,8 +25,8 @@ WARNINGS = 10
 """
 
 ALREADY_A_NOTICE = {"already_a_notice": True}
-"""The `extra` of log lines about events that already have a notice. `LoggedNotices` makes no second notice from such a
-line.
+"""The `extra` of log lines about events that already have a notice. `LoggedNotices` ignores log lines with this
+`extra`.
 """
 
 _logger = logging.getLogger(__name__)
@@ -84,8 +85,8 @@ class WindowsAtRisk(NamedTuple):
 
     @property
     def needed_ms(self) -> int:
-        """The additional retention that the changelog needs so that the log deletes no window of the store. The value
-        is in milliseconds, and is a whole number of days.
+        """The additional retention that the changelog needs to keep all windows of the store. The value is in
+        milliseconds, and is a whole number of days.
         """
         return (self.behind_ms // _DAY_MS + 1) * _DAY_MS
 
@@ -212,9 +213,9 @@ class TaskLosses:
 
     def windows_at_risk(self, risk: WindowsAtRisk) -> None:
         """Reports windows that the log may delete from a store's changelog before they expire in the store. Windows are
-        at risk if stream time is behind the clock: the log deletes records by the clock, and the store expires windows
-        by stream time. A store is reported a second time only if the number of its windows at risk has at least
-        doubled, or if it needs a longer retention.
+        at risk if stream time is behind the clock. The reason is that the log deletes records by the clock, and the
+        store expires windows by stream time. A store is reported again only if it has twice as many windows at risk, or
+        if it needs a longer retention.
         """
         reported = self._at_risk.get(risk.store)
         is_worse = reported is None or risk.windows >= 2 * reported.windows or risk.needed_ms > reported.needed_ms

@@ -140,8 +140,8 @@ class InstanceMetrics:
                 self._gauges[name] = Gauge(name, description, labels, registry=self.registry)
 
     def thread(self, name: str) -> ThreadMetrics:
-        """Returns the metrics of a thread. If a thread replaces another thread of the same name, its counters continue
-        at the old values.
+        """Returns the metrics of a thread. If a thread replaces another thread of the same name, the counters continue
+        at their old values.
         """
         return ThreadMetrics(name, self._counters, self._gauges)
 

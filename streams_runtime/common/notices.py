@@ -1,7 +1,7 @@
 """A notice reports a problem of an instance to its operators: lost or dropped records, or a logged warning or error.
 
-    add        Adds to the count of a notice. Threads of the instance call `add`.
-    newest     Returns the notices to send now, in a size that any coordinator accepts.
+- `add`: threads of the instance call this method to add to the count of a notice.
+- `newest`: this method returns the notices to send now, in a size that any coordinator accepts.
 
 If a notice has changed, the next heartbeat of the process sends all notices to the coordinator. `groups describe` and
 `workers run` show the notices. There is one notice for each code. The count of a notice is the number of records,
@@ -23,8 +23,8 @@ MAX_TEXT_LENGTH = 300
 
 MAX_NOTICES = 16
 MAX_BYTES = 3_500
-"""The size limit of all notices together, as ASCII JSON. The limit is below 4,096 bytes, because an older coordinator
-does not know notices, and ignores unknown fields of up to 4,096 bytes.
+"""The size limit of all notices together, as ASCII JSON. An older coordinator does not know notices, and accepts
+unknown fields only up to 4,096 bytes. So the limit is below 4,096 bytes.
 """
 
 ROOT_LOGGER = "root"
@@ -54,8 +54,8 @@ class NoticeCode(StrEnum):
     """
 
     WINDOWS_AT_RISK = "WINDOWS_AT_RISK"
-    """The log may delete windows from a store's changelog before they expire in the store. A restore would then not
-    find these windows.
+    """The log may delete windows from a store's changelog before they expire in the store. A restore does not find
+    windows that the log has deleted.
     """
 
     TIMESTAMP_UNIT = "TIMESTAMP_UNIT"
@@ -215,9 +215,7 @@ class LoggedNotices(logging.Handler):
             logging.lastResort.handle(record)
 
     def _is_alone_with(self, record: logging.LogRecord) -> bool:
-        """Returns True if this handler is the first handler that gets the log line, and all other handlers are of this
-        class too.
-        """
+        """Returns True if only handlers of this class get the log line, and this handler is the first of them."""
         logger: logging.Logger | None = logging.getLogger(record.name)
         handlers: list[logging.Handler] = []
         while logger is not None:

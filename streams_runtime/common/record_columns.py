@@ -1,7 +1,8 @@
 """Batches of records as columns. Batch functions and batch processors get columns and return columns.
 
 Rules:
-- Row i of every column is record i. A batch has consecutive records, in the order in which the task processes them.
+- Row i of every column belongs to record i. A batch has consecutive records, in the order in which the task processes
+  them.
 - A column never changes. `with_values`, `take` and similar methods return new columns.
 - Each row has an origin: the record of the batch from which the row was made. A row has the key and the timestamp of
   its origin if no method has changed them. If a row fails in a later node, the row's origin is reported as the failed
@@ -189,7 +190,7 @@ class RecordColumns(Generic[K, V]):
     def take(self, indices: Iterable[int]) -> RecordColumns[K, V]:
         """Returns the rows with these indices, in the order of `indices`. An index may occur several times.
 
-        Raises StreamsRuntimeError if there is no row with an index.
+        Raises StreamsRuntimeError if an index is out of range.
         """
         places = column("indices", indices).as_list()
         rows = len(self)
@@ -215,8 +216,8 @@ class RecordColumns(Generic[K, V]):
         return derived
 
     def origins(self, of: RecordColumns[Any, Any] | None = None) -> Sequence[int]:
-        """Returns the index of each row's origin. `of`: the batch to which the indices refer; None for the batch from
-        which this batch was made.
+        """Returns, for each row, the index of its origin in the batch `of`. `of`: None for the batch from which this
+        batch was made.
         """
         if self._rows is None or (of is not None and self._root is not of):
             return range(len(self)) if of is None or of is self else [len(of) - 1] * len(self)

@@ -1,16 +1,15 @@
 """Records, their origins (topic, partition, offset), and the checks that each record has to pass.
 
-    record_bytes        a key or a value: bytes or None
-    record_timestamp    whole milliseconds from 0 to 2^63-1
-    record_headers      pairs of a name and bytes or None
+- `record_bytes` checks a key or a value, which must be bytes or None.
+- `record_timestamp` checks a timestamp, which must be a whole number of milliseconds from 0 to 2^63-1.
+- `record_headers` checks headers, which must be pairs of a name and bytes or None.
 
-Records are checked when user code passes them to `forward`, `send`, a sink or a store. So a failed check shows the
-record, the node and the line of user code, and only this record fails. Rules: a bytearray or memoryview is copied into
-bytes, because its owner may change the content before the record is written. A whole number of another type, such as a
-numpy integer, becomes an int. The name of a header may contain surrogates, because another client may have written a
-name that is not UTF-8. A check raises ValueError for an invalid value. The text of the error is a predicate such as
-"has a timestamp of type str", and the caller puts a subject before it. Source: `Record`, `RecordMetadata` of the
-processor API.
+Records are checked when user code passes them to `forward`, `send`, a sink or a store. So an error shows the record,
+the node and the line of user code, and only this record fails. Rules: a bytearray or memoryview is copied into bytes,
+because its owner may change the content before the record is written. A whole number of another type, such as a numpy
+integer, becomes an int. The name of a header may contain surrogates, because another client may have written a name
+that is not UTF-8. A check raises ValueError for an invalid value. The error's text has no subject, for example "has a
+timestamp of type str", because the caller adds the subject. Source: `Record`, `RecordMetadata` of the processor API.
 """
 
 from operator import index
@@ -116,7 +115,7 @@ def _header(given: Any) -> tuple[str, bytes | None]:
     name, value = given
     if not isinstance(name, str):
         raise ValueError(f"has a header with a name of type {_type_name(name)}: names are text")
-    # converts a member of an enum of strings to its value; `str(name)` may return the member's name
+    # A member of a string enum becomes its value. `str(name)` could return the name of the member instead.
     name = str.__str__(name)
     try:
         name.encode(errors=NAME_ERRORS)

@@ -25,7 +25,7 @@ class TaskState(StrEnum):
 
 
 class RestoreOrigin(StrEnum):
-    """The data from which the restore of an active task continues: a standby's open stores, a checkpoint on disk, or no
+    """The data with which the restore of an active task begins: a standby's open stores, a checkpoint on disk, or no
     data.
     """
 

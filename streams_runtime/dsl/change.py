@@ -35,7 +35,7 @@ class Change(NamedTuple, Generic[V]):
 
 
 value_of_change: Callable[[tuple[V | None, V | None]], V | None] = itemgetter(0)
-"""Returns the new value of a change. `KTable.to_stream` makes records with this value."""
+"""Returns the new value of a change. `KTable.to_stream` makes records with the new value."""
 
 
 @dataclass(frozen=True)  # without slots, because C[int](...) fails in Python 3.11 for a frozen generic class with slots

@@ -27,13 +27,13 @@ from streams_runtime.state_stores.state_store import StoreBuilder
 class GraphNode:
     """A node of the graph, which may add several nodes to the topology.
 
-    `name`: the name of the last topology node that this node adds; the children's topology nodes are linked to it.
-    `priority`: determines the order in which nodes are added to the topology. Of all nodes with added parents, the node
-    with the lowest priority is added next. `StreamsGraph.add` counts priorities up from 0; the root has -1.
-    `changes_key`: True if this node may change keys. `changes_value`: True if this node may change values. The option
-    `optimize` uses `changes_key` and `changes_value` to find the repartition topics that one topic can replace.
-    `takes_null_keys`: True only for a left join of a stream with a table, because this join needs records without key.
-    `children` and `parents` are in the order in which the nodes were linked.
+    `name`: the name of the last topology node that this node adds. The children's topology nodes are linked to this
+    topology node. `priority`: determines the order in which nodes are added to the topology. Of all nodes whose parents
+    have been added, the node with the lowest priority is added next. `StreamsGraph.add` counts priorities up from 0;
+    the root has -1. `changes_key`: True if this node may change keys. `changes_value`: True if this node may change
+    values. The option `optimize` uses `changes_key` and `changes_value` to find the repartition topics that one topic
+    can replace. `takes_null_keys`: True only for a left join of a stream with a table, because this join needs records
+    without key. `children` and `parents` are in the order in which the nodes were linked.
     """
 
     name: str
@@ -138,8 +138,8 @@ class TableNode(GraphNode):
 
 @dataclass(eq=False, repr=False)
 class TableSourceNode(TableNode):
-    """A source and a processor that makes a table from the source's records. `reuses_topic`: True if the source topic
-    is also the changelog of the store.
+    """A source with a processor, which makes a table from the source's records. `reuses_topic`: True if the source
+    topic is also the changelog of the store.
     """
 
     source: StreamSourceNode

@@ -52,7 +52,7 @@ class StreamGrouping(Generic[K, V]):
     def aggregated(
         self, windows: TimeWindows | None, aggregation: StreamAggregation[A], settings: Materialized, name: str | None
     ) -> TableStage[Any, A]:
-        """Returns the table of the aggregation. The keys of the table are windowed if there are `windows`."""
+        """Returns the table of the aggregation. If `windows` are given, the keys of the table are windowed."""
         stream, naming = self.stream, self.stream.graph.naming
         keys, values = stream.key_serde, aggregation.value_serde
         # if both names are generated, the store's name has the lower number
@@ -71,7 +71,7 @@ class StreamGrouping(Generic[K, V]):
 
     def _repartitioned(self, prefix: str) -> Stage[K, V]:
         """Returns the stage that reads the repartition topic. As in Kafka, each call uses up three numbers of the
-        counter of generated names, even if an existing repartition topic is used.
+        counter of generated names. A call that finds an existing topic also uses up three numbers.
         """
         stream = self.stream
         names = RepartitionNames.of_stream(stream.graph.naming, prefix)

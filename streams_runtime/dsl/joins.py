@@ -6,16 +6,15 @@ tables has one node for each side, and a node that merges the results of both si
 one table, the node of this side looks up the key in the other table. A result gets the higher timestamp of the two
 joined values.
 Source: `KStreamKTableJoinProcessor` without grace period, `KTableKTableInnerJoin`, `KTableKTableLeftJoin`,
-`KTableKTableRightJoin`, `KTableKTableJoinMerger`. Differs from Kafka: the difference concerns an inner join with record
-caches. Between two flushes of the caches, two records may delete a key from both tables. After these two deletes, this
-project removes the key from the result. In Kafka, the key stays in the result, because neither side finds a value of
-the key in the other table. If a table is joined with itself, one record deletes the key from both sides. The deleted
-key then stays in the result in this project, too.
+`KTableKTableRightJoin`, `KTableKTableJoinMerger`. Differs from Kafka: in an inner join with record caches, a key may be
+deleted from both tables between two flushes. This project then removes the key from the result. In Kafka, the key stays
+in the result, because neither side finds a value of the key in the other table. In a join of a table with itself, one
+record deletes a key from both sides, and the key stays in the result in this project, too.
 
 As in Kafka, a deleted key also stays in the result in the following case. Between two flushes, the first table gets a
-value of the key, and then the key is deleted from it. Between the value and the delete, the second table forwards a
-change of the key. The change of the second table is joined with the first table's value. The first table never forwards
-this value, so no later change of the first table removes the key from the result.
+value of the key, and then loses the key. Between these two changes, the second table forwards a change of the key. This
+change is joined with the first table's value, and the result gets the key. The first table never forwards its
+short-lived value, so its flush does not forward the removal of the key either.
 """
 
 from collections.abc import Callable
@@ -73,9 +72,8 @@ class JoinSide(Operator):
     """One side of a join of two tables. `joiner`: a function that returns the result; its arguments are the value of
     this side and the value of the other side.
 
-    `needs_this`: True if a key without a value on this side has no result. `needs_other`: True if a key without a value
-    on the other side has no result. An inner join needs both values. A left join needs only the value of the left
-    table.
+    `needs_this`: True if a result needs a value of this side. `needs_other`: True if a result needs a value of the
+    other side. An inner join needs the values of both sides. A left join needs only the value of the left table.
     """
 
     this: TableOperator

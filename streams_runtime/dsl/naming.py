@@ -1,8 +1,8 @@
 """Generated names of nodes, stores and topics. One counter numbers all generated names, in the same order as in Kafka.
 
-A node also uses up a number of the counter if the user names it. So the generated names of other nodes do not change
-when the user names a node. Generated names become part of the names of internal topics. Generated names are the same as
-in Kafka, so an application of Kafka Streams keeps its state when it moves to this runtime.
+Even a node with a name from the user uses up a number of the counter. So the generated names of other nodes do not
+change when the user names a node. Generated names become part of the names of internal topics. Generated names are the
+same as in Kafka, so an application of Kafka Streams keeps its state when it moves to this runtime.
 Source: `InternalStreamsBuilder.newProcessorName`, `newStoreName`, `NamedInternal`, `Named.validate`.
 """
 
@@ -33,14 +33,14 @@ class Naming:
 
     def name_or_generated(self, name: str | None, prefix: str, suffix: str = "") -> str:
         """Returns the given name with the suffix. If the parameter `name` is None, returns a generated name: the prefix
-        with a number. The counter rises by one in each case. Raises TopologyError for an illegal name.
+        with a number. The counter rises by one even if `name` is given. Raises TopologyError for an illegal name.
         """
         generated = self.processor(prefix)
         return generated if name is None else checked_name(checked_name(name) + suffix)
 
 
 def checked_name(name: str) -> str:
-    """Returns the name unchanged. Raises TopologyError if it cannot be the name of a Kafka topic."""
+    """Returns the name unchanged. Raises TopologyError for a name that a Kafka topic cannot have."""
     if not isinstance(name, str):
         raise TopologyError(f"Invalid topology: a name must be text, not {name!r}")
     if not name:

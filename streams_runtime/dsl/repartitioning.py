@@ -1,22 +1,22 @@
 """The repartition topics in the graph, and the option `optimize`, which replaces several repartition topics by one
 topic.
 
-A repartition node of the graph adds a filter, a sink, a topic, and a source to the topology. The node has the name of
-the source, because the next nodes are children of the source. If `optimize` is on, one topic replaces all repartition
-topics below a node that changes the key. The new topic is directly below the node that changes the key. In these
-docstrings, "merge" means a merge of streams (`KStream.merge`, a `MergeNode`), not a merge of topics.
+A repartition node of the graph adds a filter, a sink, a topic, and a source to the topology. The repartition node has
+the name of the source, because the nodes below are children of the source. If `optimize` is on, one topic replaces all
+repartition topics below a node that changes the key. The new topic is directly below the node that changes the key. In
+these docstrings, "merge" means a merge of streams (`KStream.merge`, a `MergeNode`), not a merge of topics.
 
 A repartition topic is not moved above a node that changes the value, because a topic has only one value serde. If
 merged streams have changed keys, one topic directly below the merge replaces all repartition topics further below. The
 records of all merged streams go through the new topic. Source: `BaseRepartitionNode`, `OptimizableRepartitionNode`,
 `UnoptimizableRepartitionNode`, `GroupedTableOperationRepartitionNode`, `InternalStreamsBuilder.mergeRepartitionTopics`,
 `maybeUpdateKeyChangingRepartitionNodeMap`. Differs from Kafka: Kafka raises an error if several of the replaced topics
-are in one branch, or are below several merges. This project replaces topics in one branch, and topics below several
-merges, too.
+are in one branch, or are below several merges. This project also replaces several topics in one branch, and topics
+below several merges.
 
-The optimization may replace a topic below a merge by a topic in one of the merged streams. Then the result is wrong, as
-in Kafka. The records of the other merged stream go through no repartition topic, so they are aggregated in the
-partition of their old key.
+The optimization may replace a topic below a merge by a topic in one of the merged streams. After this replacement the
+result is wrong, as in Kafka. The reason is that the records of the other merged stream go through no repartition topic,
+and are aggregated in the partition of their old key.
 """
 
 from __future__ import annotations
@@ -129,7 +129,8 @@ class GroupedTableSelectNode(GraphNode):
     def write(self, topology: Topology) -> None:
         below = next((child for child in self.children if isinstance(child, GroupedTableRepartitionNode)), None)
         # The keys have the key serde of the aggregation below this node, or the default serde if the aggregation has no
-        # key serde. Without an aggregation below, there is no repartition topic, and the serde is BYTES.
+        # key serde. If no aggregation is below this node, the table has no repartition topic, and the keys have the
+        # serde BYTES.
         topic = "" if below is None else below.topic
         keys = BYTES if below is None else below.key_serde or DefaultSerde("key", below.topic)
         topology.add_processor(self.name, KTableRepartitionMap(self.selector, topic, keys), self.parent_names())
@@ -145,14 +146,14 @@ class RepartitionMerging:
 
     def __init__(self, naming: Naming) -> None:
         self._naming = naming
-        # Maps each node that changes the key to the repartition topics below it that one topic can replace. `merge`
-        # assigns some of these topics to a merge of streams instead.
+        # Maps each node that changes the key to the repartition topics below it that one topic can replace. If the
+        # topics are below a merge of streams, the method `merge` moves them to the entry of this merge.
         self._behind: dict[GraphNode, dict[RepartitionNode, None]] = {}
         self._merges: dict[GraphNode, None] = {}
 
     def note(self, node: GraphNode) -> None:
-        """Remembers a node that was linked to a parent. Only three kinds of nodes are remembered: nodes that change the
-        key, merges of streams, and repartition topics that `optimize` may replace.
+        """Remembers a node of the graph, which must already have its parents. Only three kinds of nodes are remembered:
+        nodes that change the key, merges of streams, and repartition topics that `optimize` may replace.
         """
         if node.changes_key:
             self._behind[node] = {}
@@ -172,8 +173,8 @@ class RepartitionMerging:
         for changer, replaced in self._behind.items():
             if replaced:
                 one = self._one_for(replaced)
-                # all nodes below the new node have a higher priority value, so the new node is added to the topology
-                # before them
+                # the new node has a lower priority value than all nodes below it, so it is added to the topology before
+                # these nodes
                 one.priority = changer.priority
                 for node in replaced:
                     self._replace(node, one, changer)
@@ -195,7 +196,7 @@ class RepartitionMerging:
 
     def _replace(self, node: RepartitionNode, one: RepartitionNode, changer: GraphNode) -> None:
         """Removes `node` from the graph, and links its children to its parents. `one`: the new node. `changer`: the
-        node that changes the key; its branches above `node` are linked to the new node.
+        node that changes the key. The branches between `changer` and `node` are linked to the new node.
         """
         # this node, and all nodes between it and the node that changes the key
         between = nodes_above(node, stop_at=changer) | {node}
@@ -212,8 +213,8 @@ class RepartitionMerging:
             node.remove_child(child)
 
     def _gather_behind_merges(self) -> None:
-        """Assigns the repartition topics below a merge of streams to this merge. The method `merge` then replaces these
-        topics by one topic directly below the merge of streams. If the topics are below several merges, they are
+        """Assigns the repartition topics below a merge of streams to this merge. Later, the method `merge` replaces
+        these topics by one topic directly below the merge of streams. If the topics are below several merges, they are
         assigned to the lowest of these merges.
         """
         above_of = {node: nodes_above(node) for nodes in self._behind.values() for node in nodes}

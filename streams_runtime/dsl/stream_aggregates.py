@@ -5,13 +5,13 @@ records. Records without key are left out. As in Kafka, an aggregation by key al
 aggregation by key and window includes records without value.
 A window accepts records until stream time reaches the window's end plus the grace period. Stream time is the highest
 timestamp that this processor has seen.
-If the store has a record cache, changes are forwarded when the cache is flushed. The old value of a change is then the
-value of the key that the previous flush forwarded.
+If the store has a record cache, changes are forwarded when the cache is flushed. With a record cache, the old value of
+a change is the value that the previous flush forwarded for the key.
 Source: `KStreamAggregate`, `KStreamReduce`, and `KStreamWindowAggregate` with `EmitStrategy.onWindowUpdate`.
 Differs from Kafka: the old value of a new key or window is always None. In Kafka without a record cache, the old value
-is the initializer's value. If the table is then grouped and aggregated, Kafka subtracts the initializer's value,
-although this value was never added. So counts and sums are wrong in Kafka. In Kafka without a record cache, a filter of
-the table can also forward the removal of a key that the filter never forwarded.
+is the initializer's value. If the table is grouped and aggregated again, Kafka subtracts the initializer's value, which
+was never added. So these counts and sums are wrong in Kafka. In Kafka without a record cache, a filter of the table can
+also forward the removal of a key that the filter never forwarded.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ class KStreamAggregate(StoredTableOperator):
         return self._aggregate(entries, None if forwards_on_flush else child, context)
 
     def _aggregate(self, entries: EntryAccess, child: Receiver | None, context: NodeContext) -> Callable[..., None]:
-        """Returns a function that updates the aggregate of a record's key. For an aggregation by window, its caller
-        also passes two forms of the windowed key: `stored_key` is the result of `EntryAccess.stored_key_of`, and
-        `table_key` is the key for `child`.
+        """Returns a function that updates the aggregate of a record's key. In an aggregation by window, the caller of
+        the function passes the windowed key in two forms. The argument `stored_key` is the result of
+        `EntryAccess.stored_key_of`, and the argument `table_key` is the key for `child`.
 
         `child`: the receiver that gets each change at once; None if changes are forwarded when the store's record cache
         is flushed.
@@ -161,13 +161,15 @@ class KStreamWindowAggregate(KStreamAggregate):
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         entries, forwards_on_flush = self.opened(child, context)
-        # `child` is guarded: if a node below fails for one window, the record's other windows are still updated
+        # The guard of `child` catches the error of a node below for one window, so that the record's other windows are
+        # updated.
         aggregate = self._aggregate(entries, None if forwards_on_flush else context.guarded(child), context)
         stored_key_of = entries.stored_key_of
         drop_late = self._late_record_dropper(context)
         windows, size_ms, grace_ms = self.windows, self.windows.size_ms, self.windows.grace_ms
         starts = range(0)
-        # timestamps from `from_ms` to `to_ms - 1`, and no others, are in exactly the windows with these starts
+        # The windows with these starts contain the timestamps from `from_ms` to `to_ms - 1`. Other timestamps have
+        # other windows.
         from_ms = to_ms = 0
 
         def window_aggregate(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:

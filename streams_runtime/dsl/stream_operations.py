@@ -66,8 +66,8 @@ def processed(
     """Adds a processor of the user. The processor may change keys and values, so `optimize` never moves a repartition
     topic above it.
 
-    Differs from Kafka: Kafka moves topics above the processor unless `__enable.process.processValue.fix__` is set
-    (KAFKA-19668). If a topic is moved above a processor that changes the key of a record, Kafka aggregates the record
+    Differs from Kafka: Kafka moves repartition topics above the processor unless `__enable.process.processValue.fix__`
+    is set (KAFKA-19668). If the processor below a moved topic changes the key of a record, Kafka aggregates the record
     in the partition of its old key.
     """
     naming = stream.graph.naming
@@ -135,8 +135,8 @@ class JoinInputs(Generic[K, V]):
     def by_key(self, key_serde: Serde[K] | None, value_serde: Serde[V] | None, name: str | None) -> Stage[K, V]:
         """Returns the stage to join: the stream itself, or a stage that reads the stream's repartition topic.
 
-        If a repartition topic is needed, each call uses up three numbers of the counter of generated names, even if an
-        existing topic is used. Source: `KStreamImpl.repartitionForJoin`.
+        If a repartition topic is needed, each call uses up three numbers of the counter of generated names. A call that
+        finds an existing topic also uses up three numbers. Source: `KStreamImpl.repartitionForJoin`.
         """
         stream = self._stream.with_serdes(key_serde, value_serde)
         if not stream.repartition_required:

@@ -9,12 +9,13 @@ Source: `KStreamMap`, `KStreamFlatMap`, `KStreamFlatMapValues`, `KStreamMapValue
 `ForeachProcessor`, `KStreamBranch`, `PassThrough`.
 
 Batches: `Processor` documents which records form a batch. The result for a record must not depend on the other records
-of its batch, because a batch can end after any record. Records keep their headers. Records keep their timestamps if the
-function returns no timestamps. If the function raises an error for a batch, it is called again, once for each record.
-If the call with one record fails, the exception handler decides about this record. If `retries_one_by_one` is False,
-there are no further calls, and the exception handler decides about each record of the batch. If the result has the
-wrong shape (`WrongBatchResult`), the stream thread ends, and no exception handler is called. Kafka has no operations on
-batches. Each record gets the same result as from Kafka's `KStreamMap`, `KStreamMapValues` or `KStreamFilter`.
+of its batch, because a batch can end after any record. The records of a batch keep their headers. If the function
+returns no timestamps, they also keep their timestamps. If the function raises an error for a batch, it is called again,
+once for each record. If the call with one record fails, the exception handler decides about this record. If
+`retries_one_by_one` is False, there are no further calls, and the exception handler decides about each record of the
+batch. If the result has the wrong shape (`WrongBatchResult`), the stream thread ends, and no exception handler is
+called. Kafka has no operations on batches. Each record gets the same result as from Kafka's `KStreamMap`,
+`KStreamMapValues` or `KStreamFilter`.
 """
 
 from abc import ABC, abstractmethod
@@ -188,8 +189,8 @@ AnyColumns = RecordColumns[Any, Any]
 class BatchOperationProcessor(Processor[Any, Any], ABC):
     """The processor of an operation on batches.
 
-    `operation`: the name of the operation. `expected_result`: a text for error messages about what the function has to
-    return.
+    `operation`: the name of the operation. `expected_result`: a text for error messages, which says what the function
+    has to return.
     """
 
     operation = ""
@@ -214,8 +215,8 @@ class BatchOperationProcessor(Processor[Any, Any], ABC):
 
     @abstractmethod
     def rows(self, batch: AnyColumns, returned: Any) -> AnyColumns:
-        """Makes the rows to forward. `returned`: the result of the user's function. Raises WrongBatchResult if it
-        cannot be used.
+        """Makes the rows to forward. `returned`: the result of the user's function. Raises WrongBatchResult if
+        `returned` cannot be used.
         """
 
 

@@ -2,9 +2,9 @@
 
 The classes are in one file, because the methods of each class return objects of the other classes. The modules
 `stream_operations`, `table_operations` and `groupings` add the nodes of an operation to the graph. In every call, the
-argument `name` is the name of the operation's node; None for a generated name. The argument `store` is the name of a
-table's store, or a `Materialized` with more settings. If a call has no serde argument, the operation uses the serde of
-its stream or table.
+argument `name` is the name of the operation's node. If `name` is None, the name is generated. The argument `store` is
+the name of a table's store, or a `Materialized` with more settings. If a call has no serde argument, the operation uses
+the serde of its stream or table.
 Source: `KStream`, `BranchedKStream`, `KGroupedStream`, `TimeWindowedKStream`, `KTable`, `KGroupedTable`.
 Differs from Kafka: this DSL does not have joins of two streams, outer joins, foreign-key joins, global tables,
 `cogroup`, `suppress`, `processValues`, `transformValues`, session windows, sliding windows and
@@ -358,8 +358,7 @@ class _GroupedRecords(Generic[K, V, KT]):
     def reduce(
         self, reducer: Callable[[V, V], V], *, store: StoreArgument = None, name: str | None = None
     ) -> KTable[KT, V]:
-        """Combine the values of each key, and of each window. The first value of a key becomes the key's result
-        unchanged.
+        """Combine the values of each key, and of each window. The first value of a key is the key's first result.
 
         `reducer`: a function that takes the result so far and the next value, and returns the new result.
         """

@@ -6,8 +6,8 @@ stream. In the topology, each node comes after all its parents.
 The topology's nodes must have the same order as in Kafka, because stores and subtopologies are numbered in this order.
 Source: `AbstractStream`, `InternalStreamsBuilder.addGraphNode`, `buildAndOptimizeTopology`,
 `mergeDuplicateSourceNodes`, `NodesWithRelaxedNullKeyJoinDownstream`. Differs from Kafka: if one source or repartition
-topic replaces others, the co-partitioned groups name the source that stays. In Kafka, the co-partitioned groups name a
-source that was removed.
+topic replaces others, the groups of co-partitioned sources contain the source that stays. In Kafka, the groups contain
+a source that was removed.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class StreamsGraph:
         next, the node with the lowest priority is added. The resulting order of nodes is Kafka's.
 
         A node is queued once, when its last parent has been added. Kafka queues a node once for each path from the root
-        to the node, which takes more steps if the graph has many paths.
+        to the node. So Kafka needs more steps if the graph has many paths.
         """
         topology = Topology()
         queue = [(self._root.priority, 0, self._root)]
@@ -91,7 +91,7 @@ class StreamsGraph:
             node = heapq.heappop(queue)[2]
             node.write(topology)
             for child in node.children:
-                # each parent is added once; at 0, all parents of the child are in the topology
+                # each parent is added once, so at 0 all parents of the child are in the topology
                 unwritten_parents[child] = unwritten_parents.get(child, len(child.parents)) - 1
                 if unwritten_parents[child] == 0:
                     offered += 1
@@ -99,9 +99,9 @@ class StreamsGraph:
         return topology
 
     def _merge_equal_sources(self) -> dict[str, str]:
-        """If several streams read the same topics, only the source of the first stream stays in the graph, and the
-        other streams are linked to it. Returns a mapping from the name of each removed source to the name of the source
-        that stays.
+        """If several streams read the same topics, only the source of the first stream stays in the graph. The other
+        streams are linked to this source. Returns a mapping from the name of each removed source to the name of the
+        source that stays.
         """
         first: dict[str, StreamSourceNode] = {}
         renamed: dict[str, str] = {}
@@ -192,8 +192,8 @@ class Stage(Generic[K, V]):
     def joined_sources(self, other: Stage[Any, Any]) -> tuple[str, ...]:
         """Returns the sources of both stages, without duplicates.
 
-        Raises TopologyError if the two stages come from different builders. Differs from Kafka: Kafka then builds a
-        topology without some of the nodes.
+        Raises TopologyError if the two stages come from different builders. Differs from Kafka: for stages of different
+        builders, Kafka builds a topology without some of the nodes.
         """
         if other.graph is not self.graph:
             raise TopologyError(f"Invalid topology: {self.name} and {other.name} come from different builders")

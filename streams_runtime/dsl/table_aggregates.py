@@ -1,8 +1,8 @@
 """Aggregates a grouped table into a table. An update of an entry subtracts the old value and adds the new value.
 
 The old and the new value may belong to different groups. If an update moves an entry to another group, the repartition
-topic gets two records. The first of these records removes the old value from the old group. The second of these records
-adds the new value to the new group.
+topic gets two records. The first record removes the old value from the old group. The second record adds the new value
+to the new group.
 Source: `KTableRepartitionMap`, `KTableAggregate`, `KTableReduce`.
 """
 
@@ -60,8 +60,8 @@ COUNT = TableAggregation.by(zero, one_more, one_less, LONG)
 @dataclass(frozen=True)
 class KTableRepartitionMap(Operator):
     """Gives the old and the new value of a change the keys of their groups. If both values belong to the same group,
-    one record with both values is forwarded. In all other cases, one record is forwarded for each value of the change,
-    the old value first.
+    one record with both values is forwarded. If the two values belong to different groups, two records are forwarded,
+    the record with the old value first.
 
     The keys of two groups are compared as bytes, because the topic, the store and the partitioner use the bytes.
     Python's equality would be wrong: in Python, 1 equals True and 1.0, and NaN does not equal itself. `topic`: the name
@@ -85,8 +85,8 @@ class KTableRepartitionMap(Operator):
             try:
                 return serialize(one) == serialize(other)
             except Exception:
-                # The error is ignored here, because the sink will serialize the same key, and its error names the topic
-                # and the serde.
+                # This error is ignored, because the sink will serialize the same key, and the sink's error names the
+                # topic and the serde.
                 return False
 
         def repartition(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:

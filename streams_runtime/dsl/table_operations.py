@@ -40,9 +40,7 @@ class ResultingTable(Generic[K, V]):
         return not (self.key_serde is None and self.value_serde is None and self.store is None)
 
     def inheriting(self, table: Stage[K, Any]) -> ResultingTable[K, V]:
-        """Returns a copy of these arguments. If the DSL call has no key serde, the copy gets the key serde of
-        `table`.
-        """
+        """Returns a copy of the arguments, with the key serde of `table` if the DSL call has no key serde."""
         return replace(self, key_serde=self.key_serde or table.key_serde)
 
 

@@ -1,10 +1,10 @@
 """The operators of tables. A table operator makes a table from a topic or from another table, and lets other nodes read
 this table.
 
-A table keeps a store only if the user names a store, or if another node has to read the table. DSL calls can change an
-existing operator until the topology is built: `send_old_values` makes it forward old values, and `view` makes its table
-readable. If a topic is read as a table, each record of a key replaces the key's value, and a record with the value None
-removes the key. A table without a store forwards every update, as in Kafka.
+A table keeps a store only if the user names a store, or if another node has to read the table. Until the topology is
+built, DSL calls can change an operator. `send_old_values` makes the operator forward old values, and `view` makes its
+table readable. In a table of a topic, each record replaces the value of its key. A record with the value None removes
+its key. A table without a store forwards every update, as in Kafka.
 Source: `KTableProcessorSupplier`, `KTableValueGetterSupplier`, `KTableImpl.enableSendingOldValues`, `KTableSource`,
 `KTableFilter`, `KTableMapValues`.
 """
@@ -22,8 +22,8 @@ from streams_runtime.state_stores.key_value import SerdesTimestampedKeyValueStor
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess
 
 Getter = Callable[[Any], tuple[int, Any] | None]
-"""The type of a function that looks up a key in a table. It returns the timestamp in milliseconds and the value, or
-None if the key is not in the table.
+"""The type of a function that looks up a key in a table. The function returns the timestamp in milliseconds and the
+value, or None if the key is not in the table.
 """
 Predicate = Callable[[Any, Any], bool]
 Mapper = Callable[[Any, Any], Any]
@@ -184,8 +184,8 @@ class DerivedTableOperator(TableOperator):
     """
 
     skips_absent = False
-    """True to leave out a change if both its values are None. If both values are None, the key is not in this table,
-    neither before nor after the change.
+    """True to leave out a change if both its values are None. If both values are None, the key is absent from this
+    table before and after the change.
     """
 
     def __init__(self, parent: TableOperator, store: StoreFactory | None) -> None:
@@ -213,7 +213,9 @@ class DerivedTableOperator(TableOperator):
         return derived_table
 
     def _with_store(self, skips_absent: bool, child: Receiver, context: NodeContext) -> Receiver:
-        """Returns the receiver for a table with a store, which reads the old value of each change from the store."""
+        """Returns the receiver for a table with a store. The receiver reads the old value of each change from the
+        store.
+        """
         derived, wants_old = self.derived, self.sends_old_values
         entries, forwards_on_flush = self.opened(child, context)
         stored_key_of, get, put, read, write, _, _ = entries  # these functions are described in `EntryAccess`
@@ -240,7 +242,7 @@ class DerivedTableOperator(TableOperator):
 
     def view(self) -> tuple[str, ...]:
         """Returns the names of the stores from which other nodes read this table. If this table has no store, the
-        result is the stores of the parent.
+        result contains the parent's stores.
         """
         return self.parent.view() if self.store is None else super().view()
 
@@ -272,7 +274,8 @@ class KTableFilter(DerivedTableOperator):
         self.predicate = predicate
         self.wanted = wanted
         # The parent's old value shows whether an entry was in this table. If the entry was not in this table, this
-        # operator forwards no removal of it. The parent does not add a store for this purpose.
+        # operator forwards no removal of it. The parent forwards old values only if it can do so without an additional
+        # store.
         self.sends_old_values = parent.send_old_values(keep_store=False)
 
     def derived(self, key: Any, value: Any) -> Any:

@@ -1,8 +1,8 @@
 """Time windows, and the serde of windowed keys.
 
 A window includes its start and excludes its end. The bytes of a windowed key are the bytes of the key, followed by the
-window's start in milliseconds as eight big-endian bytes. The partition of a windowed key is chosen by the key without
-its window, so that all windows of a key are in one partition.
+window's start in milliseconds as eight big-endian bytes. The window does not influence the partition of a windowed key,
+so all windows of a key are in one partition.
 Source: `TimeWindows`, `TimeWindowedSerializer`, `TimeWindowedDeserializer`, `WindowKeySchema.toBinary`,
 `WindowedStreamPartitioner`.
 """
@@ -58,8 +58,7 @@ class TimeWindows:
     def starts_for(self, timestamp_ms: int) -> range:
         """Returns the starts of all windows that contain the timestamp. The lowest start comes first."""
         advance_ms = self.advance_ms
-        # the lowest multiple of the advance above `timestamp_ms - size_ms`; windows with a lower start do not contain
-        # the timestamp
+        # the lowest start above `timestamp_ms - size_ms`; a window with a lower start does not contain the timestamp
         first = (timestamp_ms - self.size_ms) // advance_ms * advance_ms + advance_ms
         return range(first if first > 0 else 0, timestamp_ms + 1, advance_ms)
 
@@ -67,8 +66,7 @@ class TimeWindows:
         """Returns the range of timestamps for which `starts_for` returns exactly these starts. The two values are the
         first timestamp of the range, and the last timestamp plus 1.
         """
-        # the end of the window before the first of these windows; 0 if there is none, because no window starts before
-        # 1970
+        # the end of the last window before `starts[0]`; 0 if `starts[0]` is 0, because no window starts before 1970
         ended_ms = starts[0] - self.advance_ms + self.size_ms if starts[0] else 0
         return max(starts[-1], ended_ms), min(starts[-1] + self.advance_ms, starts[0] + self.size_ms)
 

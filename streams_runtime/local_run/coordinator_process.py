@@ -36,7 +36,7 @@ from assignor_cli.app import main
 main()
 """
 """The Python program of the child process. The child's stdin is a pipe from the parent. If the parent ends, even by
-SIGKILL, the kernel closes the pipe. The child then reads the end of its stdin, and exits.
+SIGKILL, the kernel closes the pipe. When the child reads the end of its stdin, it exits.
 """
 
 
@@ -138,8 +138,8 @@ class CoordinatorProcess:
 
     def _spawn(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-c", _PROGRAM, *self._arguments()]
-        # The child has its own process group, so that Ctrl-C in the terminal ends only the parent. The parent still
-        # needs the coordinator to drain the group, and then stops the coordinator.
+        # The child has its own process group, so that Ctrl-C in the terminal ends only the parent. The parent
+        # then drains the group through the coordinator, and stops the coordinator.
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, process_group=0)  # noqa: S603
         self._lifeline = process.stdin
         return process

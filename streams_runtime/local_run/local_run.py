@@ -1,4 +1,4 @@
-"""Runs an application on one machine with its own coordinator, for a first try, an example, a notebook or a test.
+"""Runs an application on one machine with its own coordinator, for a first try, a notebook or a test. Example:
 
     with LocalRun(app) as run:
         run.wait_until_caught_up()
@@ -34,7 +34,7 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 
 POLL_INTERVAL_S = 0.1
 _AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
-"""The coordinator's settings. The first rebalance does not wait for more members, because one process starts all
+"""The settings of the coordinator. The first rebalance does not wait for more members, because one process starts all
 instances at the same time.
 """
 _START_TIMEOUT_S = 60.0
@@ -51,7 +51,8 @@ class NotFinished(AssignorFault):
 @dataclass(frozen=True, slots=True)
 class Progress:
     """The progress of an application. The field `done` is the sum of all committed offsets. The field `there` is the
-    sum of all end offsets. The fields `first_done` and `first_there` are these sums for the first topic only.
+    sum of all end offsets. The field `first_done` is the sum of the committed offsets of the first topic, and
+    `first_there` is the sum of its end offsets.
     """
 
     done: int
@@ -85,8 +86,7 @@ class ProgressMeter:
         """Returns the present progress.
 
         The committed offsets are read before the end offsets. The application may commit between the two reads, or new
-        records may arrive. So the result may be less than the real progress. But if the result is complete, the real
-        progress is complete, too.
+        records may arrive. So the result may show less than the real progress, and never more.
         """
         known = self._log.topics()
         partitions = [
@@ -210,8 +210,8 @@ class LocalRun:
         )
 
     def _check_topics(self, log: Log) -> None:
-        """Raises InputError if topics are missing. Without this check, the group would wait until the topics exist, and
-        the run would look complete, because a missing topic has no records.
+        """Raises InputError if topics are missing. Without this check, the group would wait until the topics exist. The
+        run would look complete, because a missing topic has no records.
         """
         subtopologies = self.application.group_topology().subtopologies
         reads = {topic for each in subtopologies for topic in each.source_topics}

@@ -4,9 +4,9 @@ The driver runs a real `StreamTask` for each subtopology. The log is in memory, 
 `pipe_input` and `advance_wall_clock_time` return when all resulting records are processed and committed, including
 records in repartition topics. Stream-time punctuators are called if they are due. The task commits after each input
 record. So a record cache merges only those changes of a key that result from the same input record.
-`pipe_key_values(..., together=True)` processes its records together, like one poll of a stream thread: nodes that take
-batches get all records as one batch. If records in several topics have the same timestamp, the record that was written
-first is processed first.
+`pipe_key_values(..., together=True)` processes its records together, like one poll of a stream thread. Nodes that take
+batches then get all records as one batch. If records in several topics have the same timestamp, the record that was
+written first is processed first.
 
 Source: `TopologyTestDriver` (KIP-247, KIP-470).
 """
@@ -240,7 +240,7 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         """Returns a mapping from node names to `NodeRun`. A `NodeRun` tells whether the node is called once for each
         batch or once for each record, and why.
 
-        A source that has not read any record is missing in the result, and so are the nodes below it.
+        If a source has not read any record, the result contains neither the source nor the nodes below it.
         `Topology.describe` does not show how often a node is called, because its text is the same as Kafka's.
         """
         return {name: run for task in self._tasks.values() for name, run in task.node_runs().items()}
@@ -358,7 +358,7 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
     @contextmanager
     def _noticing_errors(self) -> Iterator[None]:
         """A context manager that sets `_broken` if an error is raised. After an error, no task can be used, and `close`
-        closes all tasks dirty.
+        closes all tasks without a commit.
         """
         if self._closed or self._broken:
             raise StreamsRuntimeError("the driver is closed" if self._closed else "the driver's topology has failed")

@@ -1,9 +1,9 @@
 """The Python types for a member's calls to its coordinator: settings, requests, replies and errors. The module also
 computes the pauses before a call is repeated. The module sends no HTTP requests. A call is repeated if the coordinator
-gave no usable answer, for example because it is starting or overloaded. After the coordinator has accepted or refused
-the call, the call is not repeated. The coordinator recognises a repeated join: a first join by its `join_id`, and a
-rejoin by the member id. The parameter `chance` is a random number from 0 to 1. The pauses depend on `chance`, so that
-many callers do not repeat their calls at the same time.
+gave no usable answer, for example because it is starting or overloaded. A call that the coordinator has accepted or
+refused is not repeated. The coordinator recognises a repeated join: a first join by its `join_id`, and a rejoin by the
+member id. The parameter `chance` is a random number from 0 to 1. The pauses depend on `chance`, so that many callers do
+not repeat their calls at the same time.
 
 Errors are problem+json (RFC 9457). The field `code` of an error is Kafka's error name. A member reacts to an error as
 in Kafka: after `UNKNOWN_MEMBER_ID` and `ILLEGAL_GENERATION` the member loses its tasks. After `REBALANCE_IN_PROGRESS`
@@ -152,7 +152,7 @@ class MemberHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatNews:
-    """The part for one member in the answer to the heartbeat of a process.
+    """The news for one member, in the answer to a heartbeat of its process.
 
     `rejoin`: True if a rebalance has begun and the member has to rejoin. `stop`: True if the member has to leave the
     group and end. `assignment_generation`: the generation of the assignment that is ready to be fetched; 0 if none is

@@ -124,7 +124,7 @@ class CoordinatorClient(AbstractContextManager["CoordinatorClient"]):
     def process_heartbeats(self, group_id: str) -> ProcessHeartbeats:
         """Returns an object that sends the heartbeats of this process over a separate connection. The caller has to
         close the returned object. If the returned object or this client finds another address at which a coordinator
-        answers, both of them use this address.
+        answers, both use the new address.
         """
         return ProcessHeartbeats(self.addresses, self.token, group_id)
 
@@ -144,8 +144,8 @@ class CoordinatorClient(AbstractContextManager["CoordinatorClient"]):
         """Declare or change a group.
 
         `definition`: the object `input` of a rebalance/1 document, without members and leader. `replace`: True to
-        replace the definition even if live members run a different topology, which may end these members. If `replace`
-        is False and live members run a different topology, raises GroupRunsAnotherTopology.
+        replace the definition even if live members run a different topology. The new definition may end these members.
+        If `replace` is False and live members run a different topology, raises GroupRunsAnotherTopology.
         """
         call = CoordinatorCall(group_path(group_id), ANSWER_TIMEOUT_S, {"replace": "true"} if replace else {})
         _call(self._http, "PUT", call, json=definition, retrying=_retrying(patience))
@@ -298,7 +298,7 @@ def pause_s(repeated: tenacity.RetryCallState) -> float:
     retry_after_s = error.refusal.retry_after_s if isinstance(error, CoordinatorRefused) else None
     if retry_after_s is None:
         return _GROWING_PAUSE(repeated)
-    return retry_after_s * (1 + random.random())  # noqa: S311 (it spreads callers)
+    return retry_after_s * (1 + random.random())  # noqa: S311 (the random number spreads callers)
 
 
 def _member_news(news: object) -> HeartbeatNews | CoordinatorError:

@@ -1,8 +1,8 @@
 """The events and the effects of a member. Events are the inputs of `MemberMachine`, and effects are its outputs.
 
-The machine decides which Streams tasks the member starts and which it gives up. The member's task holder (`TaskHolder`)
-starts and closes these tasks. The task holder gets orders in Kafka's sequence: an order to revoke tasks comes before an
-order to assign tasks. The task holder reports when it has carried out an order.
+The machine decides which Streams tasks the member starts, and which Streams tasks it gives up. The member's task holder
+(`TaskHolder`) starts and closes these tasks. The task holder gets orders in Kafka's sequence: an order to revoke tasks
+comes before an order to assign tasks. The task holder reports when it has carried out an order.
 Source: `StreamsRebalanceListener`, `TaskManager`.
 
 Every call, order and timer has a number. The event that answers a call, order or timer has the same number. If the
@@ -46,7 +46,7 @@ class PartitionHosts:
 class HeldTasks:
     """All tasks that one member has in one generation.
 
-    `standby`: the standbys and the warm-up tasks, because a member does not know which of its standbys are warm-ups.
+    `standby`: the standbys and the warm-up tasks. A member does not know which of its standbys are warm-up tasks.
     `hosts`: the hosts of all instances of the group.
     """
 
@@ -136,8 +136,8 @@ class GroupMembershipOperation(StrEnum):
     """The effect of `StreamsInstance.close` on the group.
 
     LEAVE_GROUP: the members leave, and a rebalance gives their tasks to other members at once. REMAIN_IN_GROUP: the
-    group keeps the members and their tasks until the session timeout. A static member that comes back before that time
-    has its tasks again without a rebalance.
+    group keeps the members and their tasks until the session timeout. A static member that comes back before its
+    session timeout gets its tasks again without a rebalance.
 
     Source: `CloseOptions.GroupMembershipOperation` (KIP-1092, KIP-1153). Differs from Kafka: there is no DEFAULT,
     because `close` leaves the group unless the caller chooses REMAIN_IN_GROUP. Kafka's default depends on the protocol.
@@ -193,8 +193,8 @@ class CallRefused:
 @dataclass(frozen=True, slots=True)
 class CallUnanswered:
     """A call to the coordinator got no usable answer. `retry_after_ms`: the pause that the coordinator asked for.
-    `chance`: a random number from 0 to 1 that varies the pause, so that many members do not repeat their calls at the
-    same time.
+    `chance`: a random number from 0 to 1. The number varies the pause, so that many members do not repeat their calls
+    at the same time.
     """
 
     call: int
@@ -205,8 +205,8 @@ class CallUnanswered:
 @dataclass(frozen=True, slots=True)
 class SentHeartbeat:
     """The data about one member in a sent heartbeat. `member_id` and `epoch` have the values at the time of sending.
-    `epoch`: a counter that rises when the member sends a join, when the coordinator answers a join, and when the
-    member's id or generation becomes invalid. `offset_sums`: the offset sums at the time of sending.
+    `epoch`: a counter of the member. The epoch rises when the member sends a join, when the join is answered, and when
+    the member's id or generation becomes invalid. `offset_sums`: the offset sums at the time of sending.
     """
 
     member_id: str

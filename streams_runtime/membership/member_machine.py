@@ -1,6 +1,8 @@
 """The group protocol of one member, as a pure state machine. The inputs are events and times. The outputs are calls,
 orders and timers.
 
+The phases of a member follow each other in this order:
+
     NEW -> PREPARING -> JOINING -> AWAITING -> FETCHING -> CHANGING -> HOLDING -> PREPARING -> ...
                                              any of these -> LOSING -> PREPARING, or LEAVING
                                              any of these -> CLOSING -> LEAVING -> ENDED
@@ -11,19 +13,19 @@ The rules are those of Kafka's cooperative protocol (KIP-429), except where note
   these tasks can be assigned to other members.
 - After UNKNOWN_MEMBER_ID and ILLEGAL_GENERATION, the member drops all tasks and joins again. After
   REBALANCE_IN_PROGRESS, the member keeps working and rejoins. FENCED_INSTANCE_ID and FENCED_MEMBER_EPOCH mean that a
-  newer incarnation has replaced the member. After these two errors, the member drops all tasks and ends. A refusal with
-  any other error code also ends the member.
+  newer incarnation has replaced the member. After FENCED_INSTANCE_ID and FENCED_MEMBER_EPOCH, the member drops all
+  tasks and ends. Every other error code of a refusal also ends the member.
 - If the task holder finds that its tasks were assigned to another thread, it drops these tasks without an order and
-  reports the loss. After such a loss, the member joins again without owned partitions. The task holder may also ask for
-  a rebalance, or for the end of the whole application.
-- An assignment with an error code ends the member, as it ends a Kafka Streams instance. There is one exception: if
-  source topics are missing and another rebalance follows, the member gives up its tasks and waits for this rebalance.
+  reports the loss. After the task holder has reported a loss, the member joins again without owned partitions. The task
+  holder may also ask for a rebalance, or for the end of the whole application.
+- An assignment with an error code ends the member, as it ends a Kafka Streams instance. But if source topics are
+  missing and another rebalance follows, the member gives up its tasks and waits for this rebalance.
 - If the coordinator cannot be reached, the member keeps its tasks and repeats its call. A repeated call has the same
   bytes, and a repeated first join has the same `join_id`. So the coordinator recognises a repeated join.
-- The machine ignores outdated answers. For example, the member may have joined after a reply that asks for a rejoin was
-  sent. The machine recognises an outdated reply by its earlier generation. If the coordinator refuses a heartbeat, the
-  machine ignores the refusal if the member's epoch has changed since the heartbeat was sent. After UNKNOWN_MEMBER_ID,
-  only the member id matters: the machine acts if the member still has the refused id.
+- The machine ignores outdated answers. For example, a reply asks for a rejoin, but the member has joined since the
+  coordinator sent the reply. The machine recognises an outdated reply by its earlier generation. The machine ignores
+  the refusal of a heartbeat if the member's epoch has changed since the heartbeat was sent. For UNKNOWN_MEMBER_ID, the
+  machine does not compare epochs: it acts if the member still has the refused id.
 
 The caller handles the time-outs of calls. The machine computes only the pauses between repeated calls. The caller
 passes all needed random numbers to the machine, as parts of events. Source:
@@ -259,11 +261,11 @@ class MemberMachine:
             self._await_assignment()
 
     def _await_assignment(self) -> None:
-        """Wait for the assignment. If an assignment is ready, the member fetches it before it rejoins, because other
-        members may wait for tasks that this member has to give up.
+        """Wait for the assignment. If an assignment is ready, the member fetches it before it rejoins. The reason is
+        that other members may wait for tasks that this member has to give up.
 
-        If a member is slow, every reply may ask for a rejoin and also report a ready assignment. If the member rejoined
-        first, it would rejoin again and again, and never give up the tasks for which other members wait.
+        If a member is slow, every reply may ask for a rejoin and also report a ready assignment. If a slow member
+        always rejoined first, it would never give up these tasks.
         """
         self.phase = Phase.AWAITING
         if self._news.are_serious():
@@ -282,8 +284,7 @@ class MemberMachine:
             return
         code = received.error_code
         if code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA and fetched.followup:
-            # Differs from Kafka: the coordinator watches the topics and starts a rebalance. In Kafka, the application
-            # ends.
+            # Differs from Kafka, where the application ends: the coordinator watches the topics and starts a rebalance.
             self._outstanding.want(MissingTopics(self._writer.topics))
             self._change(received, rejoins=False)
         elif code is AssignorErrorCode.SHUTDOWN_REQUESTED:
@@ -305,9 +306,7 @@ class MemberMachine:
         return "" if definition is None else f" (its definition is {definition})"
 
     def _change(self, received: ReceivedAssignment, *, rejoins: bool) -> None:
-        """Give the task holder its orders: first to give up the tasks that are no longer assigned, and then to start
-        the assigned tasks.
-        """
+        """Order the task holder to give up tasks that are no longer assigned, and then to start the assigned tasks."""
         self.phase = Phase.CHANGING
         self._taking = received
         self._rejoins_after_change = rejoins
@@ -362,7 +361,7 @@ class MemberMachine:
                 self._act()
 
     def _act(self) -> None:
-        """Act on the most serious news. If no news is serious, rejoin."""
+        """Act on the most serious news. If no news is serious, the member rejoins."""
         news = self._news
         if news.refused is not None:
             self._refused(news.refused)
@@ -430,8 +429,8 @@ class MemberMachine:
             self._fetch()
 
     def _carried_out(self, offset_sums: Mapping[TaskId, int]) -> None:
-        """Called after the task holder has carried out the last of several orders. Orders are carried out in sequence,
-        so all earlier orders are done, too.
+        """Called after the task holder has carried out the last of several orders. The task holder carries out orders
+        in sequence, so all earlier orders are done as well.
         """
         match self.phase:
             case Phase.PREPARING:

@@ -1,5 +1,5 @@
-"""The state of a member: its phase, its ids, the news on which it has not acted yet, and its calls, orders and timers
-without an answer. The module does no I/O.
+"""The state of a member: its phase, its ids, its pending news, and its calls, orders and timers without an answer. The
+module does no I/O.
 
 A heartbeat and a join may overtake each other. So when a heartbeat is sent, the member's id and epoch are stored with
 it. If the heartbeat is refused, the member compares the stored values with its present id and epoch. If the stored and
@@ -51,11 +51,15 @@ from streams_runtime.membership.member_events import (
 class Phase(StrEnum):
     """The phase of a member. In each phase, the member waits for one event:
 
-    PREPARING: waits until the task holder has prepared for a rebalance. JOINING: waits for the answer to the join.
-    AWAITING: waits until the reply to a heartbeat reports that the assignment is ready. FETCHING: waits for the answer
-    to the fetch. CHANGING: waits until the task holder has revoked and started tasks. HOLDING: waits for news of the
-    group. LOSING: waits until the task holder has dropped all tasks. CLOSING: waits until the task holder has closed
-    all tasks. LEAVING: waits for the answer to the leave call.
+    - `PREPARING`: the member waits until the task holder has prepared for a rebalance.
+    - `JOINING`: the member waits for the answer to its join.
+    - `AWAITING`: the member waits until the reply to a heartbeat reports that the assignment is ready.
+    - `FETCHING`: the member waits for the answer to its fetch of the assignment.
+    - `CHANGING`: the member waits until the task holder has revoked and started tasks.
+    - `HOLDING`: the member waits for news of the group.
+    - `LOSING`: the member waits until the task holder has dropped all tasks.
+    - `CLOSING`: the member waits until the task holder has closed all tasks.
+    - `LEAVING`: the member waits for the answer to its leave call.
     """
 
     NEW = "new"
@@ -84,10 +88,10 @@ CallAnswer = JoinReplied | FetchReplied | LeaveReplied | CallRefused | CallUnans
 
 @dataclass(slots=True)
 class Standing:
-    """The data about a member that the group has: its ids, its generation and its reported offsets.
+    """The data that the group has about a member: the member's ids, its generation and its reported offsets.
 
     `member_id`: None while the group does not know the member. `generation_id`: the generation of the present
-    assignment. `awaited`: the generation of the assignment that the member waits for; if it does not wait, the
+    assignment. `awaited`: the generation of the assignment for which the member waits; if the member does not wait, the
     generation of its present assignment. `epoch`: see `SentHeartbeat`. `first_joins`: the number of first joins that
     the member has begun. `reported`: the offset sums that the member has last reported to the group. `definition`: the
     group's definition, from the reply to the last join.
@@ -104,8 +108,8 @@ class Standing:
     # --- requests
 
     def join_request(self, settings: MemberSettings, join_ids: str, subscription: bytes) -> JoinRequest:
-        """Returns a join request. A rejoin has no join id. Each first join has a new join id. A repeated first join has
-        the same join id as before.
+        """Returns a join request. A rejoin has no join id. Each first join has a new join id. If the member repeats its
+        first join, the join id stays the same.
 
         `join_ids`: a prefix for the join ids.
         """
@@ -136,9 +140,7 @@ class Standing:
         self.generation_id = self.awaited = generation_id
 
     def forget_generation(self) -> None:
-        """Forget the generation. The reason is that the generation is no longer valid, or that the member has lost its
-        tasks.
-        """
+        """Forget the generation, because it is no longer valid, or because the member has lost its tasks."""
         self.epoch += 1
         self.generation_id = BEFORE_FIRST_ASSIGNMENT
 
@@ -168,8 +170,8 @@ class Standing:
             return True
         if reply.sent.epoch != self.epoch:
             return False
-        # The group may have a later generation than the member. The coordinator then refuses the member's old
-        # generation until the member has fetched its new assignment.
+        # The group may have a later generation than the member. If the group has a later generation, the coordinator
+        # refuses the member's old generation until the member has fetched its new assignment.
         is_behind = (
             phase in (Phase.AWAITING, Phase.FETCHING, Phase.CHANGING)
             or reply.sent.body.generation_id != self.generation_id
@@ -217,7 +219,7 @@ class PendingNews:
 
     def call_for_action(self, awaited: int) -> bool:
         """Returns True if the member has to act on this news. A request to rejoin is ignored if its generation is
-        earlier than `awaited`: the member has joined after this request.
+        earlier than `awaited`, because the member has joined since this request.
         """
         return self.are_serious() or self.rejoin_asked or self.rejoin_generation >= awaited
 
@@ -263,8 +265,8 @@ class Outstanding:
         self._effects.append(SendLeave(self._next_call(), member_id))
 
     def give(self, *orders: Order) -> None:
-        """Give one or more orders, which form a series. The series is done when its last order is done. If one of the
-        orders fails, the series fails.
+        """Give the task holder one or more orders, which form a series. The series is done when its last order is done.
+        If one of the orders fails, the series fails.
         """
         self._first_order = self._order + 1
         for order in orders:
@@ -297,16 +299,14 @@ class Outstanding:
     # --- Methods for answers.
 
     def takes_answer(self, answer: CallAnswer) -> bool:
-        """Returns True if this is the answer to the present call. After this answer, the member no longer waits for the
-        call.
-        """
+        """Returns True if this is the answer to the present call, and stops waiting for this answer."""
         if answer.call != self._call or not self.call_is_out:
             return False
         self.call_is_out = False
         return True
 
     def takes_timer(self, timer: int) -> bool:
-        """Returns True if this is the timer that was set last. Removes the timer in this case."""
+        """Returns True if this is the timer that was set last, and removes this timer."""
         if timer != self._timer:
             return False
         self._timer += 1
@@ -327,12 +327,12 @@ class Outstanding:
 
 
 class Departure:
-    """Has the reason why a member ends, and makes its last calls to the coordinator. Before the last calls of a member,
-    `MemberMachine` gives up the member's tasks.
+    """Stores the reason why a member ends, and makes the member's last calls to the coordinator. Before the last calls
+    of a member, `MemberMachine` gives up the member's tasks.
 
     If the group knows the member, the member sends a leave call. If the first join is not answered yet, the member
-    waits up to `LAST_JOIN_WAIT_MS` for the answer, because the leave call needs the member id. Source:
-    `AbstractCoordinator.maybeLeaveGroup`.
+    waits up to `LAST_JOIN_WAIT_MS` for the answer. The answer contains the member id, which the leave call needs.
+    Source: `AbstractCoordinator.maybeLeaveGroup`.
 
     If a method of this class returns a `Phase`, the result is the next phase of the member. `end`: the reason why the
     member ends without an error; None before the end and after an error. `membership`: a member with REMAIN_IN_GROUP

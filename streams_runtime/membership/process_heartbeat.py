@@ -1,13 +1,15 @@
 """Decides when a process sends the heartbeat of all its members, and what the heartbeat contains. The class
 `GroupPause` knows whether the group is paused. The module does no I/O.
 
+The functions of this module are called in this order:
+
     collect --> is_due --> begins --> (the caller sends it, and waits) --> answered, or unanswered --> collect
 
 Rules:
 - The process sends one heartbeat at a time. The coordinator holds its answer until there is news, but at most
   heartbeat.interval.ms.
-- If members will soon join, the process waits for these joins before it sends the heartbeat, but at most a tenth of a
-  second. So one heartbeat reports the new members and generations of many joins.
+- If members will soon join, the process first waits for these joins, but at most a tenth of a second. So one heartbeat
+  reports the new members and generations of many joins.
 - If every member has accepted its last reply, the next heartbeat contains the digest of the news in these replies. If a
   heartbeat contains no digest, the coordinator sends all replies again.
 - After a failure, the process sends the next heartbeat at once, because a restarted coordinator or the next address may
@@ -15,7 +17,7 @@ Rules:
   coordinator can be reached. After more failures in a row, the process pauses before each heartbeat, and the pauses
   grow. The process also pauses if several heartbeats in a row were answered at once and without news.
 - If the notices of the instance have changed, the next heartbeat contains them. The first heartbeat after a failure
-  also contains the notices, because a restarted coordinator has lost them.
+  also contains the notices, because a restarted coordinator does not have them any more.
 
 Times are in milliseconds on any clock that never goes back. `chance` is a random number from 0 to 1. Source:
 `AbstractCoordinator.HeartbeatThread`, which sends the heartbeats of one member.
@@ -45,7 +47,7 @@ LONGEST_ANSWER_TIMEOUT_MS = 5_000
 
 
 class Speaker(Protocol):
-    """A member of the group, from which the heartbeat collects its data."""
+    """A member of the group, as the heartbeat of its process needs it."""
 
     machine: MemberMachine
 
@@ -118,8 +120,8 @@ class HeartbeatRhythm:
     """Decides when heartbeats are sent.
 
     `known`: the digest for the next heartbeat; None to get all replies again. `failures`: the number of failures in a
-    row. `rests_until_ms`: no heartbeat is sent before this time. `latest_send_ms`: the next heartbeat does not wait
-    longer for joins than until this time; None if no heartbeat waits.
+    row. `rests_until_ms`: no heartbeat is sent before this time. `latest_send_ms`: the time at which the next heartbeat
+    is sent even if more joins are expected; None if no heartbeat waits for joins.
     """
 
     def __init__(self, interval_ms: int) -> None:
@@ -187,8 +189,8 @@ class GroupPause:
     """Knows whether the group is paused. `paused`: True if the group is paused; None before the first answer.
 
     Each answer to a heartbeat contains the information whether the group is paused. Until the first answer to a
-    heartbeat, the answer to a join is used instead, so that a new member of a paused group processes nothing. After an
-    answer to a heartbeat, answers to joins are ignored, because answers to joins may be older.
+    heartbeat, the answer to a join decides. So a new member of a paused group processes nothing. After an answer to a
+    heartbeat, answers to joins are ignored, because answers to joins may be older.
     Differs from Kafka: in Kafka, a group cannot be paused; `KafkaStreams.pause` pauses one instance.
     """
 
@@ -196,8 +198,8 @@ class GroupPause:
         self.paused: bool | None = None
 
     def on_heartbeat_reply(self, paused: bool | None) -> bool:
-        """Returns True if the group was paused or resumed, which stream threads have to handle. `paused`: the value in
-        the answer; None if the coordinator has refused the heartbeat.
+        """Returns True if the group was paused or resumed. Stream threads have to handle this change. `paused`: the
+        field `paused` of the answer; None if the coordinator has refused the heartbeat.
         """
         if paused is None or paused is self.paused:
             return False
@@ -206,8 +208,8 @@ class GroupPause:
         return is_news
 
     def on_join_reply(self, paused: bool) -> bool:
-        """Returns True if this is the first answer and the group is paused, which stream threads have to handle.
-        `paused`: the value in the answer to a join.
+        """Returns True if this is the first answer and the group is paused. Stream threads have to handle the pause.
+        `paused`: the field `paused` of the answer to a join.
         """
         if not paused or self.paused is not None:
             return False

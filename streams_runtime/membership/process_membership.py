@@ -1,5 +1,7 @@
 """Carries out the effects of the member machines of one process, and sends one heartbeat for all of its members.
 
+These are the paths of events and orders:
+
     stream threads --orders done--> member machines --calls--> call queue --answers--> member machines
     heartbeat thread --news of the group--> member machines --orders--> stream threads
 
@@ -9,10 +11,10 @@ Rules:
   the heartbeat thread receives news of the group, it passes the resulting order directly to the stream thread.
 - One heartbeat is sent for all members, over a separate connection. The module `process_heartbeat` decides when the
   heartbeat is sent and what it contains.
-- A heartbeat that the coordinator holds is never cancelled: the connection would be closed, and the coordinator would
-  assume that the process has ended. If members, generations or offsets change while a heartbeat is held, the next
-  heartbeat reports the changes. A new member does not wait long for the next heartbeat: its join leads to a new
-  generation, and this news ends the held heartbeat.
+- A heartbeat that the coordinator holds is never cancelled. A cancelled heartbeat would close the connection, and the
+  coordinator would assume that the process has ended. If members, generations or offsets change while a heartbeat is
+  held, the next heartbeat reports the changes. The join of a new member leads to a new generation, and this news makes
+  the coordinator answer the held heartbeat. So a new member does not wait long for the next heartbeat.
 - If the group moves to another coordinator, the next heartbeat finds the address of this coordinator. All later calls
   use the new address.
 
@@ -93,10 +95,10 @@ _logger = logging.getLogger(__name__)
 
 
 class CallQueue:
-    """Runs blocking calls when they are due, on a few daemon threads. A thread is started when a call needs it.
+    """Runs each blocking call at its time, on a few daemon threads. A thread is started when a call needs it.
 
     A call that is not due yet waits in the queue and takes no thread, so it does not delay other calls. Any thread may
-    use the queue. `threads`: the largest number of threads. No more calls than `threads` run at the same time.
+    use the queue. `threads`: the largest number of threads. At most `threads` calls run at the same time.
     """
 
     def __init__(self, name: str, threads: int) -> None:
@@ -185,8 +187,8 @@ class GroupMember:
         return self._ended.wait(timeout_s)
 
     def tasks_were_lost(self, reason: str) -> None:
-        """The task holder calls this method when its tasks belong to other members. The task holder then gets the order
-        `LoseTasks`, and the member joins again without owned partitions.
+        """The task holder calls this method when its tasks belong to other members. After this call, the task holder
+        gets the order `LoseTasks`, and the member joins again without owned partitions.
 
         Source: `StreamThread.handleTaskMigrated`. Differs from Kafka: the member keeps its member id.
         """
@@ -360,7 +362,7 @@ class ProcessMembership:
                     return LeaveReplied(call)
         except Exception as error:
             _logger.debug("group %s: a call failed: %s", self._group_id, error)
-            return event_of_failure(effect, error, random.random())  # noqa: S311 (it spreads members)
+            return event_of_failure(effect, error, random.random())  # noqa: S311 (spreads members)
 
     def _order_answered(self, member: GroupMember, number: int, error: BaseException | None) -> None:
         if error is None:
@@ -388,7 +390,7 @@ class ProcessMembership:
                     )
                     heartbeat.notices_arrived()
                 except CoordinatorUnavailable as error:
-                    chance = random.random()  # noqa: S311 (it spreads processes)
+                    chance = random.random()  # noqa: S311 (spreads processes)
                     heartbeat.unanswered(_now_ms(), error.retry_after_ms, chance)
                     self._log_unreachable(heartbeat.failures, error)
                     continue
@@ -454,7 +456,7 @@ class ProcessMembership:
     @contextlib.contextmanager
     def _own_machines(self) -> Iterator[None]:
         """No machine runs during the `with` block, because this context manager holds the lock of the machines. After
-        the `with` block, the context manager handles the events that have arrived in the meantime.
+        the `with` block, the context manager handles the events that arrived during the block.
         """
         with self._machines:
             yield

@@ -100,8 +100,8 @@ class RebalanceMailbox:
         """The stream thread calls this method when it carries out no more orders. After a call of `end`, orders that
         assign or revoke tasks fail.
 
-        `refuses`: False if orders that assign or revoke tasks have to succeed without effect, so that the member stays
-        in the group without tasks.
+        `refuses`: True if orders that assign or revoke tasks have to fail. If `refuses` is False, these orders succeed
+        without effect, so that the member stays in the group without tasks.
         """
         with self._lock:
             self._ended, self._refuses = True, refuses

@@ -6,32 +6,32 @@ stores the records of a run, and passes them to its processor as one batch at th
 part of a batch is a single record. If the processor also has `process`, the node calls `process` for each single
 record.
 
-Collecting changes the order of processing: nodes in other branches process the whole run before the nodes below the
-collecting node process its first record. So a node collects records only if the different order does not change
-results. The conditions are:
-- Each record reaches the collecting node on only one path. On two paths, a node of one path could collect a record
-  while the next record overtakes it on the other path.
+Collecting changes the order of processing. Nodes in other branches process the whole run first. Only then do the nodes
+below the collecting node process the first record of the run. So a node collects records only if the different order
+does not change results. The conditions are:
+- Each record reaches the collecting node on only one path. With two paths, a node of one path could collect a record,
+  and the next record could overtake it on the other path.
 - The collecting node and the nodes below it do not share a state store or a topic with other nodes. Records reach the
   nodes below the collecting node only through the collecting node.
-- No node above the collecting node has a state store, or is a user's processor without `process_batch`. The reason is
-  that a run is processed again if an error of the log interrupts it. A store above the collecting node would then
-  already contain the changes of the first try.
+- No node above the collecting node has a state store, and every user's processor above it has `process_batch`. If an
+  error of the log interrupts a run, the run is processed again. In the second try, a store above the collecting node
+  would already contain the changes of the first try.
 If a node that takes batches does not meet these conditions, it gets batches of one record.
 
 Rules of a batch:
 - A record is single if it has headers, or if a punctuation or a flush forwards it. A record is also single if a node
-  above processes a batch and calls `forward` instead of `forward_batch`. The reason is that `forward` does not state
-  the input record.
+  above processes a batch and calls `forward` instead of `forward_batch`. The input record of a record from `forward` is
+  not known.
 - During `process_batch`, the current record of the task is the last record of the batch. While the nodes below process
   a forwarded row, the current record is the input record from which the row was made.
-- If a node below fails for a row, the handler of processing errors gets the input record of this row, as it does
-  without batches. If the handler decides to continue, the next row is processed.
+- If a node below fails for a row, the handler of processing errors gets the input record of this row. If the handler
+  decides to continue, the next row is processed.
 - If `process_batch` itself raises an error and `retries_one_by_one` is False, the handler is called for each record of
-  the batch. If `retries_one_by_one` is True, `process_batch` is called again, once for each record of the batch, and
-  the handler is called only for records that fail again.
+  the batch. If `retries_one_by_one` is True, `process_batch` is called again, once for each record of the batch. The
+  handler is called only for records that fail again.
 - Some errors do not belong to one record: for example, the log does not answer, or the handler ends the thread. After
-  an error that does not belong to one record, no record of the run counts as processed. With at-least-once, the whole
-  run is then processed again. With exactly-once, no part of the run is committed.
+  an error that does not belong to one record, no record of the run counts as processed. With at-least-once, the task
+  processes the whole run again after this error. With exactly-once, the task commits no part of the run.
 
 Kafka has no batches of records for processors. As in KIP-1033, each call of the handler of processing errors concerns
 one record.
@@ -52,8 +52,8 @@ from streams_runtime.processors.nodes import NodeRunner, ProcessorRunner, SinkRu
 from streams_runtime.processors.runtime import TASK_ERRORS, RunPosition, TaskRuntime
 
 _NOT_RETRIED = (*TASK_ERRORS, SchemaRegistryUnavailable, WrongBatchResult)
-"""If `process_batch` raises one of these errors, it is not called again for the records of the batch: further calls
-would hide a mistake in the user's function, or fail again.
+"""If `process_batch` raises one of these errors, it is not called again for single records. Further calls would fail
+again, or would hide a mistake in the user's function.
 """
 
 AnyColumns = RecordColumns[Any, Any]
@@ -312,7 +312,9 @@ def _reason_in_other_branches(node: NodeRunner, below_source: Sequence[NodeRunne
 
 
 def _shared(node: NodeRunner) -> frozenset[str]:
-    """Returns a text for each store and topic that the node uses. The texts are parts of a reason against batches."""
+    """Returns a text for each store and topic that the node uses. A reason against batches may contain one of these
+    texts.
+    """
     topics = (f"topic {node.topic}",) if isinstance(node, SinkRunner) else ()
     return frozenset((*topics, *(f"store {store}" for store in node.stores)))
 

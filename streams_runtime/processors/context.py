@@ -1,13 +1,13 @@
 """The functions that pass records between the nodes of a task, and the context of each node.
 
 Each node of a task has one function, its receiver. The arguments of a receiver are the key, value, timestamp and
-headers of a record. The receiver calls the receivers of the nodes below. A task makes all receivers before it processes
-records, in the order from the sinks to the sources. A user's processor uses its `NodeContext` as `ProcessorContext`. An
-operator of the DSL calls its task through the `NodeContext`.
+headers of a record. The receiver calls the receivers of the nodes below. Before a task processes records, it makes all
+receivers, from the sinks to the sources. A user's processor uses its `NodeContext` as `ProcessorContext`. An operator
+of the DSL calls its task through the `NodeContext`.
 
 A guarded receiver catches the errors of the nodes below, and calls the handler of processing errors. If the handler
-decides to continue, the guarded receiver returns normally. A node uses a guarded receiver if it has more work after the
-call: it forwards another record, or changes its store. Other nodes use receivers without a guard.
+decides to continue, the guarded receiver returns normally. A node uses a guarded receiver if it forwards another record
+or changes its store after the call. Other nodes use receivers without a guard.
 Source: `ProcessorNode.process` (KIP-1033), `ProcessorContextImpl`. Differs from Kafka: each node has its own context,
 so `forward` does not look up the current node. A processor cannot forward records in `init`, because the nodes below
 are not initialised yet.
@@ -48,15 +48,15 @@ def ignore(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
 
 class CurrentNode:
     """The node that a task runs at this moment, and the record that this node processes. Each task has one
-    `CurrentNode`, which also finds the failed node in the traceback of an error.
+    `CurrentNode`. This object also finds the failed node in the traceback of an error.
 
     `name`: the name of the user's processor that runs; None if no user's processor runs.
     `timestamp_ms`, `headers`: the timestamp and the headers of the record that the node processes; -1 and () if there
     is no record. Stores log their changes with this timestamp and these headers. The children of a node change
-    `timestamp_ms` and `headers` for their own records. So a node sets both before it uses a store, and `forward`
-    restores both when the children return. Nodes assign these attributes directly, because a method call would take 3 %
-    of the time that a `count` needs for a record. `checked_headers`: the last headers that a node has checked; the next
-    nodes do not check the same headers again.
+    `timestamp_ms` and `headers` for their own records. So a node sets the two attributes before it uses a store, and
+    `forward` restores them when the children return. Nodes assign these attributes directly, because a method call
+    would add 3 % to the time of a `count`. `checked_headers`: the last headers that a node has checked; the next nodes
+    do not check the same headers again.
     Source: `AbstractProcessorContext.currentNode`, `ProcessorContextImpl.forward`.
     """
 
@@ -70,7 +70,7 @@ class CurrentNode:
         self._node_of_code: dict[CodeType, str] = {}
 
     def clear(self) -> None:
-        """Resets this object when no node processes a record any more."""
+        """Resets this object after all nodes have processed the record."""
         self.name = None
         self.timestamp_ms = -1
         self.headers = ()
@@ -79,14 +79,14 @@ class CurrentNode:
         """Returns a copy of the receiver with the node's name as function name.
 
         So the traceback of an error names the nodes on the record's path, and nothing has to be stored for each record.
-        If an operator forwards all records unchanged, its receiver is its child's receiver, which keeps the child's
+        An operator that forwards all records unchanged uses its child's receiver, and this receiver keeps the child's
         name.
         """
         if not isinstance(receiver, FunctionType) or receiver.__code__ in self._node_of_code or receiver is ignore:
             return receiver
         code = receiver.__code__
-        # The code objects are keys of a dict, so the code of the copy must not equal the code of the original. The
-        # extra constant makes them differ, even if the function already has the node's name.
+        # The code objects are keys of a dict, so the copy must have a different code object than the original. The
+        # extra constant makes the two code objects differ, even if the function already has the node's name.
         code = code.replace(co_name=node, co_consts=(*code.co_consts, ("node", node)))
         self._node_of_code[code] = node
         return FunctionType(code, receiver.__globals__, node, receiver.__defaults__, receiver.__closure__)
@@ -160,10 +160,10 @@ class NodeContext:
         return dict(self._children)[name]
 
     def guarded(self, receiver: Receiver) -> Receiver:
-        """Returns a receiver that calls `receiver` and handles its errors. A node needs a guarded receiver if it has
-        more work after the call: it forwards another record, or changes its store. If `receiver` raises an error, the
-        handler of processing errors is called. If the handler decides to continue, the guarded receiver returns
-        normally. If the task cannot continue, the guarded receiver raises the error.
+        """Returns a receiver that calls `receiver` and handles its errors. A node needs a guarded receiver if it
+        forwards another record or changes its store after the call. If `receiver` raises an error, the handler of
+        processing errors is called. If the handler decides to continue, the guarded receiver returns normally. If the
+        task cannot continue, the guarded receiver raises the error.
         """
         failed = self.failed
 

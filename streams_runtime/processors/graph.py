@@ -119,8 +119,8 @@ class ProcessorGraph:
         """Calls `init` of every processor, parents first. The caller has to open and restore the stores before this
         call.
 
-        If the `init` of a processor fails, raises StreamsRuntimeError with the processor's name. After that, `close`
-        closes only the processors that were initialised.
+        If the `init` of a processor fails, raises StreamsRuntimeError with the processor's name. After a failed `init`,
+        `close` closes only the processors that were initialised.
         """
         if self._initialized:
             raise StreamsRuntimeError("the processors are initialised already", runtime.task_id)
@@ -157,8 +157,8 @@ class ProcessorGraph:
     def close(self) -> None:
         """Calls `close` of every processor, parents first, even after errors. Idempotent.
 
-        If the `close` of a processor fails, the other processors are still closed. As in Kafka, the last error is then
-        raised as a StreamsRuntimeError.
+        If the `close` of a processor fails, the other processors are still closed. As in Kafka, the last error is
+        raised at the end, as a StreamsRuntimeError.
         """
         failed: StreamsRuntimeError | None = None
         closing, self._initialized = self._initialized, []
@@ -195,8 +195,8 @@ def _runner(node: Node, definition: TopologyDefinition, application_id: str, cur
 _FRAMES_PER_NODE = 14
 """The largest number of Python frames that one node adds to the call stack.
 
-A table with several children can add this number of frames. If the table's record cache is full, a put evicts the
-change of another key, and forwards this change to the children. A processor of the user adds five frames.
+A table with several children and a full record cache adds the most frames: a put evicts the change of another key, and
+forwards this change to the children. A processor of the user adds only five frames.
 """
 
 

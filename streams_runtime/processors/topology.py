@@ -157,8 +157,8 @@ class Topology:
     def group_topology(self, application_id: str) -> GroupTopology:
         """Returns the topology in the form that the assignor uses: its subtopologies, with full topic names.
 
-        Raises TopologyError if there is no source, if a store is connected to no processor, or if a repartition topic
-        has no sink or no source. Differs from Kafka: Kafka leaves out such a store or topic without an error.
+        Raises TopologyError for a topology without a source, a store without a processor, and a repartition topic
+        without a sink or source. Differs from Kafka: Kafka leaves out an unconnected store or topic without an error.
         """
         _check_complete(self.builder.definition())
         return self.builder.build(application_id)

@@ -5,8 +5,8 @@ Rules:
 - If a query has no `max_lag`, only the running active copy may answer. If a query has a `max_lag`, a copy may answer if
   it lags by at most this number of changelog records.
 - After each read, the query checks two conditions: the store is open, and the snapshot of the copies is still the same.
-  Without these checks, the query could wrongly answer "no value", because the task may have been closed, wiped,
-  recycled or restored during the read. If the store is open, but a newer snapshot was published, the read is repeated.
+  During the read, the task may be closed, wiped, recycled or restored. Without these two checks, the query could then
+  wrongly answer "no value". If the store is open, but a newer snapshot was published, the read is repeated.
 
 Source: `KeyQueryMetadata`, `StoreQueryParameters`; KIP-535.
 """
@@ -31,7 +31,7 @@ Answer = TypeVar("Answer")
 
 READS = 10
 """The largest number of reads for one query. Threads publish only a few snapshots a second, so one of the reads
-normally ends before the next snapshot.
+normally ends before a thread publishes the next snapshot.
 """
 
 
@@ -70,9 +70,9 @@ def answer_for_partition(
     for _ in range(READS):
         copy = _fresh_copy(instance, store, where, max_lag)
         value = _read_once(copy, store, read)
-        # The order of the two checks matters. A store may have been closed and opened again, and then `is_open` is
-        # True. The second check detects a store that was opened again, because a thread publishes a new snapshot before
-        # it opens a store again.
+        # The order of the two checks matters. If a store was closed and opened again during the read, `is_open` is
+        # True. The second check detects this case, because a thread publishes a new snapshot before it opens a store
+        # again.
         if not copy.store.is_open:
             raise _closed_meanwhile(store)
         if any(now.published is copy.published for now in instance.store_copies(store)):

@@ -4,9 +4,9 @@ during a rebalance.
 Rules:
 - The client first asks the instance with the active copy. If the caller accepts lag, the client also asks the instances
   with standbys, and uses the answer with the lowest lag.
-- Metadata name the hosts of each partition. The client requests metadata from several instances, and uses the metadata
-  of the newest generation. An instance that has lost its connection to the group may send old metadata. The client
-  requests metadata again after ten seconds, and each time a query gets no usable answer.
+- The metadata contain the hosts of each partition. The client requests metadata from several instances, and uses the
+  metadata of the newest generation. An instance that has lost its connection to the group may send old metadata. The
+  client requests metadata again after ten seconds, and each time a query gets no usable answer.
 - If a query gets no answer within its time limit, the client raises an error with the last answer of each host. The
   answer "no value" counts only if the caller accepts the lag of the copy. If an instance sends a final error, for
   example for an unknown store, the query fails at once.
@@ -45,7 +45,7 @@ METADATA_AGE_S = 10.0
 LONGEST_CALL_S = 2.0
 SHORTEST_CALL_S = 0.05
 CALLS_A_QUERY = 4
-"""The time-out of an HTTP call is chosen so that this number of timed-out calls fits into the time limit of a query."""
+"""The time-out of an HTTP call is so short that a query can make this number of calls, even if all of them time out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +128,8 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
     """A client for queries of one application's stores. Several threads may use a client at the same time. The caller
     has to close the client after use. Every method may raise QueryFailed.
 
-    An HTTP call may take as long as the time that is left for the query, but at least 50 ms. A query continues if an
-    instance cannot be reached, sends an invalid answer, or does not have the partition, because another instance may
-    have the key.
+    An HTTP call may take as long as the time that is left for the query, but at least 50 ms. If an instance cannot be
+    reached, sends an invalid answer, or does not have the partition, the query continues with another instance.
     """
 
     def __init__(
@@ -384,7 +383,7 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
 
     def _check_application(self, application_id: object) -> None:
         """Raises AnotherApplication if the ids differ. When an instance has ended, an instance of another application
-        may get its port, and may have a store of the same name.
+        may get its port. This application may have a store of the same name.
         """
         if self._application_id is not None and application_id != self._application_id:
             raise AnotherApplication(f"serves the application {application_id}, not {self._application_id}")

@@ -12,15 +12,20 @@ from assignor.errors import AssignorFault
 
 
 class QueryCode(StrEnum):
-    """The codes of a query's problem. Their meanings:
+    """A code states why a query has no answer.
 
-    `UNKNOWN_STATE_STORE`: the topology does not have this store. `RESOURCE_NOT_FOUND`: the endpoint does not have this
-    path. `INVALID_STATE_STORE_PARTITION`: this instance does not have the partition; the answer names the hosts that
-    have it. `STORE_NOT_READY`: no copy of the store can answer at this moment. `STALE_STORE`: the copy of the store has
-    a higher lag than the caller accepts. `STORE_FAILED`: the store or a serde failed. `INVALID_REQUEST`: the query is
-    invalid; repeating it does not help. `SASL_AUTHENTICATION_FAILED`: the token is missing or wrong.
-    `CLUSTER_AUTHORIZATION_FAILED`: the token is not valid for this application. An endpoint without tokens also sends
-    `CLUSTER_AUTHORIZATION_FAILED` to calls for a host other than loopback, and to calls from web pages of other hosts.
+    - `UNKNOWN_STATE_STORE`: the topology does not have this store.
+    - `RESOURCE_NOT_FOUND`: the endpoint does not have this path.
+    - `INVALID_STATE_STORE_PARTITION`: this instance does not have the partition. The answer names the hosts that have
+      the partition.
+    - `STORE_NOT_READY`: no copy of the store can answer at this moment.
+    - `STALE_STORE`: the copy of the store has a higher lag than the caller accepts.
+    - `STORE_FAILED`: the store or a serde failed.
+    - `INVALID_REQUEST`: the query is invalid. Repeating the query does not help.
+    - `SASL_AUTHENTICATION_FAILED`: the token is missing or wrong.
+    - `CLUSTER_AUTHORIZATION_FAILED`: the token is not valid for this application. An endpoint without tokens also sends
+      `CLUSTER_AUTHORIZATION_FAILED` to calls for a host other than loopback, and to calls from web pages of other
+      hosts.
     """
 
     UNKNOWN_STATE_STORE = "UNKNOWN_STATE_STORE"
@@ -47,7 +52,9 @@ STATUS: Mapping[QueryCode, int] = {
 }
 
 FINAL = frozenset(code for code, status in STATUS.items() if status < 500 and status != HTTPStatus.MISDIRECTED_REQUEST)
-"""The codes of final answers. Repeating the call, or calling another instance, gives the same answer."""
+"""The codes after which a client gives up the query, because a repeated call or another instance would give the same
+answer.
+"""
 
 
 class QueryProblem(AssignorFault):

@@ -1,6 +1,6 @@
 """The HTTP server of an instance, for queries of its stores and for its status.
 
-Rules: the subscription of an instance contains the server's port (`application.server`), so the server binds the port
+Rules: the subscription of an instance contains the server's port (`application.server`). So the server binds the port
 before the instance sends its first subscription. The server keeps the port until `close`. The library uvicorn runs in a
 separate thread. `close` ends idle connections at once, and waits up to a second for running calls. Source: KIP-67,
 KIP-535.

@@ -4,14 +4,14 @@ An instance (`Queryable`) provides its open copies of stores, the group's host m
 document at `/v1/metadata`. From this document, the client computes the partition and the hosts of a key by the same
 rules as the instance.
 
-Rules: if the input was written with the default partitioner, the partition is Kafka's murmur2 hash of the key modulo
-the store's number of partitions. If another partitioner was used, the caller has to give the partition. The host maps
-assign partitions of source topics to hosts. A host has partition n of a store if it has partition n of one of the
+Rules: for input from the default partitioner, the partition is Kafka's murmur2 hash of the key, modulo the store's
+number of partitions. If the input was written with another partitioner, the caller has to give the partition. The host
+maps assign partitions of source topics to hosts. A host has partition n of a store if it has partition n of one of the
 store's source topics.
 
 Source: `StreamsMetadata`, `StreamsMetadataState.keyQueryMetadataForKey`, `QueryableStoreProvider`; KIP-535. Differs
-from Kafka: the topology itself may write the input with a custom partitioner. If it does, a query without a partition
-is an error. In Kafka, a query without a partition then reads a wrong partition of the store.
+from Kafka: if the topology itself writes the input with a custom partitioner, a query without a partition is an error.
+In Kafka, such a query reads a wrong partition of the store.
 """
 
 from collections.abc import Mapping
@@ -31,9 +31,9 @@ class StoreCopy:
     """One open copy of a store. `lag`: at the last measurement, the copy had not yet read this number of changelog
     records; None if the lag is not known.
 
-    `published`: the snapshot of a thread's copies that contains this copy. If the store is closed or a newer snapshot
-    is published, this snapshot is invalid. So a read is valid only if the store is open after the read, and the
-    snapshot is still the same. If the store object is closed and opened again, it counts as another copy.
+    `published`: the snapshot of a thread's copies that contains this copy. A snapshot becomes invalid when the store is
+    closed or a newer snapshot is published. So a read is valid only if, after the read, the store is open and this
+    snapshot is the newest one. If the store object is closed and opened again, it counts as another copy.
     """
 
     task_id: TaskId
@@ -50,9 +50,7 @@ class StoreCopy:
 
     @property
     def reported_lag(self) -> int:
-        """The lag that an answer of this copy reports: 0 for the running active copy, and also if the lag is
-        not known.
-        """
+        """The lag that an answer of this copy reports: 0 for the running active copy, and 0 if the lag is not known."""
         return 0 if self.is_current else self.lag or 0
 
     def may_answer(self, max_lag: int | None) -> bool:
@@ -79,8 +77,9 @@ class StoreLocation:
 
     @property
     def partitions(self) -> int:
-        """The store's number of partitions: the highest number of partitions of a source topic. The result is 0 if one
-        of these numbers is not known yet, because a wrong result would give a wrong partition of a key.
+        """The store's number of partitions: the highest number of partitions of a source topic. The result is 0 if the
+        number of partitions of a source topic is not known yet. A wrong number would lead to a wrong partition of a
+        key.
         """
         counts = self.source_topics.values()
         return max(counts) if counts and all(counts) else 0
@@ -172,7 +171,7 @@ class ApplicationMetadata:
 
 def metadata_of(instance: Queryable) -> ApplicationMetadata:
     """Returns the metadata of an instance."""
-    # get the generation before the host maps: then the host maps are of this generation or of a newer one
+    # get the generation before the host maps, so that the host maps have this generation or a newer one
     generation_id = instance.generation_id()
     return ApplicationMetadata(instance.application_id, generation_id, instance.store_locations(), instance.host_maps())
 

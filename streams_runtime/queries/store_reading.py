@@ -105,8 +105,8 @@ def _decoded(key_base64: str) -> bytes:
 
 def _checked(store: str, serde: Serde[Any], key: bytes) -> bytes:
     """Checks and returns the bytes of a key. The store will get the deserialized key, and will serialize it again. If
-    the serde then wrote different bytes, the store would return the entry of another key. Raises QueryProblem if the
-    serde cannot read the bytes, or would write different bytes.
+    the serde wrote different bytes the second time, the store would return the entry of another key. Raises
+    QueryProblem if the serde cannot read the bytes, or would write different bytes.
     """
     try:
         written = serde.serialize(serde.deserialize(key))

@@ -1,10 +1,10 @@
 """The access check of an instance's query endpoint. See `coordinator_client.access`.
 
-The query endpoint accepts these tokens:
-- the token with which the instance calls the coordinator;
-- the tokens in ASSIGNOR_AUTH_TOKENS and in the file that ASSIGNOR_AUTH_TOKENS_FILE names, if their groups include the
-  application's id;
-- tokens that an OIDC issuer has signed, if environment variables name an issuer
+The query endpoint accepts three kinds of tokens:
+- The endpoint accepts the token with which the instance calls the coordinator.
+- The endpoint accepts a token in ASSIGNOR_AUTH_TOKENS, or in the file that ASSIGNOR_AUTH_TOKENS_FILE names, if the
+  groups of the token include the application's id.
+- The endpoint accepts tokens that an OIDC issuer has signed, if environment variables name an issuer
   (`coordinator_client.access.signed_tokens`).
 
 If no token is configured, the endpoint can listen only on loopback. `/livez` needs no token.

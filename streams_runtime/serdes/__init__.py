@@ -53,8 +53,8 @@ class TopicSerde(Protocol[T]):
 
 
 def serde_for_topic(serde: Serde[T], topic: str, *, is_key: bool) -> Serde[T]:
-    """Returns the serde for this topic. Only a `TopicSerde` or a `NestedSerde` is replaced; any other serde is returned
-    itself.
+    """Returns the serde for this topic. Only a `TopicSerde` or a `NestedSerde` is replaced. Any other serde is returned
+    unchanged.
     """
     by_topic, nested = _kind(type(serde))
     if by_topic:
@@ -127,8 +127,8 @@ class StringSerde:
     def serialize(self, value: str, /) -> bytes:
         return value.encode()
 
-    # A direct reference to `bytes.decode` takes half the time of a method that calls it. `serialize` is a method,
-    # because its error for a value of a wrong type is clearer than the error of `str.encode`.
+    # A direct reference to `bytes.decode` takes half the time of a method that calls `bytes.decode`. `serialize` is a
+    # method, because its error for a value of a wrong type is clearer than the error of `str.encode`.
     deserialize = staticmethod(bytes.decode)
 
 

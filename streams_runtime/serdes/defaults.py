@@ -1,9 +1,9 @@
 """The default serdes of an application (`default.key.serde`, `default.value.serde`), which nodes and stores without a
 serde use.
 
-The value of some configs is the name of a Python object. `imported_object` imports this object. If the object is a
-class, `made` makes an instance of the class. If a serde is missing, the DSL uses a `DefaultSerde` in its place. The
-Application knows the configs, and replaces each `DefaultSerde` by the default serde. Source:
+The value of some configs is the name of a Python object. `imported_object` imports the object with this name. If the
+object is a class, `made` makes an instance of the class. If a serde is missing, the DSL uses a `DefaultSerde` in its
+place. The Application knows the configs, and replaces each `DefaultSerde` by the default serde. Source:
 `WrappingNullableUtils.prepareSerde`, `StreamsConfig.defaultKeySerde`.
 """
 

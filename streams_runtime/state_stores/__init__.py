@@ -3,8 +3,8 @@ restores their stores from changelogs.
 
 `key_value_store`, `timestamped_key_value_store`, `window_store` and `timestamped_window_store` make builders of stores.
 `state_store` defines the protocols of stores. A store consists of layers. The outer layer has the serdes (`key_value`,
-`window`). Below it are an optional record cache (`caching`) and the layer `change_logging`. The inner layer keeps bytes
-on disk (`rocksdb`, `rocksdb_window`) or in memory (`in_memory_stores`).
+`window`). Below the outer layer are an optional record cache (`caching`) and the layer `change_logging`. The inner
+layer keeps bytes on disk (`rocksdb`, `rocksdb_window`) or in memory (`in_memory_stores`).
 """
 
 from streams_runtime.state_stores.builders import key_value_store as key_value_store

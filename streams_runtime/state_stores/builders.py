@@ -47,16 +47,16 @@ class SerdesStoreBuilder(Generic[K, V]):
     """The builder of a store. `persistent`: True for a store in RocksDB, False for a store in memory.
 
     `changelog`: None for a store without a changelog. The content of a store without a changelog is lost when its
-    instance is lost. `caching`: True to keep changes in the thread's record cache until a commit. The commit then
-    writes and logs each changed key once. `caching` has no effect if `statestore.cache.max.bytes` is 0.
+    instance is lost. `caching`: True to keep changes in the thread's record cache until a commit. With a record cache,
+    a commit writes and logs each changed key once. `caching` has no effect if `statestore.cache.max.bytes` is 0.
 
     Raises InputError for an invalid serde. Raises InputError for a store name that cannot be part of a topic name or
     directory name.
     """
 
     timestamped: ClassVar[bool] = False
-    """True if the values of the store are `ValueAndTimestamp`s. `value_serde` is then the serde of the value without
-    its timestamp.
+    """True if the values of the store are `ValueAndTimestamp`s. If `timestamped` is True, `value_serde` is the serde of
+    the value without its timestamp.
     """
 
     name: str
@@ -108,9 +108,9 @@ class TimestampedKeyValueStoreBuilder(_KeyValueBuilder[K, V]):
 class WindowBuilder(SerdesStoreBuilder[K, V]):
     """The base of the builders of window stores. Times are in milliseconds.
 
-    The builder makes the changelog a windowed changelog. If `changelog` has no retention, the builder uses the store's
-    retention. Raises the errors of `SerdesStoreBuilder`. Raises InputError for a negative time, or for a retention
-    below the window size.
+    The builder sets the type of the changelog to WINDOWED. If `changelog` has no retention, the builder uses the
+    store's retention. Raises the errors of `SerdesStoreBuilder`. Raises InputError for a negative time, or for a
+    retention below the window size.
     """
 
     _: KW_ONLY

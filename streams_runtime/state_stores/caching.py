@@ -2,8 +2,8 @@
 below when the cache is flushed.
 
 Rules:
-- If the changelog would not accept a change, `put` raises an error at once, as it does without a cache. So the error is
-  raised while the record that makes the change is still being processed, and the handler of processing errors can
+- If the changelog would not accept a change, `put` raises an error at once, as it does without a cache. When `put`
+  raises the error, the record that makes the change is still being processed. So the handler of processing errors can
   decide about this record.
 - Reads return the changes in the cache. Only reads of the task's thread add values to the cache.
 - A flush writes each changed key once to the store and its changelog. The write has the context of the last record that
@@ -118,8 +118,8 @@ class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
         return self.inner.get(key) if cache is None else self._read(cache, key)
 
     def get_flushed(self, key: bytes) -> bytes | None:
-        """Returns a value like `get`, but ignores unflushed changes. It does not ignore changes of the record that is
-        being processed.
+        """Returns a value like `get`, but ignores unflushed changes. The method does not ignore changes of the record
+        that is being processed.
         """
         if self.cache is not None and (entry := self.cache.changed_by_present_record(key)) is not None:
             return entry[0]
@@ -127,9 +127,8 @@ class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         cache = self.cache
-        # Read the cache before the store, because a change may be flushed between the two reads. If the cache is read
-        # first, such a change is found twice, which does no harm. If the store were read first, such a change could be
-        # missed.
+        # Read the cache before the store, because a change may be flushed between the two reads. A change that is
+        # flushed between the reads is found twice, which does no harm. In the reverse order, it could be missed.
         changed = {} if cache is None else cache.dirty_items(is_within(start, exclusive_end))
         return merged(self.inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
 
@@ -192,9 +191,8 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
 
     def _cached(self, is_wanted: Callable[[bytes], bool], from_ms: int, to_ms: int) -> dict[bytes, bytes | None]:
         """Returns the windows in the cache, including windows that have expired in the store below. The caller must
-        read the cache before the store below, because a change may be flushed between the two reads. If the cache is
-        read first, such a change is found twice, which does no harm. If the store were read first, such a change could
-        be missed.
+        read the cache before the store below, because a change may be flushed between the two reads. A change that is
+        flushed between the reads is found twice, which does no harm. In the reverse order, the change could be missed.
         """
         cache = self.cache
         if cache is None:

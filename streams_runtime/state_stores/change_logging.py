@@ -1,8 +1,8 @@
 """Two layers of a store. The upper layer sends changes to the changelog. The lower layer is a write-behind buffer for
 RocksDB.
 
-    ChangeLoggingStore    puts a change into the store below, then sends it to the changelog
-    WriteBehindStore      keeps changes in memory, and writes many changes at a time to RocksDB
+- `ChangeLoggingStore` puts a change into the store below, and then sends the change to the changelog.
+- `WriteBehindStore` keeps changes in memory, and writes many changes at a time to RocksDB.
 
 The changelog serves as the write-ahead log of the buffer. The stores use RocksDB without its own write-ahead log, so a
 crash loses the changes in the buffer and in RocksDB's memtables. A restore reads the lost changes from the changelog. A
@@ -11,20 +11,22 @@ checkpoint is written only after a flush. So all changes up to the offset in a c
 Rules of the changelog: if the changelog does not accept a change, the change is refused before it is put into the
 store. So the store and its changelog have the same content even if an error handler returns CONTINUE. A changelog
 record has the timestamp of the record that made the change. In a timestamped store, the changelog record of a value has
-the timestamp of the value. Nothing is sent in a standby, or if a source topic serves as the changelog. A restore is
-never logged.
+the timestamp of the value. A standby sends no changes to the changelog, and neither does a store that uses a source
+topic as its changelog. A restore sends no changes either.
 
 Rules of the buffer:
 - Pending changes are the changes in the buffer. Pending changes are written when they exceed their share of memory.
   Pending changes are also written before the store flushes or closes, and before the task's thread scans the store.
-- Keys that were written or read stay in memory as a read cache. If a key was read and the store does not have it, the
-  read cache stores this too. The owner of the store can pass a callback that is called when keys leave the read cache.
+- Keys that were written or read stay in memory as a read cache. If a read has shown that the store does not have a key,
+  the read cache remembers this. The owner of the store can pass a callback that is called when keys leave the read
+  cache.
 - Only the task's thread changes the store. Any thread may read the store. Reads include pending changes.
 - The buffers of all stores of the process share one memory budget.
 
 The reason for the buffer is speed: RocksDB takes about one microsecond for a single write, and two microseconds for a
-read. In most stores, a few keys change often. The buffer makes each put or get of a frequently changed key a dictionary
-lookup, and combines many puts of the key to one write to RocksDB. The buffer does not change the results of reads.
+read. In most stores, a few keys change often. With the buffer, a put or get of a frequently changed key is a dictionary
+lookup. The buffer combines many puts of the key into one write to RocksDB. The buffer does not change the results of
+reads.
 
 Source: `ChangeLoggingKeyValueBytesStore`, `ChangeLoggingTimestampedKeyValueBytesStore`,
 `ChangeLoggingWindowBytesStore`, `ChangeLoggingTimestampedWindowBytesStore`. Kafka has no write-behind buffer. In Kafka,
@@ -58,8 +60,8 @@ from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, wi
 ALL_STORES_BYTES = 64 * 1024 * 1024
 LEAST_SHARE_BYTES = 256 * 1024
 _ENTRY_BYTES = 200
-"""The approximate memory of a dictionary entry and its two objects, in bytes, without the content of the key and the
-value.
+"""The approximate memory of a dictionary entry with its key object and value object, in bytes. The content of the key
+and the value is not included.
 """
 
 _NOT_IN_MEMORY = object()
@@ -85,9 +87,9 @@ _NOT_LOGGED: ChangeLogger = _NotLogged()
 class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
     """The base of the stores that log changes. `timestamped`: True if each value begins with its timestamp.
 
-    Because of the limits `always_accepted_bytes` and `timestamp_checks`, a record cache can skip `check` for most
-    changes. `check` accepts every change below both limits: the key and value together have at most
-    `always_accepted_bytes`, and the timestamp is at most `timestamp_checks.accepted_to_ms`.
+    A record cache can skip `check` for most changes, because `check` accepts every change within two limits. The key
+    and value together must have at most `always_accepted_bytes`. The timestamp must be at most
+    `timestamp_checks.accepted_to_ms`.
     """
 
     def __init__(self, inner: Inner, *, timestamped: bool = False) -> None:
@@ -185,8 +187,8 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
         self.check(key, value)
         logged, timestamp_ms = self._logged(value, self._clock.record_timestamp_ms)
         sequence = self.inner.put(key, value, start_ms)
-        if sequence is not None:  # None: the store made no change, so there is nothing to log
-            if sequence:  # `key` has the sequence number 0, so it is the changelog key if `sequence` is 0
+        if sequence is not None:  # The result None means that the store made no change.
+            if sequence:  # `key` has the sequence number 0. Any other number needs a new key.
                 key = window_key(key[:-SUFFIX_BYTES], start_ms, sequence)
             self._log_change(self._name, key, logged, timestamp_ms)
         return sequence
@@ -232,8 +234,8 @@ _budget = _Budget()
 class WriteBehindStore(WrappedStateStore[RocksDBStore]):
     """A `KeyValueBytesStore` with a write-behind buffer in front of RocksDB.
 
-    Raises the errors of `RocksDBStore`. `put` only stores the change in memory. If the write of the change to RocksDB
-    fails, the call that writes to RocksDB raises the error.
+    Raises the errors of `RocksDBStore`. `put` only stores the change in memory. A later call writes the change to
+    RocksDB, and raises the error if this write fails.
     """
 
     def __init__(self, inner: RocksDBStore, on_evict: Callable[[], None] | None = None) -> None:
@@ -336,8 +338,8 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         return value  # type: ignore[return-value]
 
     def get_in_memory(self, key: bytes) -> bytes | None:
-        """Returns a value like `get`, but never reads RocksDB. Only the task's thread may call this method. The key
-        must be in memory, or the store must not have it.
+        """Returns a value like `get`, but never reads RocksDB. Only the task's thread may call this method. Call this
+        method only for a key that is in memory, or that the store does not have.
         """
         value: bytes | object | None = self._pending.get(key, _NOT_IN_MEMORY)
         if value is _NOT_IN_MEMORY:
@@ -350,7 +352,7 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         return merged(self.inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
 
     def approximate_num_entries(self) -> int:
-        """Returns RocksDB's estimate plus the number of pending changes. If a key in RocksDB has a pending change, it
+        """Returns RocksDB's estimate plus the number of pending changes. A key in RocksDB that has a pending change
         counts twice.
         """
         return self.inner.approximate_num_entries() + len(self._pending)
@@ -370,8 +372,8 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
     def _pending_in(self, is_wanted: Callable[[bytes], bool]) -> Mapping[bytes, bytes | None]:
         """Returns the pending changes. The caller merges them with a scan of RocksDB. For the task's thread, the
         pending changes are written first, so the result is empty. The caller must call `_pending_in` before the scan,
-        because a change may be written between the two calls. If `_pending_in` is called first, such a change is found
-        twice, which does no harm. If RocksDB were scanned first, such a change could be missed.
+        because a change may be written between the two calls. A change that is written between the two calls is found
+        twice, which does no harm. In the reverse order, the caller could miss the change.
         """
         if not self._pending:
             return {}

@@ -150,8 +150,8 @@ class InMemoryKeyValueStore(_InMemoryStore):
         """Returns the entries and their sorted keys.
 
         The entries and the keys are read under the lock, so that no `close` comes between the two reads. If the store
-        were closed between the two reads, its dict would be empty. The range would then find no key, and would be empty
-        instead of raising an error.
+        were closed between the two reads, its dict would be empty, and a range would find no key instead of raising an
+        error.
         """
         with self._lock:
             if not self.is_open:  # this check needs the lock, because `close` holds the lock while it empties the store

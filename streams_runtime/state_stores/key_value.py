@@ -25,8 +25,8 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         self._get, self._put = inner.get, inner.put
 
     def _bind(self, context: StoreContext) -> None:
-        """Makes `get` call the record cache directly, or the bytes store if there is no cache. The skipped layers only
-        forward reads.
+        """Makes `get` call the record cache directly; in a store without a cache, `get` calls the bytes store directly.
+        The skipped layers only forward reads.
         """
         layer = self.inner
         if isinstance(layer, CachingKeyValueStore) and layer.cache is None:
@@ -170,7 +170,7 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
 
     def flushed_getter(self) -> Callable[[bytes], bytes | None]:
         """Returns a function that reads like `get` of `entry_access`, but ignores unflushed changes in the record
-        cache. It does not ignore changes of the record that is being processed.
+        cache. The function does not ignore changes of the record that is being processed.
         """
         inner = self.inner
         return inner.get_flushed if isinstance(inner, CachingKeyValueStore) else inner.get

@@ -5,9 +5,8 @@ after the last `flush`. The next task restores these changes from the changelog.
 and close a store. Any thread may read. After `close` has begun, every new read raises InvalidStateStore. Source:
 `RocksDBStore`.
 
-Differs from Kafka: a new version of an application may replace a plain store by a timestamped store. The values in the
-files of the plain store are not converted. The store raises StoreOfAnotherKind, and the task restores it from the
-changelog.
+Differs from Kafka: if a new version of an application replaces a plain store by a timestamped store, the old files are
+not converted. Instead, the store raises StoreOfAnotherKind, and the task restores the store from the changelog.
 """
 
 from __future__ import annotations
@@ -129,7 +128,8 @@ class Cursors:
         except Exception as error:
             cursor.items = None
             self._open.discard(cursor)
-            # The traceback refers to RocksDB's iterator. With the traceback, the error would keep the database open.
+            # The traceback refers to RocksDB's iterator, and an iterator keeps the database open. So the error is
+            # raised without the traceback.
             raise self._failure(error) from error.with_traceback(None)
         if len(chunk) < CHUNK:
             cursor.items = None
@@ -221,8 +221,8 @@ class RocksDBStore:
         """Writes keys and their values in one batch. The two iterables must have the same length.
 
         If a key occurs several times, its last value is written. The value None deletes the key. The key None is
-        skipped. The batch is sorted, because RocksDB writes sorted keys in half the time. This saves more time than the
-        sorting takes.
+        skipped. The batch is sorted, because RocksDB writes sorted keys in half the time. The faster write saves more
+        time than the sorting takes.
         """
         batch: Any = WriteBatch(raw_mode=True)
         with self._failures():

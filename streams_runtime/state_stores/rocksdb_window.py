@@ -3,8 +3,8 @@ deletion deletes a whole segment.
 
 On disk, a key is the segment's number (8 bytes, big-endian) and the window key. The retention determines the length of
 segments. If a new version of an application changes the retention, `open` moves the windows to segments of the new
-length. If the retention becomes longer, `open` also requests a restore from the changelog, because the changelog may
-contain windows that the store has already deleted. Source: `RocksDBWindowStore`, `RocksDBSegmentedBytesStore`.
+length. If the retention becomes longer, `open` also requests a restore. The reason is that the changelog may contain
+windows that the store has already deleted. Source: `RocksDBWindowStore`, `RocksDBSegmentedBytesStore`.
 
 Differs from Kafka: Kafka has one RocksDB for each segment. One RocksDB for each store needs less memory and opens
 faster. If the retention changes, a store of Kafka does not find its old windows. After a restart, Kafka does not know
@@ -195,8 +195,8 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         return sequence
 
     def _note_eviction(self) -> None:
-        """Is called when keys have left the read cache. After that, some present windows may not be in memory. Windows
-        that are newer than all present windows are in memory.
+        """Is called when keys have left the read cache. After an eviction, some present windows may be only in RocksDB.
+        Windows that are newer than all present windows will be in memory.
         """
         self._in_memory_from_ms = self._newest_ms + 1
 
@@ -230,7 +230,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             )
         found_ms = None if found is None else found.retention_ms
         is_longer = found_ms is not None and found_ms < retention_ms
-        # If a crash interrupts the move of windows, the format file has no retention.
+        # After a crash during the move of windows, the format file may have no retention.
         was_unknown = found_ms is None and (moved > 0 or found is not None)
         if is_longer or was_unknown:
             was = "another" if found_ms is None else f"{found_ms} ms"
@@ -239,9 +239,10 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
     def _move_windows(self, database: RocksDBStore, found: StoreFormat | None) -> int:
         """Moves each window to the segment in which this store reads it. Returns the number of moved windows.
 
-        After a crash, the move can be repeated, even with the old retention: each batch is written atomically, and the
-        format file has no segment length until all windows are moved. If a window exists under its old key and under
-        its new key, the value under the new key is kept, because the newest version of the application has put it.
+        After a crash, the move can be repeated, even with the old retention. The reason is that each batch is written
+        atomically, and that the format file has no segment length until all windows are moved. If a window exists under
+        its old key and under its new key, the value under the new key is kept. This value is newer, because the newest
+        version of the application has put it.
         """
         moved = 0
         changes: dict[bytes | None, bytes | None] = {}

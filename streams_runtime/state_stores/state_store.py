@@ -62,9 +62,9 @@ class StoreContext:
     the changes of the store; None for a store without a changelog. `rocksdb_config_setter`: the config
     `rocksdb.config.setter`. `expired`: a function (store's name) that the store calls when it drops a put into an
     expired window. `cache`: the record caches of the task; None if the store has no record cache, for example in a
-    standby. `read_again`: a function (store's name, reason) that the store calls in `open` if its changelog may have
-    entries that the store does not have. After this call, the task reads the changelog from its beginning, and the
-    store keeps its content.
+    standby. `read_again`: a function (store's name, reason). The store calls `read_again` in `open` if the changelog
+    may have entries that the store does not have. After this call, the task reads the changelog from its beginning, and
+    the store keeps its content.
     """
 
     task_id: TaskId

@@ -4,8 +4,8 @@ separate file:
     rocksdb/<store>/store-format    {"kind": "window", "retention.ms": 660000, "segment.interval.ms": 330000}
 
 A new version of an application may use an old store's name for another kind of store, or change the store's retention.
-Without a format file, the new version would misread the bytes of the old store, because the RocksDB files do not show
-the difference. The format file is written only when the whole content of the store has this format. While windows are
+The RocksDB files do not show the kind of store. So without a format file, the new version would misread the bytes of
+the old store. The format file is written only when the whole content of the store has this format. While windows are
 moved to segments of another length, the format file has no `segment.interval.ms`. Older releases of this package wrote
 no format file. If there is no format file, the keys of the store show its kind.
 

@@ -8,13 +8,13 @@ Rules:
   also writes all other dirty keys of the same store; they stay in the cache.
 - A deleted key leaves the cache when its deletion is flushed.
 - Sizes are counted as in Kafka. So a cache with the same limit as in Kafka evicts the same values at the same time.
-  Differs from Kafka: if an input record is kept for an error handler, its size is counted too.
-- A put evicts only from the cache of its own store. During a flush of a cache, a put into this cache evicts nothing. A
-  put during a flush happens if an operator gets a change of a store and writes to the same store. The next put after
-  the flush evicts again.
+  Differs from Kafka: if the cache keeps an input record for an error handler, the cache counts the size of this record.
+- A put evicts only from the cache of its own store. During a flush of a cache, a put into this cache evicts nothing.
+  Such a put comes from an operator that gets a flushed change of a store, and writes to the same store. The next put
+  after the flush evicts again.
 - If a thread is added to the instance, the memory of the other threads shrinks, and their caches evict clean values.
-  Dirty values become clean at the next commit. After that commit, these values are evicted in the thread's next pass,
-  or by an earlier put.
+  Dirty values become clean at the next commit. After the commit, the thread's next pass or an earlier put can evict the
+  clean values.
 - Before a task commits, all its caches are flushed. The caches of other tasks are not flushed.
 
 Only the task's thread may write to a cache. Any thread may read. A value is written to the store before it leaves the
@@ -23,12 +23,11 @@ fails, the values that were not written stay dirty, and the flush can be repeate
 
 Source: `ThreadCache`, `NamedCache`, `LRUCacheEntry`, `ProcessorStateManager.flushCache`,
 `InternalProcessorContext.setRecordContext`.
-Differs from Kafka: in Kafka, the caches are flushed at once when the thread's memory shrinks. There is a second
-difference: in this project, a commit flushes the caches of a task in rounds until no key is dirty. So the commit
-contains all changes that its records made. Kafka flushes each store once. In Kafka, a change that reaches a store after
-the store's flush waits for the next commit. In this project, a change waits for the next commit only after
-`_MAX_FLUSH_ROUNDS` rounds. This number of rounds is needed only if a processor answers each change of a table with
-another change of the same table.
+Differs from Kafka: in Kafka, the caches are flushed at once when the thread's memory shrinks. In this project, a commit
+flushes the caches of a task in rounds until no key is dirty. So the commit contains all changes that its records made.
+Kafka flushes each store once. In Kafka, a change that reaches a store after the store's flush waits for the next
+commit. In this project, a change waits for the next commit only after `_MAX_FLUSH_ROUNDS` rounds. A commit needs so
+many rounds only if a processor responds to each change of a table with another change of the same table.
 """
 
 from __future__ import annotations
@@ -64,8 +63,8 @@ _VALUE: Final = 0
 _SIZE: Final = 1
 
 _ENTRY_OVERHEAD = 24 + 1 + 8 + 8 + 4
-"""Kafka counts these bytes for each entry, in addition to its key, value, headers and topic. The bytes are a node of a
-linked list, the dirty flag, and the record's timestamp, offset and partition.
+"""Kafka counts these bytes for each entry, in addition to its key, value, headers and topic. These bytes are for a
+linked-list node, the dirty flag, and the record's timestamp, offset and partition.
 """
 
 _MAX_FLUSH_ROUNDS = 100
@@ -151,9 +150,9 @@ class TaskCache:
     def add(self, below: StoreBelow, *, key_overhead: int, caches_reads: bool) -> NamedCache:
         """Makes a cache for one store.
 
-        `below`: the store below the cache. `key_overhead`: the number of bytes that a cache key has only in Kafka. They
-        are added to the size of each entry, so that sizes are the same as in Kafka. `caches_reads`: True if values that
-        are read from the store below stay in the cache.
+        `below`: the store below the cache. `key_overhead`: the number of bytes that a cache key has only in Kafka. This
+        number is added to the size of each entry, so that sizes are the same as in Kafka. `caches_reads`: True if
+        values that are read from the store below stay in the cache.
         """
         cache = NamedCache(self._thread, below, self.contexts, key_overhead=key_overhead, caches_reads=caches_reads)
         self._thread.add(cache)
@@ -270,8 +269,8 @@ class NamedCache:
         return dict(self._values_of([key for key in list(self._dirty) if is_wanted(key)]))
 
     def _values_of(self, keys: list[bytes]) -> list[tuple[bytes, bytes | None]]:
-        """Returns the keys with their values. A key that the task's thread has just removed is missing in the result;
-        the store below has its value.
+        """Returns the keys with their values. If the task's thread has just removed a key, the key is missing in the
+        result, but the store below has its value.
         """
         entries = [(key, self._entries.get(key)) for key in keys]
         return [(key, entry[_VALUE]) for key, entry in entries if entry is not None]
@@ -281,10 +280,10 @@ class NamedCache:
     def put(self, key: bytes, value: bytes | None, timestamp_ms: int = JAVA_LONG_MAX) -> None:
         """Puts a value under a key. The change belongs to the record that is being processed.
 
-        `timestamp_ms`: the timestamp of the value. A caller that does not know the timestamp uses the default; the
-        change is then always checked. If the check fails, `put` raises its error and changes nothing. `put` may have to
-        evict values, and raises the errors of their flush. After an error of the flush, the new value is in the cache
-        nevertheless.
+        `timestamp_ms`: the timestamp of the value. A caller that does not know the timestamp uses the default. With the
+        default, the change is always checked. If the check fails, `put` raises its error and changes nothing. `put` may
+        have to evict values, and raises the errors of their flush. After an error of the flush, the new value is in the
+        cache nevertheless.
         """
         below = self._below
         length = len(key) if value is None else len(key) + len(value)
@@ -304,7 +303,7 @@ class NamedCache:
                 entries.move_to_end(key)
             size -= previous[_SIZE]
             if key in dirty:
-                del dirty[key]  # `dirty[key] = context` then adds the key at the end of `dirty`
+                del dirty[key]  # `dirty[key] = context` will add the key at the end of `dirty`
         self._last_used = key
         dirty[key] = context
         # The limit may be exceeded even if this put does not make the cache larger. For example, another cache forwards
@@ -375,8 +374,8 @@ class NamedCache:
         if listener is not None:
             if value is None or self._sends_old_values:
                 old = self._below.read(key)
-                # without a value and an old value, the key was put and deleted after the last flush, and nothing has to
-                # be written
+                # If both values are None, the key was put and deleted after the last flush, and nothing has to be
+                # written.
                 is_needed = value is not None or old is not None
             if is_needed:
                 self._contexts.set_context(context)
@@ -384,11 +383,12 @@ class NamedCache:
         if is_needed:
             try:
                 self._below.put_checked(key, value, context[0])
-            # after this time-out, no change is lost: the store has the change, and the record collector will send it to
-            # the changelog
+            # This time-out loses no change: the store has the change, and the record collector will send it to the
+            # changelog.
             except LogTimeout as error:
                 timeout = error
-        if self._entries[key] is entry:  # if this is another entry, an operator below has put it during the flush
+        # If the entries differ, an operator below has put a new entry during the flush.
+        if self._entries[key] is entry:
             del self._dirty[key]
             if value is None:
                 self._remove(key)
@@ -404,8 +404,8 @@ class NamedCache:
 def extra_bytes(headers: Headers, raw: RawRecord | None) -> int:
     """Returns the size of a record's headers and of the input record that is kept for an error handler, in bytes.
 
-    Differs from Kafka: the input record is counted. In Kafka, each change keeps its input record, but the size of this
-    record is not counted. So in Kafka, a cache with small results of large records can take many times
+    Differs from Kafka: the size includes the input record. In Kafka, each change keeps its input record, but the size
+    of this record is not counted. So in Kafka, a cache with small results of large records can take many times
     `statestore.cache.max.bytes`.
     """
     size = sum(len(name) + (0 if value is None else len(value)) for name, value in headers)

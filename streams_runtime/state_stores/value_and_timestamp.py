@@ -94,7 +94,8 @@ class EntryAccess(NamedTuple):
 class ValuesWithTimestamps(Sequence[bytes | None]):
     """The values of a batch. Each value begins with its timestamp. The value None stays None.
 
-    A value and its timestamp are joined when the value is read. This is cheaper than making a list of all values.
+    A value and its timestamp are put together when the value is read, which is cheaper than making a list of all
+    values.
     """
 
     __slots__ = ("_timestamps_ms", "_values")

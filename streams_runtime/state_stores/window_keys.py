@@ -2,16 +2,16 @@
 
 A window key has the bytes of the key, 8 bytes with the window start, and 4 bytes with the sequence number. The numbers
 are big-endian, so the windows of a key are sorted by time. In a store without duplicates, the sequence number is 0. On
-disk, 8 bytes before the window key are the number of the window's segment.
+disk, the 8 bytes before the window key contain the number of the window's segment.
 
 Each store has its own observed stream time: the highest window start that was put or restored after the store was
-opened. As in Kafka, it is -1 when the store is opened. A window expires when its start is not greater than `observed
-stream time - retention`. An expired window cannot be read.
+opened. As in Kafka, observed stream time is -1 when the store is opened. A window expires when its start is not greater
+than `observed stream time - retention`. An expired window cannot be read.
 
 Windows are deleted in whole segments, because deleting single windows is slow. The number of a window's segment is
-`start // interval`. The interval is the greater one of `retention / 2` and one minute. The store deletes all segments
-below `(observed stream time - retention) // interval`, because each window in these segments has expired. So a window
-may stay for up to one interval after it has expired. A store on disk drops and counts a put only if the segment of the
+`start // interval`. The interval is `retention / 2`, but at least one minute. The store deletes all segments below
+`(observed stream time - retention) // interval`, because each window in these segments has expired. So a window may
+stay for up to one interval after it has expired. A store on disk drops and counts a put only if the segment of the
 window has been deleted. While the segment exists, a put into an expired window succeeds. A store in memory drops and
 counts every put into an expired window.
 
@@ -61,8 +61,8 @@ def is_window_key(key: bytes, *, duplicates: bool) -> bool:
     start_ms, sequence = suffix_of(key)
     if not duplicates:
         return start_ms >= 0 and sequence == 0
-    # Some keys that are not window keys end with text. All bytes of a text are 0x20 or more. Decoded as a window key,
-    # such a key would have a start in 73 million years and a sequence number above 538 million.
+    # Some keys that are not window keys end with text. All bytes of a text are 0x20 or more. As a window key, a key
+    # with text at its end would have a start in 73 million years, and a sequence number above 538 million.
     return start_ms >= 0 and sequence >= 0 and (start_ms < _TEXT_START or sequence < _TEXT_SEQUENCE)
 
 
@@ -80,8 +80,8 @@ def are_window_keys(keys: Sequence[bytes], starts: Sequence[bytes], *, duplicate
 def may_be_window_record(key: bytes, timestamp_ms: int) -> bool:
     """Returns True if a window store may have written a changelog record with this key and timestamp.
 
-    Sequence numbers above 0 occur only in the stores of joins. The windows in such a store start at the timestamps of
-    their records.
+    Sequence numbers above 0 occur only in the stores of joins. In the store of a join, each window starts at the
+    timestamp of its record.
     """
     if len(key) < SUFFIX_BYTES:
         return False
@@ -90,15 +90,16 @@ def may_be_window_record(key: bytes, timestamp_ms: int) -> bool:
 
 
 def are_segmented_window_keys(*stored: bytes) -> bool:
-    """Returns True if each of these stored keys can be a segment number with a window key after it, and if all segments
-    can have the same length.
+    """Returns True if the given keys can be keys of a window store on disk. Each key must consist of a segment number
+    and a window key, and one segment length must fit all keys.
     """
-    shortest, longest = 1, JAVA_LONG_MAX  # the bounds of the possible segment length; each key makes this range smaller
+    shortest, longest = 1, JAVA_LONG_MAX  # The bounds of the possible segment length. Each key narrows these bounds.
     for key in stored:
         if len(key) < SEGMENT_BYTES + SUFFIX_BYTES or not is_window_key(key, duplicates=True):
             return False
         segment, start_ms = int.from_bytes(key[:SEGMENT_BYTES], "big"), suffix_of(key)[0]
-        # segment == start_ms // length implies: start_ms / (segment + 1) < length <= start_ms / segment
+        # If segment == start_ms // length, the length is above start_ms / (segment + 1), and at most start_ms /
+        # segment.
         shortest = max(shortest, start_ms // (segment + 1) + 1)
         longest = min(longest, start_ms // segment if segment else JAVA_LONG_MAX)
     return max(shortest, MIN_SEGMENT_INTERVAL_MS) <= longest
@@ -107,7 +108,7 @@ def are_segmented_window_keys(*stored: bytes) -> bool:
 def window_end_ms(start_ms: int, window_size_ms: int) -> int:
     """Returns the end of a window, but at most JAVA_LONG_MAX. Source: `WindowKeySchema.timeWindowForSize`.
 
-    Differs from Kafka: in Kafka, a record in a window with a greater end fails earlier, in `TimeWindows.windowsFor`.
+    Differs from Kafka: if the end of a window is above JAVA_LONG_MAX, Kafka fails in `TimeWindows.windowsFor`.
     """
     end_ms = start_ms + window_size_ms
     return end_ms if end_ms <= JAVA_LONG_MAX else JAVA_LONG_MAX  # a conditional expression takes half the time of `min`
@@ -128,8 +129,8 @@ class WindowRetention:
         self.earliest_readable_ms = 0
 
     def observe(self, start_ms: int) -> bool:
-        """Advances observed stream time. Returns True if segments have expired. All segments below `first_live_segment`
-        have then expired.
+        """Advances observed stream time. Returns True if segments have expired. After this call, all segments below
+        `first_live_segment` have expired.
         """
         if start_ms <= self.observed_ms:
             return False

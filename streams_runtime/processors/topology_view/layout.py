@@ -3,8 +3,8 @@ without overlaps.
 
 The layout follows the layered method of Sugiyama, Tagawa and Toda (1981). The number of a node's column is the length
 of the longest path to the node. An edge that crosses several columns has a bend in each of these columns. To reduce
-crossings of edges, the nodes of each column are sorted by the mean height of their neighbours. Each node is drawn near
-the height of its neighbours, as far as the order in its column allows (isotonic regression). Input topics are in the
+crossings of edges, the nodes of each column are sorted by the mean height of their neighbours. Each node is drawn as
+near to the height of its neighbours as the order in its column allows (isotonic regression). Input topics are in the
 first column, output topics in the last column, and sinks in the column before the last.
 """
 
@@ -173,7 +173,7 @@ def _heights(
     columns: Sequence[Sequence[Item]], neighbours: nx.Graph[Item], cell: Mapping[Item, float]
 ) -> dict[Item, float]:
     """Returns the top edge (y, at least 0) of each item's cell. Each pass over the columns moves the cells towards the
-    mean height of their neighbours, but never past the cell above.
+    mean height of their neighbours, and keeps the order of the cells.
     """
     top: dict[Item, float] = {}
     for column in columns:
@@ -201,9 +201,9 @@ def _spread(wanted: Sequence[float], sizes: Sequence[float]) -> list[float]:
     offsets = [0.0]
     for size in sizes:
         offsets.append(offsets[-1] + size)
-    # From each place, subtract the total size of the items before it. The items do not overlap if these differences do
-    # not decrease. The algorithm is "pool adjacent violators".
-    blocks: list[tuple[float, int]] = []  # mean and length of runs without gaps
+    # From each place, subtract the total size of the items before it. If each difference is at least the previous
+    # difference, no items overlap. The algorithm is "pool adjacent violators".
+    blocks: list[tuple[float, int]] = []  # The mean and the length of each run without gaps.
     for place, offset in zip(wanted, offsets, strict=False):
         blocks.append((place - offset, 1))
         while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:

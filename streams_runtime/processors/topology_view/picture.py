@@ -169,8 +169,7 @@ def _draw_edge(axes: Axes, points: list[tuple[float, float]]) -> None:
     for (x, y), (to_x, to_y) in itertools.pairwise(points):
         middle = (x + to_x) / 2
         vertices += [(middle, y), (middle, to_y), (to_x - half, to_y), (to_x + half, to_y)]
-        # Over the width of a shape, the line is horizontal in each column, so that it does not cross the corner of a
-        # shape.
+        # Each line is horizontal over the width of a shape, so that it does not cross the corner of a shape.
         codes += [Stroke.CURVE4, Stroke.CURVE4, Stroke.CURVE4, Stroke.LINETO]
     del vertices[-1], codes[-1]
     _draw_arrow(axes, Stroke(vertices, codes), _LINE)
@@ -237,8 +236,8 @@ def _shape(kind: Kind, x: float, y: float, width: float, height: float) -> list[
 
 def _cylinder(left: float, right: float, top: float, bottom: float, lid: float) -> Patch:
     """Returns the outline of a cylinder's sides and bottom. The caller draws the lid over the outline."""
-    # A cubic curve reaches 3/4 of the depth of its control points. With control points at a depth of 2/3 of the lid's
-    # height, the bottom is as deep as the lower half of the lid.
+    # A cubic curve reaches 3/4 of the depth of its control points. So control points at 2/3 of the lid's height make
+    # the bottom as deep as the lower half of the lid.
     rim, foot, bulge = top + lid / 2, bottom - lid / 2, lid * 2 / 3
     vertices = [(left, rim), (left, foot), (left, foot + bulge), (right, foot + bulge), (right, foot), (right, rim)]
     return PathPatch(Stroke(vertices, [Stroke.MOVETO, Stroke.LINETO, *[Stroke.CURVE4] * 3, Stroke.LINETO]))

@@ -1,7 +1,9 @@
 """Serdes that use a schema registry: Avro, Protobuf and JSON Schema, in Confluent's wire format.
 
+Examples of serdes, with `Order` for a message class that protoc made:
+
     AvroSerde(schema, {"schema.registry.url": "http://registry:8081"})
-    ProtobufSerde(Order, {...})        Order: a message class that protoc made
+    ProtobufSerde(Order, {...})
     JsonSchemaSerde(schema, {...})
 
 As in Kafka Streams, the subject of a schema comes from the name of the topic to which the bytes are written. For a

@@ -66,9 +66,9 @@ class AvroSerde(_DocumentSerde[T]):
     """The serde for Avro. Its values are the values of fastavro: a dict for a record, and plain values for other types.
 
     `schema`: the schema as JSON text or parsed JSON. When a value is read, Avro's schema resolution converts it to this
-    schema. If `schema` is None, values are read with the schema with which they were written; for writing,
-    `use.latest.version` must then be set. The function `to_dict` converts a user's object to a value for fastavro, and
-    the function `from_dict` converts it back. Raises InputError if the schema or a config cannot be used.
+    schema. If `schema` is None, each value is read with the schema that its writer used, and a serde that writes needs
+    `use.latest.version`. The function `to_dict` converts a user's object to a value for fastavro, and the function
+    `from_dict` converts it back. Raises InputError if the schema or a config cannot be used.
     """
 
     def _checked(self, schema: GivenSchema) -> Schema:
@@ -123,10 +123,11 @@ class JsonSchemaSerde(_DocumentSerde[T]):
     function `to_dict` converts a user's object to a JSON value, and the function `from_dict` converts the JSON value
     back.
 
-    `schema`: a JSON Schema as text or as parsed JSON. If `schema` is None, values of any schema are read; for writing,
-    `use.latest.version` must then be set. If the config `json.fail.invalid.schema` is true (default: false), every
-    value is checked against `schema`. If `schema` is None, the value is checked against the schema with which it is
-    written, except if that schema refers to other schemas. Raises InputError if the schema or a config cannot be used.
+    `schema`: a JSON Schema as text or as parsed JSON. If `schema` is None, the serde reads values of any schema, and
+    needs `use.latest.version` to write. If the config `json.fail.invalid.schema` is true (default: false), every value
+    is checked against `schema`. If `schema` is None, the value is checked against the schema with which it is written.
+    If that schema refers to other schemas, the value is not checked. Raises InputError if the schema or a config cannot
+    be used.
     """
 
     _own_configs = frozenset((FAIL_INVALID,))

@@ -42,8 +42,8 @@ class Registry:
         self._client = _client(settings)
 
     def id_for(self, subject: str, schema: Schema) -> int:
-        """Returns the id of the schema. If `auto.register.schemas` is true, registers the schema. If it is false, only
-        looks up the schema's id.
+        """Returns the id of the schema. If `auto.register.schemas` is true, registers the schema. If
+        `auto.register.schemas` is false, only looks up the schema's id.
         """
         settings = self._settings
         if settings.auto_register:

@@ -82,7 +82,7 @@ class RegistrySerde(Generic[T]):
     """The base class of the serdes that use a schema registry. A serde without a topic can read but cannot write.
     `for_topic` returns a serde that can also write.
 
-    A subclass implements `_encoder`, which makes the function for writing, and `_decoder`, which makes the function for
+    A subclass implements two methods: `_encoder` makes the function for writing, and `_decoder` makes the function for
     reading the records of one schema.
     """
 
