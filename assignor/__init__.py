@@ -1,27 +1,24 @@
 """Computes the assignment of a Kafka Streams group without a JVM, and explains the place of each task.
 
 `assign(snapshot, now_ms)` computes one rebalance: it decodes the members' subscriptions and encodes their assignments.
-The package has no I/O and no clock. The table lists the steps of a rebalance, each with its file:
+The package has no I/O and no clock. A rebalance has steps 0 to 4. This list names the files of each step:
 
-====  ================================================  ===========================================
-step  what happens                                      where
-====  ================================================  ===========================================
-all   One function carries out steps 0 to 4.            `pipeline/streams_partition_assignor.py`
-0     Subscriptions are decoded.                        `protocol/`
-0     Subscriptions are grouped by process.             `clients/client_metadata.py`
-1     Repartition topics are counted and checked.       `topology/internal_topics.py`
-2     Tasks are made from partitions.                   `topology/partition_grouper.py`
-2     Changelog topics are counted and checked.         `topology/internal_topics.py`
-2     Previous tasks and lags of clients are computed.  `clients/client_state.py`
-2     Tasks are assigned to processes.                  `task_assignors/`
-3     The partitions of each host are listed.           `pipeline/consumer_assignments.py`
-4     Tasks are assigned to threads.                    `pipeline/tasks_to_threads.py`
-4     The assignment of each member is encoded.         `pipeline/consumer_assignments.py`
---    A rebalance is read or written as a document.     `recording/`
---    The reason for the place of a task is given.      `task_assignors/decisions.py`, `explain.py`
---    Java's hash order and heaps are reproduced.       `java/`
---    All errors are defined.                           `errors.py`
-====  ================================================  ===========================================
+- `pipeline/streams_partition_assignor.py` runs all steps, from 0 to 4.
+- `protocol/` decodes the subscriptions in step 0, and encodes the assignments in step 4.
+- `clients/client_metadata.py` groups the subscriptions by process in step 0.
+- `topology/internal_topics.py` counts and checks the repartition topics in step 1, and the changelogs in step 2.
+- `topology/partition_grouper.py` makes tasks from partitions in step 2.
+- `clients/client_state.py` computes the previous tasks and the lags of clients in step 2.
+- `task_assignors/` assigns tasks to processes in step 2.
+- `pipeline/consumer_assignments.py` lists the partitions of each host in step 3, and makes the assignments in step 4.
+- `pipeline/tasks_to_threads.py` assigns tasks to threads in step 4.
+
+Other files serve all steps:
+
+- `recording/` reads and writes a rebalance as a document.
+- `task_assignors/decisions.py` and `explain.py` give the reasons for the places of tasks.
+- `java/` reproduces the hash order and the heaps of Java.
+- `errors.py` defines all errors.
 
 The separate package `rebalance_analysis` works with recorded rebalances. Importing `assignor` is cheap: each name is
 loaded when it is first used.

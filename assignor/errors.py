@@ -1,20 +1,16 @@
 """Every error that this project raises on purpose is an `AssignorFault`.
 
-```
-AssignorFault
-├── InputError                 The caller passed an invalid config, recording, option or name.
-│   ├── NotBuiltYet            This installation does not support the requested feature.
-│   ├── OwnAssignorFailed      A user's own task assignor raised an error or returned no placement.
-│   └── UnreadableLogLine      A line of a JVM's log file is damaged or unknown.
-├── DecodeError                Bytes cannot be decoded; the error has the offset.
-├── KafkaError                 Kafka's leader would throw this exception; one class for each of Kafka's classes.
-│   ├── StreamsError  TopologyError  TaskAssignmentError  MissingSourceTopicError  ConfigError
-│   ├── IllegalStateError  UnsupportedOperationError  NullPointerError  UncheckedError  BrokersRefusal
-│   └── IllegalArgumentError
-│       └── NumberFormatError
-├── Unavailable                A broker, coordinator, port or database is not available.
-└── RebalanceNotPlaced         A rebalance of a forecast ended without a placement; `forecast` catches it.
-```
+The subclasses of `AssignorFault` are:
+
+- `InputError`: the caller passed an invalid config, recording, option or name.
+- `NotBuiltYet`, an `InputError`: this installation does not support the requested feature.
+- `OwnAssignorFailed`, an `InputError`: a user's own task assignor raised an error or returned no placement.
+- `UnreadableLogLine`, an `InputError`: a line of a JVM's log file is damaged or unknown.
+- `DecodeError`: bytes cannot be decoded; the error has the offset.
+- `KafkaError`: Kafka's leader would throw this exception. `KafkaError` has one subclass for each of Kafka's exception
+  classes.
+- `Unavailable`: a broker, coordinator, port or database is not available.
+- `RebalanceNotPlaced`: a rebalance of a forecast ended without a placement. The function `forecast` catches this error.
 
 `InputError` and `KafkaError` are separate classes because they call for different reactions. After an `InputError`, the
 user can correct the input. A `KafkaError` reports a failure that a JVM group would have had as well. Packages that use
@@ -66,8 +62,8 @@ class UnreadableLogLine(InputError):
 class DecodeError(AssignorFault, ValueError):
     """Bytes that cannot be decoded. `what`: the name of the structure. `offset`: the byte at which decoding failed.
 
-    `member_id`: the member whose subscription cannot be decoded; None if the bytes are not a subscription or the
-    decoder does not know the member.
+    `member_id`: the member whose subscription cannot be decoded; None if the member is unknown or the bytes are not a
+    subscription.
     """
 
     def __init__(self, what: str, reason: str, offset: int, member_id: str | None = None) -> None:
@@ -190,9 +186,9 @@ class BrokersRefusal(KafkaError):
 
 
 class Unavailable(AssignorFault):
-    """A service or resource is not available. For example, a broker, a coordinator or a schema registry does not
-    answer, a port is in use, or Spark does not start. A later attempt to use the service may succeed. Packages define
-    subclasses of `Unavailable` for the services that they use.
+    """A service or resource is not available. For example, a broker does not respond, a port is in use, or Spark does
+    not start. A later attempt to use the service may succeed. Packages define subclasses of `Unavailable` for the
+    services that they use.
     """
 
 

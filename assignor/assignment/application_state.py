@@ -174,8 +174,8 @@ class ApplicationState:
     ) -> TaskInfo:
         """Creates the `TaskInfo` of a task. `looked_up`: the partitions of the tasks whose `TaskInfo` was created
         earlier; this method adds the partitions of `task`. If several tasks read a partition, the racks of the
-        partition are looked up for the first task only. In Kafka, too, only the first of several equal partitions gets
-        racks, because Kafka keeps partitions in a set.
+        partition are looked up for the first task only. Kafka also gives racks only to the first of these tasks,
+        because Kafka keeps partitions in a set.
         """
         changelogs = known.changelog_partitions.get(task, ())
         sources = known.task_partitions.get(task, ())

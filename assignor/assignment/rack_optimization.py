@@ -66,9 +66,7 @@ class RackAwareOptimizationParams:
         return replace(self, non_overlap_cost=non_overlap_cost)
 
     def costs(self) -> Costs | None:
-        """Returns the costs. Returns None if one of three configs is missing: the rack-aware strategy, the traffic cost
-        or the non-overlap cost.
-        """
+        """Returns None if the rack-aware strategy, the traffic cost or the non-overlap cost is not configured."""
         configs = self.application_state.assignment_configs
         traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
         if not configs.rack_aware or traffic is None or non_overlap is None:
@@ -103,8 +101,8 @@ def optimize_rack_aware_standby_tasks(
 
     As in Kafka, if there is at least one task to optimize, the standbys of all tasks are optimized. As in Kafka, client
     tags do not prevent swaps: Kafka compares the tags of the destination with themselves. Raises the errors of
-    `optimize_rack_aware_active_tasks`. The strategy balance_subtopology also raises IllegalStateError for a standby
-    that could be swapped, if its task is not to be optimized.
+    `optimize_rack_aware_active_tasks`. The strategy balance_subtopology also raises IllegalStateError if it could swap
+    a standby of a task that is not to be optimized.
     """
     active, standby = (_holders(assignments, each) for each in (AssignedTaskType.ACTIVE, AssignedTaskType.STANDBY))
     traffic = PublicRackTraffic.of(params, standby, Role.STANDBY)
@@ -238,8 +236,9 @@ def _check_assigned(tasks: Iterable[TaskId], assigned: Mapping[TaskId, int] | fr
 
 
 def _check_may_move(traffic: PublicRackTraffic, copies: Standbys, wanted: frozenset[TaskId]) -> None:
-    """Raises IllegalStateError for the first standby that could be swapped, if `wanted` lacks its task. Pairs of
-    clients are checked in the leader's order, and the standbys of each pair are checked in sorted order.
+    """Raises IllegalStateError for the first standby that could be swapped and belongs to a task that is not in
+    `wanted`. Pairs of clients are checked in the leader's order, and the standbys of each pair are checked in sorted
+    order.
     Source: `BalanceSubtopologyGraphConstructor.validateTasks`.
     """
     for source, destination in combinations(range(len(traffic.racks)), 2):

@@ -32,8 +32,8 @@ def default_standby_task_assignment(
     """Adds standbys to `assignments`. Every task with a changelog gets num.standby.replicas standbys, or fewer if there
     are too few clients. If tags are configured, the order of `assignments` changes the result.
 
-    As in Kafka, if tags are configured, a task gets one standby even if num.standby.replicas is 0. The one standby goes
-    to a client whose tags differ from the tags of the task's active client.
+    As in Kafka, if tags are configured, a task gets one standby even if num.standby.replicas is 0. This standby goes to
+    a client whose tags differ from the tags of the client that runs the task.
     """
     add_missing_clients(application_state, assignments)
     standbys = _StandbysToPlace(application_state, assignments)

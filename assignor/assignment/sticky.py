@@ -70,8 +70,9 @@ class _PublicStickyPlacement(StickyPlacement):
         return [ranks[client.process_id] for client in self._clients]
 
     def fair_share(self, client: Client) -> int:
-        """Returns the fair share by the rule of the group's Kafka version. In Kafka 4.4, the fair share is the client's
-        share of all tasks, rounded up. If a number overflows an int, the result is the same as in Java.
+        """Returns the fair share by the rule of the group's Kafka version. In Kafka 4.4, the fair share is the number
+        of all tasks, times the client's fraction of all threads, rounded up. If a number overflows an int, the result
+        is the same as in Java.
         """
         if not self._problem.configs.kafka_version.rules.rounds_active_share_up:
             return super().fair_share(client)

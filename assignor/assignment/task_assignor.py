@@ -1,11 +1,11 @@
 """The class that a user's own assignor extends, and the class that runs users' assignors in the pipeline.
 
-The pipeline validates the assignor's answer, and calls `on_assignment_computed` with the result of the validation. If
+The pipeline validates the assignor's result, and calls `on_assignment_computed` with the result of the validation. If
 validation finds a fatal error, the pipeline calls `on_assignment_computed` at once, with an empty assignment. If
 validation finds no fatal error, the pipeline calls `on_assignment_computed` after it has computed the whole assignment.
 After any validation error, fatal or not, the rebalance fails with a StreamsException. Validation stops at the first
-error. If the first error is not fatal, an unknown process in the assignor's answer makes the rebalance fail at once
-with a NullPointerException.
+error. If validation finds an error that is not fatal, an unknown process in the assignor's result leads to a
+NullPointerException instead.
 
 If the assignor raises TaskAssignmentError, every member gets ASSIGNMENT_ERROR. If the assignor raises
 MissingSourceTopicError, every member gets INCOMPLETE_SOURCE_TOPIC_METADATA. Any exception other than
@@ -42,7 +42,8 @@ class CustomTaskAssignor(ABC):
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
         """Returns the assignment. An implementation raises TaskAssignmentError to make the group rebalance again."""
 
-    def on_assignment_computed(  # noqa: B027 - an optional hook: subclasses may override this method
+    # Subclasses may override this method.
+    def on_assignment_computed(  # noqa: B027
         self, assignment: Mapping[str, bytes], subscription: Mapping[str, bytes], error: AssignmentError
     ) -> None:
         """Receives the result of the validation from the pipeline. `assignment`, `subscription`: the ConsumerProtocol
@@ -62,7 +63,7 @@ class RunTaskAssignor:
         self._assignor = assignor
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
-        """Calls the assignor and checks its answer. Raises InputError if the answer is not a TaskAssignment."""
+        """Calls the assignor and checks its result. Raises InputError if the result is not a TaskAssignment."""
         state = ApplicationState(problem, log)
         answer = self._assignor.assign(state)
         _check_types(answer, self.name)
@@ -101,7 +102,7 @@ def _client_placement(assignment: KafkaStreamsAssignment) -> ClientPlacement:
 
 
 def _check_processes(answer: TaskAssignment, problem: PlacementProblem) -> None:
-    """Raises NullPointerError if the answer names a process that the group does not have."""
+    """Raises NullPointerError if the assignment names a process that the group does not have."""
     for each in answer.assignment:
         if each.process_id not in problem.clients:
             raise NullPointerError(
@@ -111,7 +112,7 @@ def _check_processes(answer: TaskAssignment, problem: PlacementProblem) -> None:
 
 
 def _check_types(answer: object, name: str) -> None:
-    """Checks the types of the assignor's answer, because Python does not check types as Java's compiler does."""
+    """Checks the types of the assignor's result, because Python has no compiler that checks types."""
     if not isinstance(answer, TaskAssignment):
         raise InputError(f"{name} returned {type(answer).__name__} instead of a TaskAssignment", "assignor")
     for each in answer.assignment:

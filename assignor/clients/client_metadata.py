@@ -2,11 +2,11 @@
 
 A process (`ClientMetadata`) has one member for each stream thread. Kafka's leader iterates over the members in the
 order of a Java HashMap of member ids. If the members of one process send different data, the result depends on the
-order of this HashMap. The endpoint, the tags and `first_rack` of a process come from its first member. If several
-members report the same partition, the last of these members counts as its owner. If several members report the same
-task, the offset sum of the last of these members is used. A subscription with a version above LATEST_SUPPORTED_VERSION
-cannot be decoded. All members with a version above LATEST_SUPPORTED_VERSION belong to one dummy client, which only
-counts its members. Source: step zero of `StreamsPartitionAssignor.assign`.
+order of the member ids in the HashMap. The endpoint, the tags and `first_rack` of a process come from its first member.
+If several members report the same partition, the last of these members counts as the owner of the partition. If several
+members report the same task, the offset sum of the last of these members is used. A subscription with a version above
+LATEST_SUPPORTED_VERSION cannot be decoded. All members with a version above LATEST_SUPPORTED_VERSION belong to one
+dummy client, which only counts its members. Source: step zero of `StreamsPartitionAssignor.assign`.
 """
 
 from __future__ import annotations
@@ -183,8 +183,7 @@ class _GroupBuilder:
         self.kafka_version = kafka_version
         self.clients: dict[ProcessId, _ClientBuilder] = {}
         self.claims: list[dict[TopicPartition, str]] = []
-        """One mapping for each member that owns partitions. The mapping has the member's id for each owned
-        partition.
+        """One mapping for each member that owns partitions: from each owned partition to the id of the member.
         """
         self.versions: list[tuple[int, int]] = []
         self.shutdown_requested = False

@@ -1,8 +1,8 @@
 """The state of each client before the rebalance: its previous tasks, and its lag on every stateful task.
 
 A task was active on a client if a member of the client owns a partition of the task. A task was also active on a client
-if a member reported LATEST_OFFSET as the task's offset sum. If a member of the client reported a task that was not
-active on the client, the task was a standby on the client.
+if a member reported LATEST_OFFSET as the task's offset sum. A reported task was a standby on the client if it was not
+active on the client.
 
 The end-offset sum of a task is the sum of the end offsets of its changelogs. The lag of a client on a task is the
 task's end-offset sum minus the offset sum that the client reported. Three rules apply to the end offsets:
@@ -10,7 +10,7 @@ task's end-offset sum minus the offset sum that the client reported. Three rules
 - A changelog that this rebalance creates is empty, so its end offsets are not looked up.
 - If a source topic serves as changelog, a partition's committed offset is used as its end offset. Records after the
   committed offset have not been processed.
-- If a partition of a source topic that serves as changelog has no committed offset, 0 is used as its end offset.
+- If a partition of a changelog source topic has no committed offset, its end offset counts as 0.
 
 Most clients report only the few tasks that they hold. If a client did not report a task, the client's lag on the task
 is the task's end-offset sum. All clients that did not report the task have the same lag on it. So each client stores
@@ -84,8 +84,8 @@ def end_offset_sums(
 
 
 def _ends(topic: str, source_topics: frozenset[str], offsets: EndOffsets) -> tuple[Sequence[int | None], int | None]:
-    """Returns a list of the end offsets of the topic's partitions. Also returns the end offset to use for partitions
-    that the list lacks. An end offset is None if its look-up failed or did not return the topic.
+    """Returns a list of the end offsets of the topic's partitions. Also returns the end offset of all partitions that
+    are not in the list. An end offset is None if its look-up failed or did not return the topic.
     """
     if topic in source_topics:
         if COMMITTED_OFFSETS_FAILURE in offsets.failures:
@@ -168,7 +168,7 @@ _SUBTOPOLOGY, _PARTITION, _TOPOLOGY_NAME = itemgetter(0), itemgetter(1), itemget
 @dataclass(frozen=True, slots=True)
 class ClientState:
     """A client before the rebalance. `previous_active` and `previous_standby` may contain tasks that the topology no
-    longer has. `active_owners`: for each task of which a member owns a partition, the id of this member.
+    longer has. `active_owners`: the id of the member that owns a partition of the task, by task.
     """
 
     metadata: ClientMetadata
@@ -178,8 +178,8 @@ class ClientState:
     active_owners: Mapping[TaskId, str]
 
     def previous_tasks_by_lag(self, consumers: Iterable[str]) -> dict[str, Sequence[TaskId]]:
-        """Returns the stateful tasks that each of `consumers` reported, smallest lag first. The result lacks consumers
-        that reported no tasks.
+        """Returns the stateful tasks that each of `consumers` reported, smallest lag first. The result contains only
+        the consumers that reported tasks.
         """
         reported, lag_of = self.metadata.reported_tasks, self.lags.reported
         previous: dict[str, Sequence[TaskId]] = {}

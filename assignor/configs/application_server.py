@@ -1,8 +1,8 @@
 """Reads endpoints: the config `application.server` of the leader, and the user endpoint in a member's subscription.
 
-An endpoint is `host:port` or `protocol://host:port`. Kafka 4.4 is stricter than Kafka 4.3. It also checks the config
-together with all other configs, so its message differs (KIP-1245). Source: `HostInfo.buildFromEndpoint`,
-`AssignorConfiguration.userEndPoint`, `ApplicationServerConfigValidator`.
+An endpoint is `host:port` or `protocol://host:port`. Kafka 4.4 refuses more endpoints than Kafka 4.3. Kafka 4.4 also
+checks `application.server` together with all other configs, so the text of its error differs (KIP-1245). Source:
+`HostInfo.buildFromEndpoint`, `AssignorConfiguration.userEndPoint`, `ApplicationServerConfigValidator`.
 """
 
 import re

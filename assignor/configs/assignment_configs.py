@@ -160,7 +160,7 @@ class AssignmentConfigs:
         )
 
     def check(self) -> None:
-        """Raises ConfigError for a value that Kafka's leader refuses when it is configured."""
+        """Raises ConfigError for a value that Kafka's leader refuses when it reads its configs."""
         checks = [self._check_upgrade_from, self._check_application_server]
         if self.kafka_version.rules.refuses_incomplete_endpoints:
             checks.reverse()  # Kafka checks all configs in alphabetical order

@@ -17,15 +17,16 @@ class KafkaRules(NamedTuple):
     """The rules of one version.
 
     `release`: the release of Kafka that computed the test vectors of this version. `rounds_active_share_up`: True if
-    StickyTaskAssignor (KIP-924) rounds a client's share of all tasks up. False if it rounds the number of tasks per
-    thread down, and multiplies the result by the client's threads. `sorts_candidates_by_offset`: True if members of a
-    streams group (KIP-1071) that report an offset for a task are candidates for the task. Candidates are then sorted by
-    offset, and a candidate is skipped if its process has the task. `computes_processes_if_absent`: True if Kafka fills
-    the map of a streams group's processes by `computeIfAbsent`, False if by `putIfAbsent`. `names_app_server`: True if
-    Kafka's messages contain `application.server` after the thread.
+    StickyTaskAssignor (KIP-924) rounds up a client's share of all tasks. False if StickyTaskAssignor rounds the number
+    of tasks per thread down, and multiplies the rounded number by the client's threads. `sorts_candidates_by_offset`:
+    True if members of a streams group (KIP-1071) that report an offset for a task are candidates for the task. If this
+    rule holds, candidates are sorted by offset, and a candidate is skipped if its process has the task.
+    `computes_processes_if_absent`: True if Kafka calls `computeIfAbsent` to fill the map of a streams group's
+    processes, False if Kafka calls `putIfAbsent`. `names_app_server`: True if Kafka's messages contain
+    `application.server` after the name of the thread.
 
-    `refuses_incomplete_endpoints`: True if Kafka refuses an endpoint without a host, or with a port that is not an int,
-    as not host:port. Kafka then also checks `application.server` together with all other configs (KIP-1245).
+    `refuses_incomplete_endpoints`: True if Kafka refuses an endpoint that has no host, and an endpoint whose port is
+    not an int. If this rule holds, Kafka also checks `application.server` together with all other configs (KIP-1245).
     `largest_collection`: the largest length of an array in a subscription. `upgrade_from`: the values of
     `upgrade.from`, oldest first.
     """

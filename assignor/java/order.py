@@ -17,8 +17,8 @@ hash maps and hash sets is part of Kafka's behaviour. The iteration order follow
 
 If no bucket ever became a tree, only rules 1 to 3 apply, and the order is quick to compute. In a table without trees,
 the keys are sorted by `spread & (capacity - 1)`. Keys of one bucket stay in the order in which they were added. So the
-order depends only on the final capacity of the table and on the order in which keys were added. In nearly all tables no
-bucket ever becomes a tree, so `uncrowded_order` can compute the order of these tables.
+order depends only on the final capacity of the table and on the order in which keys were added. Nearly all tables have
+no tree, and `uncrowded_order` computes their order.
 
 A bucket may become a tree, and the table may then grow until no bucket is crowded any more. The order that the tree
 gave to the bucket's list remains even if the bucket is no longer a tree. So `uncrowded_capacity` checks the buckets at
@@ -29,12 +29,13 @@ Java has several ways to fill a hash set or hash map. Two ways to fill a collect
 insert keys at different ends of a bucket's list. So two collections of the same keys can have different orders. Each
 way to fill a collection in Java has a counterpart in this package:
 
-- `new HashSet<>()`, `new HashSet<>(n)`, then `add` or `addAll`, and `Collectors.toSet()`: `JavaHashSet(items)`,
-  `JavaHashSet(items, initial_capacity=n)`; `hash_set_order` if only the order is needed
-- `new HashSet<>(collection)`: `JavaHashSet.copy_of(collection)`, `hash_set_copy_order`
-- `new HashMap<>()`, then `put`, and `Collectors.toMap`: `JavaHashMap(items)` (`hash_map.py`)
-- `new HashMap<>()`, then `computeIfAbsent`: `compute_if_absent_order(keys)`
-- `new HashMap<>(map)`: `hash_map_copy_order`
+- `JavaHashSet(items)` is a `new HashSet<>()` that is filled by `add` or `addAll`, or a set of `Collectors.toSet()`.
+- `JavaHashSet(items, initial_capacity=n)` is a `new HashSet<>(n)` that is filled by `add` or `addAll`.
+- `hash_set_order` returns only the iteration order of a set that is filled by `add`.
+- `JavaHashSet.copy_of(collection)` is a `new HashSet<>(collection)`, and `hash_set_copy_order` returns only its order.
+- `JavaHashMap(items)` is a `new HashMap<>()` that is filled by `put`, or a map of `Collectors.toMap`.
+- `compute_if_absent_order(keys)` returns the order of a `new HashMap<>()` that is filled by `computeIfAbsent`.
+- `hash_map_copy_order` returns the order of a `new HashMap<>(map)`.
 
 Source: `HashMap`, `HashSet`, `Collectors.toSet` of Java 17 (Java 19 and later create a slightly smaller table for a
 copy).
@@ -56,7 +57,7 @@ DEFAULT_INITIAL_CAPACITY = 16
 MAXIMUM_CAPACITY = 1 << 30
 TREEIFY_THRESHOLD = 8
 MIN_TREEIFY_CAPACITY = 64
-# if a table has more than `_SPARSE` buckets per key, keys are counted faster in a dict than in an array of all buckets
+# if a table has more buckets per key than this number, a dict counts keys faster than an array of all buckets
 _SPARSE = 16
 
 
@@ -115,8 +116,8 @@ class JavaHashSet(MutableSet[K]):
         self._hash_of = hash_of
         self._capacity = table_size_for(initial_capacity)
         self._spreads: dict[K, int] = {}
-        # The keys of each bucket. None if no bucket is a tree and `add_all` added all keys. If `_bins` is None, `order`
-        # sorts `_spreads` instead, and the next `add` first fills `_bins`.
+        # `_bins` has the keys of each bucket. `_bins` is None if no bucket is a tree and `add_all` added all keys. In
+        # this case, `order` sorts `_spreads`, and the next `add` fills `_bins`.
         self._bins: dict[int, list[K] | JavaTreeBin[K]] | None = {}
         self._order: list[K] | None = None
         self.add_all(items)
@@ -375,7 +376,7 @@ def uncrowded_capacity(spreads: Sequence[int], initial_capacity: int) -> int | N
 
 
 def _small_table(spreads: Sequence[int], capacity: int) -> tuple[int, int]:
-    """Adds keys to a table of fewer than 64 buckets, where a crowded bucket doubles the table (rule 4). Stops when all
+    """Adds keys to a table of fewer than 64 buckets. The table doubles when a bucket gets its ninth key. Stops when all
     keys are added or the table has 64 buckets. Returns the capacity of the table, and the number of keys that were
     added.
     """

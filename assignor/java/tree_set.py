@@ -1,8 +1,8 @@
 """A sorted set that reproduces `java.util.TreeSet` even if the sort keys of its members change later.
 
-A member's position in the tree depends on the comparisons at the time when the member was added. If a sort key changes
-later, its member does not move. The place of a new member depends on the shape of the red-black tree.
-`Topology#describe` needs a `JavaTreeSet`, because Kafka sorts nodes by sizes, and the sizes change after the sort.
+A member's position in the tree depends on the comparisons at the time when the member was added. A member does not move
+if its sort key changes later. The place of a new member depends on the shape of the red-black tree. `Topology#describe`
+needs a `JavaTreeSet`, because Kafka sorts nodes by sizes, and the sizes change after the sort.
 Source: `TreeMap.put`.
 """
 

@@ -1,7 +1,7 @@
 """Kafka's rule for names that become part of a topic, a directory or a metric.
 
 In Kafka, application ids, groups, topics, stores and names in the DSL have the same legal characters. So a legal name
-cannot lead out of a directory when it is part of a path, and cannot break a line when it is printed.
+in a path cannot lead out of a directory. A legal name in a text cannot break the line.
 Source: `org.apache.kafka.common.internals.Topic.validate`, Kafka Streams' `Named.validate`.
 """
 

@@ -1,7 +1,7 @@
 """The new names of moved modules. The import of an old name raises an ImportError that contains the new name.
 
-A package with moved modules appends an entry to its `__path__`. The entry is not a directory. If no directory contains
-the requested module of the package, Python calls the finder of the appended entry.
+A package with moved modules appends an entry to its `__path__`. This entry of `__path__` is not a directory. If no
+directory contains the requested module of the package, Python calls the finder of the appended entry.
 """
 
 import sys

@@ -51,8 +51,8 @@ class ShortNames:
 class InstanceNames(ShortNames):
     """Short names of processes, made from client ids. The short name of a process is the common beginning of its
     threads' client ids. The beginning is used only if it is short and no other process has the same beginning. If the
-    config `client.id` is not set, the client ids begin with the whole process id, so their common beginning is not
-    short. `names`: for each process, the common beginning of its client ids, or None if they have no common beginning.
+    config `client.id` is not set, the client ids begin with the whole process id, so their common beginning is too
+    long. `names`: for each process, the common beginning of its client ids, or None if they have no common beginning.
     """
 
     def __init__(self, names: Mapping[ProcessId, str | None]) -> None:

@@ -1,9 +1,9 @@
 """Steps 3 and 4: the partitions of each host, and the assignment that the leader sends to each member.
 
-The host maps contain every process with an endpoint. A process without tasks is included, because it would otherwise
-request another rebalance at once. The host maps show the places of tasks after this rebalance, even if another process
-still has to revoke a task. If several processes have the same endpoint, the host maps contain only one of them: the
-last process in the leader's HashMap.
+The host maps contain every process with an endpoint. The host maps also contain processes without tasks, because a
+process that is missing would request another rebalance at once. The host maps show the places of tasks after this
+rebalance, even if another process still has to revoke a task. If several processes have the same endpoint, the host
+maps contain only one of them: the last process in the leader's HashMap.
 
 If another member still owns a partition of a task, the task is held back until the member has revoked the partition.
 The assignment of the task's new owner requires the new owner to rejoin at once (next rebalance 0). If the new owner's
@@ -11,8 +11,8 @@ process had a standby of the task, the new owner gets a temporary standby. The t
 open.
 
 If a process has to request the next rebalance, the assignment of its first member contains the time of the next
-rebalance. If a probing rebalance is needed, the leader's process has to request it. If a task of the first member is
-held back, the first member rejoins at once. Then no member of the process gets the time of the next rebalance.
+rebalance. If a probing rebalance is needed, the leader's process has to request it. If a task of this first member is
+held back, the first member rejoins at once. In this case, no member of the process gets the time of the next rebalance.
 
 The partitions of a task are written in the order of the HashSet that Kafka's partition grouper fills
 (`PartitionsInJavaOrder`). The order of a task's partitions affects only the bytes, because decoders read these
@@ -49,8 +49,8 @@ from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, HostInfo, ProcessId
 _KEPT = 16
 
 SourceTopics = tuple[tuple[int, tuple[str, ...]], ...]
-"""The id of each subtopology, with its source topics in the order of `Subtopology.source_topics`, which is any order if
-a user has written the topology.
+"""The id of each subtopology, with its source topics in the order of `Subtopology.source_topics`. If a user wrote the
+topology, the source topics can have any order.
 """
 
 
@@ -72,7 +72,7 @@ class PartitionsInJavaOrder:
     def __init__(
         self, source_topics: SourceTopics, partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
     ) -> None:
-        # Kafka adds the partitions of a task in the order of a HashSet of topics, and partitions of one bucket keep it.
+        # Kafka adds a task's partitions in the order of a HashSet of topics. Partitions of one bucket keep this order.
         self._source_topics = {id_: hash_set_order(topics, string_hash) for id_, topics in source_topics}
         self._partitions_for_task = partitions_for_task
         self._ordered: dict[TaskId, tuple[TopicPartition, ...]] = {}
@@ -145,8 +145,8 @@ def rebalance_deadlines(
     placement: Placement, leader: ProcessId | None, probing_rebalance_at_ms: int
 ) -> dict[ProcessId | None, int]:
     """Returns each process that has to request the next rebalance, with the time of the request. If a probing rebalance
-    is needed, the leader's process has to request it. The time of the probing rebalance is a sum of two Java longs,
-    which can wrap to a time in the past.
+    is needed, the leader's process has to request it. The time of the probing rebalance is a sum of two Java longs.
+    This sum can wrap to a time in the past.
 
     Differs from Kafka: if the leader is outside the group (`leader` is None), the leader keeps the deadline itself. For
     a leader outside the group, the time of the probing rebalance is capped and does not wrap.
@@ -172,7 +172,7 @@ def error_assignments(
 
 @dataclass(slots=True)
 class ConsumerAssignments:
-    """Spreads the tasks over members, encodes the assignments of all members, and holds them.
+    """Assigns the tasks to members, and encodes and stores the assignments of all members.
 
     `partitions_for_task`: the sorted partitions of each task. `drained_members`: members that get no tasks as long as
     their process has other members. `by_member`: the ConsumerProtocolAssignment of each member in parts, by member id.

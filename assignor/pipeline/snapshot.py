@@ -109,9 +109,9 @@ class RebalanceResult:
     created topics. `created_topics`: the topics that have to be created. `probing_rebalance_at_ms`: the time of the
     next probing rebalance, in milliseconds since 1970. `followup_rebalance`: True if the group has to rebalance again
     at once, because a task is held back until its owner has revoked it. `error_code`: the code in an error assignment.
-    `error`: the exception that Kafka's leader would have thrown. `placement`: the tasks of each process, before tasks
-    are assigned to threads and before tasks are held back; None if no task was placed. `problem`: the input of the task
-    assignor, with every client's lags and previous tasks; None if the rebalance ended before the task assignor ran.
+    `error`: the exception that Kafka's leader would have thrown. `placement`: the tasks of each process, as the task
+    assignor placed them; None if no task was placed. `problem`: the input of the task assignor, with every client's
+    lags and previous tasks; None if the rebalance ended before the task assignor ran.
     """
 
     assignments: SharedAssignments = field(default_factory=lambda: NO_ASSIGNMENTS)

@@ -1,11 +1,12 @@
-"""Computes a whole rebalance, from subscription bytes to assignment bytes. `_steps` carries out the steps of a
-rebalance:
+"""Computes a whole rebalance, from subscription bytes to assignment bytes. The function `_steps` carries out the steps
+of a rebalance:
 
-0. Group the members' subscriptions by process.
-1. Count and check the repartition topics. List the repartition topics to create.
-2. Make tasks from partitions. Find the previous tasks and the lags of every client. Call the task assignor.
-3. List the partitions of every host.
-4. Assign each client's tasks to its threads. Hold back tasks that another member still owns. Encode the assignments.
+- Step 0 groups the members' subscriptions by process.
+- Step 1 counts and checks the repartition topics, and lists the repartition topics to create.
+- Step 2 makes tasks from partitions, finds each client's previous tasks and lags, and calls the task assignor.
+- Step 3 lists the partitions of every host.
+- Step 4 assigns each client's tasks to its threads, holds back tasks that another member still owns, and encodes the
+  assignments.
 
 A what-if analysis calls `gather_members`, `make_tasks` and `sum_end_offsets` before it changes a group. So the analysis
 has the same tasks and changelogs as the leader. Source: `StreamsPartitionAssignor.assign`.
@@ -262,7 +263,7 @@ def _notify_assignor(
     chosen: TaskAssignor, assignments: Mapping[str, bytes], snapshot: RebalanceSnapshot, error: AssignmentError
 ) -> None:
     """Calls `on_assignment_computed` of an assignor of the public interface. Raises StreamsError if validation found an
-    error in the assignor's answer.
+    error in the assignor's result.
     """
     if isinstance(chosen, PublicInterfaceAssignor):
         subscriptions = {member_id: member.subscription for member_id, member in snapshot.members.items()}
@@ -359,9 +360,8 @@ def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lag
 def _kept_deadline(
     snapshot: RebalanceSnapshot, members: ConsumerAssignments, deadlines_ms: Mapping[ProcessId | None, int]
 ) -> int | None:
-    """Returns the earliest deadline for the next rebalance, of all deadlines that the leader or the members keep. A
-    leader outside the group keeps all deadlines itself. If the leader is a member, each member keeps the deadline in
-    its own assignment.
+    """Returns the earliest deadline that the leader or a member keeps for the next rebalance. A leader outside the
+    group keeps all deadlines itself. If the leader is a member, each member keeps the deadline in its own assignment.
     """
     kept = deadlines_ms.values() if snapshot.leader_process_id is None else members.deadlines_encoded_ms
     return min((deadline_ms for deadline_ms in kept if 0 < deadline_ms < JAVA_LONG_MAX), default=None)

@@ -107,8 +107,8 @@ def assign_tasks_to_threads(
     """Runs one pass. `tasks`: the tasks in the order in which Java adds them to its collection; with a single consumer,
     in any order. `consumers`: the sorted member ids. `walk`: a function that returns the tasks in Java's iteration
     order. `walk` is called only if the iteration order changes the result. `previous_tasks_by_lag`: the previous tasks
-    of each consumer that had tasks, in the order of `consumers`; empty in the pass of stateless tasks. `thread_load`:
-    the number of tasks that each consumer has already; this function adds the tasks of this pass.
+    of each consumer, in the order of `consumers`; empty in the pass of stateless tasks. `thread_load`: the number of
+    tasks that each consumer has already; this function adds the tasks of this pass.
     """
     if len(consumers) == 1:
         previous = previous_tasks_by_lag.get(consumers[0], ())
@@ -260,7 +260,7 @@ class _TaskQueue:
         self._removed: list[int] = []
         """The ranks that left the queue by a poll or a removal, in the order in which they left."""
         self._polled = slice(0, 0)
-        """The slice of `_removed` with the ranks that were polled; the other ranks were removed."""
+        """The elements of `_removed` in this slice were polled. All other elements of `_removed` were removed."""
 
     def __len__(self) -> int:
         return len(self._tasks) - len(self._removed)

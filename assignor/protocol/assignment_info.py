@@ -133,9 +133,9 @@ def read_error_code(assignment: AssignmentParts) -> int:
 
 
 def split_assignment(assignment: bytes) -> AssignmentParts:
-    """Splits a ConsumerProtocolAssignment after its tasks and before its next rebalance time. The part between the
-    tasks and the next rebalance time is the same for all members of a rebalance. Bytes of an application other than
-    Kafka Streams are not split: the head contains all these bytes.
+    """Splits a ConsumerProtocolAssignment at two places: after the tasks, and before the time of the next rebalance.
+    The part between the tasks and the next rebalance time is the same for all members of a rebalance. Bytes of an
+    application other than Kafka Streams are not split: the head contains all these bytes.
     """
     try:
         start = user_data_of_head(assignment)

@@ -1,7 +1,12 @@
 """Packs all assignments of one rebalance into one bytes object that contains their common part only once.
 
-    version (int8) | shared parts: count (int32), each as bytes | members: count (int32), each as
-    id (bytes, UTF-8), index of its shared part (int32), head (bytes), tail (bytes)
+The packed bytes have these fields, in this order:
+
+- The version is an int8.
+- The number of shared parts is an int32, and each shared part follows as a `bytes` field.
+- The number of members is an int32, and each member follows with four fields.
+- The four fields of a member are its id (`bytes` in UTF-8), the index of its shared part (int32), its head (`bytes`)
+  and its tail (`bytes`).
 
 Numbers are big-endian. A `bytes` field starts with its length (int32). Equal assignments give equal packed bytes if
 they are in the same order and split into the same parts. The packed format is not part of Kafka's protocol: it is used

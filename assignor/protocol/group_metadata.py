@@ -24,7 +24,7 @@ _FIRST_VERSION_WITH_INSTANCE_ID = 3
 _FIRST_FLEXIBLE_VERSION = 4
 
 _NO_TIMESTAMP = -1
-# the size in bytes of the smallest member in version 0: three lengths of 2, a time-out of 4, and two lengths of 4
+# The smallest member of version 0 has 18 bytes: three lengths of 2, a time-out of 4, and two lengths of 4.
 _SMALLEST_MEMBER = 18
 _SMALLEST_FLEXIBLE_MEMBER = 15
 _LONGEST_VARINT = 5

@@ -55,8 +55,8 @@ def to_utf8(text: str) -> bytes:
 def from_utf8(raw: bytes) -> str:
     """Returns Java's `new String(raw, UTF_8)`. The conversion never fails; malformed bytes become U+FFFD.
 
-    Java and Python differ in one case: the three-byte form of a surrogate, or the first two of these bytes. For these
-    bytes, Java returns a single U+FFFD, and Python returns one U+FFFD for each byte.
+    Java and Python differ only for the three-byte form of a surrogate, and for the first two bytes of this form. Java
+    then returns a single U+FFFD, and Python returns one U+FFFD for each byte.
     """
     try:
         return raw.decode()
@@ -201,8 +201,8 @@ class Reader:
         self._advance(size, field)
 
     def count(self, field: str, smallest: int) -> int:
-        """Reads the length of an array. Raises DecodeError if the remaining bytes cannot hold that many elements of at
-        least `smallest` bytes each, or if the length is above `largest_count`.
+        """Reads the length of an array. Raises DecodeError if the length is above `largest_count`. Also raises
+        DecodeError if the remaining bytes cannot hold that many elements of `smallest` bytes each.
         """
         start = self._offset
         value = self._count(field)

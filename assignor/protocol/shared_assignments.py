@@ -70,7 +70,8 @@ class SharedAssignments(Mapping[str, bytes]):
         columns = list(map(list, zip(*self.parts.values(), strict=True)))
         return _from_columns, (list(self.parts), columns)
 
-    __hash__ = None  # type: ignore[assignment]  # unhashable, as every mapping is
+    # The assignments are unhashable, as every mapping is.
+    __hash__ = None  # type: ignore[assignment]
 
 
 def _from_columns(member_ids: list[str], columns: list[list[bytes]]) -> SharedAssignments:

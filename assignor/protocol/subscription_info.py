@@ -84,7 +84,9 @@ class SubscriptionInfo:
 
     @property
     def standby_tasks(self) -> frozenset[TaskId]:
-        """The tasks with state that did not run as active: standbys, and tasks with state left on disk."""
+        """The tasks of which the member has state but no active copy: standbys, and tasks whose state is left on
+        disk.
+        """
         return frozenset(task for task, offset_sum in self.task_offset_sums.items() if offset_sum != LATEST_OFFSET)
 
 

@@ -96,8 +96,8 @@ def _rack_information(
     fields: Fields, rack_aware: bool, tasks: Iterable[TaskId], stateful_tasks: Iterable[TaskId]
 ) -> RackInformation | None:
     """Reads the fields about racks. Returns None if the line has no field about racks. With a rack-aware strategy, all
-    fields about racks are required, for all tasks. Without a rack-aware strategy, the fields are read as well, because
-    a what-if analysis may set a strategy later.
+    fields about racks are required, for all tasks. The fields about racks are read even without a rack-aware strategy,
+    because a what-if analysis may set a strategy later.
     """
     given = [name for name in _RACK_FIELDS if fields.raw(name) is not None]
     if not given and not rack_aware:

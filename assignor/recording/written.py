@@ -1,6 +1,4 @@
-"""Writes rebalance/1 and placement/1. Documents written by this package give the same values when this package reads
-them.
-"""
+"""Writes rebalance/1 and placement/1. Reading a document that this module wrote gives the same values."""
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence

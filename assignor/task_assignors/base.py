@@ -1,10 +1,10 @@
 """The interface of task assignors. The pipeline gives a placement problem to a task assignor, which returns a
 placement.
 
-The input of a task assignor has tasks, clients, lags, and the racks of partitions (KIP-925). The input has no topics,
-bytes or threads. Assignors are pure: the same problem gives the same placement. An assignor appends the reasons for its
-placement to the log of decisions. The pipeline also runs assignors of Kafka's public interface (KIP-924,
-`assignor.assignment`) through the interface in this file.
+The input of a task assignor has tasks, clients, lags, and the racks of partitions (KIP-925). The input of a task
+assignor does not contain topics, bytes or threads. Assignors are pure: the same problem gives the same placement. An
+assignor appends the reasons for its placement to the log of decisions. The pipeline also runs assignors of Kafka's
+public interface (KIP-924, `assignor.assignment`) through the interface in this file.
 
 `validate_placement` checks the rules that every placement must keep. If a rule is broken, `validate_placement` raises
 the error of Kafka's leader: a StreamsException with the name of the `AssignmentError`. Differs from Kafka: a task that
@@ -129,9 +129,9 @@ class MemberSpec:
 class PlacementClient:
     """A process in the input of a task assignor. `capacity`: the number of stream threads of the process. `consumers`:
     the member id of each thread; empty if the member ids are unknown. `host`: the process's `application.server`.
-    `reported_tasks`: for each consumer that reported state, the tasks whose state it reported. `active_owners`: for
-    each task of which a consumer owns a partition, this consumer. `members`: the members of a recorded streams group;
-    empty for other groups.
+    `reported_tasks`: for each consumer that reported state, the tasks whose state it reported. `active_owners`: the
+    consumer that owns a partition of the task, by task. `members`: the members of a recorded streams group; empty for
+    other groups.
     """
 
     process_id: ProcessId
@@ -154,9 +154,9 @@ class PlacementProblem:
 
     `tasks`, `stateful_tasks` and `clients` are in the iteration order of the leader's Java collections. The sticky and
     the fallback assignor break ties by the order of tasks and clients. HighAvailabilityTaskAssignor sorts tasks and
-    clients. `stateful_tasks`: the tasks that have a changelog. `racks`: the racks of partitions; None if no racks are
-    known; only a rack-aware strategy uses the racks. `store_names`: the names of each subtopology's stores, including
-    stores without a changelog; None if the stores are unknown.
+    clients. `stateful_tasks`: the tasks that have a changelog. `racks`: the racks of partitions, which only a
+    rack-aware strategy uses; None if no racks are known. `store_names`: the names of each subtopology's stores,
+    including stores without a changelog; None if the stores are unknown.
     """
 
     configs: AssignmentConfigs

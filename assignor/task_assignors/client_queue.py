@@ -6,9 +6,10 @@ first client. Kafka's iteration ends as soon as it reaches an empty client. A he
 iteration if equal clients are sorted in Kafka's iteration order.
 
 For each standby, Kafka fills a `HashSet` with the clients that do not hold the task, and iterates over this set. If two
-hash tables have the same capacity, two clients have the same order in both tables. So one queue for each capacity
-serves all tasks. This module fills a set of clients for each standby only if a bucket becomes a tree, because many
-process ids share the bucket. Source: `LegacyStickyTaskAssignor.findLeastLoaded`, `findClientsWithoutAssignedTask`,
+hash tables have the same capacity, two clients have the same order in both tables. So this module needs only one queue
+for each capacity of the hash table, not one queue for each task. A bucket becomes a tree if many process ids share the
+bucket. In this rare case, the module fills a set of clients for each standby. Source:
+`LegacyStickyTaskAssignor.findLeastLoaded`, `findClientsWithoutAssignedTask`,
 `ClientState.hasMoreAvailableCapacityThan`, `java.util.HashSet`.
 """
 
@@ -71,8 +72,8 @@ def roomiest(candidates: Iterable[Client], prefers: Callable[[Client], bool]) ->
 
 class ClientQueue:
     """A heap of all clients. The client with the most room is at the top. Clients with equal room are sorted by
-    `ranks[client.number]`. An entry of the heap may be out of date. The room of a client only shrinks, so an entry is
-    corrected only when it reaches the top.
+    `ranks[client.number]`. An entry of the heap may be out of date. The room of a client only shrinks. So an entry is
+    corrected only when the entry reaches the top of the heap.
     """
 
     __slots__ = ("_clients", "_heap")
@@ -157,8 +158,8 @@ class StandbyCandidates:
         return queue
 
     def _capacity(self, left_out: int) -> int | None:
-        """Returns the capacity of a hash set of clients. `left_out`: the number of clients that the set lacks. Returns
-        None if a bucket could become crowded while the set is filled (`java/order.py`).
+        """Returns the capacity of a hash set of clients. `left_out`: the number of clients that are not in the set.
+        Returns None if a bucket could become crowded while the set is filled (`java/order.py`).
         """
         size, capacity = len(self._clients) - left_out, DEFAULT_INITIAL_CAPACITY
         while True:

@@ -24,9 +24,8 @@ class ClientTags(Generic[C]):
 
     The tags of the clients that have a copy are the used tags. A client with a used tag gets no standby. As in Kafka, a
     client that lacks a tag key counts as different from all other clients. So a client without the key is preferred to
-    clients with a used value of the key. When a client gets a copy, its tags become used. If a tag key has no more
-    values than there are clients with a copy, all values of the key become unused. A key without used values excludes
-    no client.
+    clients with a used value of the key. When a client gets a copy, its tags become used. If a tag key has N values and
+    at least N clients have a copy, all values of this key become unused. A key without used values excludes no client.
 
     `of[client]`: the client's tags whose keys are configured.
     """
@@ -41,7 +40,7 @@ class ClientTags(Generic[C]):
         self._excludes_everybody: dict[frozenset[Tag], bool] = {}
 
     def __bool__(self) -> bool:
-        """True if a client has a configured tag."""
+        """True if at least one client has a configured tag."""
         return bool(self._with_key)
 
     def used_by(self, clients: Iterable[C]) -> frozenset[Tag]:
@@ -61,8 +60,8 @@ class ClientTags(Generic[C]):
         self, queue: list[tuple[float, C]], owner: C, wanted: int, may_hold: Callable[[C], bool]
     ) -> list[C]:
         """Removes from the queue the clients that get the standbys of one task, and returns these clients. `wanted`:
-        the number of standbys. If every client has a used tag, the result has fewer clients. The caller then places the
-        remaining standbys on the least loaded clients. `owner`: the client with the active copy.
+        the number of standbys. If every client has a used tag, the result has fewer than `wanted` clients. The caller
+        has to place the remaining standbys on the least loaded clients. `owner`: the client with the active copy.
 
         As in Kafka, the first client is chosen before `wanted` is checked. So a client may be returned even if `wanted`
         is 0 or negative.
@@ -83,8 +82,8 @@ class ClientTags(Generic[C]):
 
     def _use(self, client: C, used: set[Tag], used_clients: int) -> None:
         """Adds the client's tags to `used`. If a tag key has at most `used_clients` values, all values of this key
-        become unused instead. As in Kafka, the number of values of a tag key is compared with the number of used
-        clients. The number of used values does not matter.
+        become unused instead. As in Kafka, only the number of used clients matters, and not the number of used values
+        of the key.
         """
         for tag in self.of[client]:
             values = self._with_key[tag[0]]

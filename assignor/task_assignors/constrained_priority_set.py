@@ -4,11 +4,11 @@ Kafka's queue is a `java.util.PriorityQueue`: a binary heap in an array. Kafka's
 process id. The queue in this file holds one number for each client, called the client's entry. The entry combines the
 load and the process id (`working_state.Entry`). The smaller of two entries comes first.
 
-A client's load can change while the client is in the queue. The queue does not move the client at that time. Until
-Kafka offers the client again, the client's entry may be less than the entry of its parent in the heap. A heap is called
-in order if no entry is less than its parent. A poll of a heap that is not in order may return an entry that is not the
-least. The result of the poll depends on the position of each entry in the array. So after every step, each entry has to
-have the same position as in Kafka's array. The queue has three kinds of steps:
+A client's load can change while the client is in the queue. When the load changes, the position of the client in the
+queue stays the same. Until Kafka offers the client again, the client's entry may be less than the entry of its parent
+in the heap. A heap is called in order if no entry is less than its parent. If a heap is not in order, a poll may return
+an entry other than the least entry. The result of the poll depends on the position of each entry in the array. So after
+every step, each entry has to have the same position as in Kafka's array. The queue has three kinds of steps:
 
 - A search polls clients until it finds an acceptable client. Kafka collects the rejected clients in a HashSet, and then
   offers them to the queue again, in the order of this HashSet.
@@ -19,19 +19,19 @@ have the same position as in Kafka's array. The queue has three kinds of steps:
 Carrying out every step of Kafka's algorithm would be slow, because each search would poll and offer many clients. Three
 observations avoid most of the polls and offers:
 
-1. If the heap is in order, a poll returns the least entry, whatever the positions are. So the search returns the least
-   entry of all acceptable clients, and a comparison of these entries is enough. If only one client is acceptable, the
-   search returns this client, whether the heap is in order or not. So the array is not needed if the heap is in order
-   or only one client is acceptable. If the array is not needed, `ConstrainedPrioritySet` only appends the search to a
-   list of deferred steps.
+1. If the heap is in order, a poll returns the least entry, and the positions of the entries do not matter. So the
+   search returns the least entry of all acceptable clients, and a comparison of these entries is enough. If only one
+   client is acceptable, the search returns this client, whether the heap is in order or not. So the array is not needed
+   if the heap is in order or only one client is acceptable. If the array is not needed, `ConstrainedPrioritySet` only
+   appends the search to a list of deferred steps.
 2. The array is needed only if several clients are acceptable and the heap may be out of order. When the array is
    needed, a `ClientHeap` carries out the deferred steps. If the heap is in order after the deferred steps, observation
    1 applies again.
 3. A search that finds no acceptable client pushes all clients again with their present loads. After this search, the
    heap is in order. If the heap was also in order before the search, the search has polled the clients in sorted order.
    The new array then depends only on the present entries, so all earlier deferred steps are dropped (REFILLED). If the
-   heap was not in order before the search, the order of the polls depends on the old array. The earlier deferred steps
-   are then still needed (DRAINED).
+   heap was not in order before the search, the order of the polls depends on the old array. In this case, the earlier
+   deferred steps are still needed (DRAINED).
 
 An offer can break the order of the heap. `breaking_range_after` returns a range of entries: offers can break the order
 only if an entry in the heap lies in this range.
@@ -45,7 +45,7 @@ array moves into the hole. Java stops the sinking as soon as the last entry is l
 is in order, the entries grow along the path on which the hole sinks. No two entries of the heap are equal, because each
 entry contains its client's number. So only one position on the path is right for the last entry, and `heapq` and Java
 find the same position. If the heap is not in order, the entries do not always grow along the path on which the hole
-sinks. So `_java_poll` then carries out Java's algorithm.
+sinks. For a heap that is not in order, `_java_poll` carries out Java's algorithm.
 
 Source: `ConstrainedPrioritySet`, `java.util.PriorityQueue`.
 """
@@ -93,15 +93,14 @@ def breaking_range_after(offers: Offers) -> BreakingRange | None:
     """Returns a range of entries. Two offers can break the order of a heap only if the heap has an entry in this range.
     Returns None if the offers cannot break the order.
 
-    The offers cannot break the order if no queued client's entry has changed. If the entry of a queued client has
-    changed, returns a narrow range in the usual case, and ANYWHERE in all other cases. In the usual case, the first
-    client is not queued, the second client is queued, and the second client's entry has become less. When the first
+    The offers cannot break the order if no queued client's entry has changed. The range is narrow in the most frequent
+    case: only the second client is queued, and the second client's entry has become less. If the entry of a queued
+    client has changed in another way, the range is ANYWHERE. The narrow range has the following reason. When the first
     client is pushed, the second client is still at its old position. The old position is too deep in the heap for the
     new entry. So the push may put the first client into the subtree below the second client. When the second client is
-    then removed, the first client may rise to the old position of the second client. At the old position of the second
-    client, the first client breaks the order if its entry is less than the entry of its parent. The parent's entry is
-    less than the second client's old entry. So the parent's entry lies between the two entries that this function
-    returns.
+    then removed, the first client may rise to the old position of the second client. In the position of the second
+    client, the first client breaks the order if its entry is less than its parent's entry. The parent's entry is less
+    than the second client's old entry. So the parent's entry lies between the two entries that this function returns.
     """
     first_before, second_before, first, second = offers
     if first_before != NOT_QUEUED:
@@ -233,7 +232,7 @@ class _HashSetOrder:
     def _may_crowd_a_bucket(self, entries: list[Entry], capacity: int) -> bool:
         """True if a bucket gets more than eight keys at the final capacity, or at an earlier capacity of 64 or more. If
         a bucket gets more than eight keys, the order depends on all four rules of `java/order.py`. If the capacity is
-        below 64, more than eight keys in a bucket only double the table.
+        below 64, a bucket with more than eight keys only doubles the table.
         """
         size = min(capacity, MIN_TREEIFY_CAPACITY)
         while size <= capacity:
@@ -331,8 +330,7 @@ class ConstrainedPrioritySet:
         """Removes the first accepted client from the queue, and returns this client. `accepted`: the clients to search.
         Returns None if no accepted client is queued.
 
-        Kafka also polls the clients that are not accepted, collects them in a HashSet, and offers them again in the
-        order of the HashSet.
+        Kafka also polls the rejected clients, and offers them again in the order of a HashSet.
         """
         entries = self._entries
         drawn, drawn_client, choices = NOT_QUEUED, 0, 0
@@ -376,9 +374,8 @@ class ConstrainedPrioritySet:
         self._written_down.append(offers)
 
     def _is_in_order(self) -> bool:
-        """True if the heap is in order. If no entry lies in the breaking range, the heap is in order without further
-        checks. If an entry lies in the breaking range, this method carries out the deferred steps and then checks the
-        heap.
+        """True if the heap is in order. If no entry lies in the breaking range, the heap is in order. If an entry lies
+        in the breaking range, this method carries out the deferred steps and then checks the heap.
         """
         assert self._breaking_range is not None
         least, most = self._breaking_range
@@ -391,8 +388,8 @@ class ConstrainedPrioritySet:
         return True
 
     def _drain_in_vain(self) -> None:
-        """Polls all clients and offers all of them again. If the previous step polled all clients of a heap that was in
-        order, this method adds no step, because polling them again would change nothing.
+        """Polls all clients and offers all of them again. If the previous step was REFILLED, this method adds no step,
+        because a second refill would change nothing.
         """
         if self._freshly_drained:
             return

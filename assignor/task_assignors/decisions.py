@@ -15,30 +15,30 @@ from assignor.types import ProcessId, Role, TaskId
 class DecisionKind(StrEnum):
     """The kinds of decisions, in the order of the steps that log them in a rebalance."""
 
-    # The first kinds choose the target of a copy: the client that should hold the copy when every client is caught up.
+    # These kinds choose the target of a copy: the client that should hold the copy when every client is caught up.
     TARGET = "target"  # `process`: the target by round robin over process ids, or the client chosen for a standby.
     BALANCED = "balanced"  # `process`: the new target; `other`: the old target, which had too many tasks per thread.
-    RACK_MOVED = "rack-moved"  # `process`: the new client; `other`: the old client; `detail`: cross-rack reads saved.
+    RACK_MOVED = "rack-moved"  # The copy moves from `other` to `process`, which saves `detail` cross-rack reads.
     NO_STANDBY_HOST = "no-standby-host"  # `detail`: the number of standbys for which there was no client.
-    # The kinds below choose, by the lags, the client that holds the copy for now.
+    # These kinds choose the client that holds the copy for now. The lags determine this client.
     KEPT = "kept"  # `process`: the target, which is caught up or has the smallest lag.
-    SWAPPED = "swapped"  # `process`: a caught-up standby, now active; `other`: the target, now a standby.
+    SWAPPED = "swapped"  # The caught-up client `process` gives its standby to the target `other` and runs the task.
     MOVED_TO_CAUGHT_UP = "moved-to-caught-up"  # `process`: a caught-up client; `other`: the target.
-    MOVED_TO_MOST_CAUGHT_UP = "moved-to-most-caught-up"  # `process`: the client with least lag; `other`: the target.
+    MOVED_TO_MOST_CAUGHT_UP = "moved-to-most-caught-up"  # `process` has the smallest lag; `other` is the target.
     WARM_UP = "warm-up"  # `process`: the target, which restores the state; `other`: the client that runs the task.
     WARM_UP_BUDGET_SPENT = "warm-up-budget-spent"  # `process`: the target, which gets no copy in this rebalance.
-    NOWHERE_TO_MOVE = "nowhere-to-move"  # `process`: the target, which keeps the standby; better clients have a copy.
+    NOWHERE_TO_MOVE = "nowhere-to-move"  # The target `process` keeps the standby, because better clients have a copy.
     STATELESS = "stateless"  # `process`: the client with the lowest load per thread.
     # MinimalMovementTaskAssignor logs these kinds instead of TARGET and BALANCED. MinimalMovementTaskAssignor also logs
     # kinds such as KEPT.
     TARGET_KEPT = "target-kept"  # `process`: the owner, which has no more than its share.
     TARGET_MOVED = "target-moved"  # `process`: the new target; `other`: the owner, which has more than its share.
-    TARGET_PINNED = "target-pinned"  # `process`: the new target; `other`: the owner, which a pin forbids.
+    TARGET_PINNED = "target-pinned"  # A pin moves the target from the owner `other` to `process`.
     TARGET_NEW = "target-new"  # `process`: the client of a new standby, or of a task without a caught-up client.
     # For active tasks, `detail` of TARGET_MOVED and TARGET_NEW is the number of cross-rack reads of `process`, if a
     # rack-aware strategy is configured.
-    PIN_SET_ASIDE = "pin-set-aside"  # `process`: the client of a task whose pins no client can keep; they are ignored.
-    HANDED_OVER = "handed-over"  # `process`: the caught-up target; `other`: the owner until now.
+    PIN_SET_ASIDE = "pin-set-aside"  # `process` gets the task without regard to pins, because no client can keep them.
+    HANDED_OVER = "handed-over"  # `process`: the caught-up target; `other`: the previous owner.
     WAITS = "waits"  # `process`: the owner, which runs the task until the target `other` is caught up.
     NO_STATE = "no-state"  # `process`: the target of a stateless task, which moves at once.
     # The sticky and the fallback assignors log these kinds.
@@ -55,8 +55,8 @@ class DecisionKind(StrEnum):
     # The assignment of tasks to threads logs these kinds.
     THREAD_PREVIOUS_OWNER = "thread-previous-owner"  # `consumer`: the thread that ran the task or had a standby of it.
     THREAD_BALANCED = "thread-balanced"  # `consumer`: a thread that had room.
-    WAITING_FOR_REVOCATION = "waiting-for-revocation"  # `consumer`: the next owner; `other_consumer`: the owner.
-    TEMPORARY_STANDBY = "temporary-standby"  # `consumer`: the next owner, which keeps the state open in the meantime.
+    WAITING_FOR_REVOCATION = "waiting-for-revocation"  # `consumer` waits until `other_consumer` has revoked the task.
+    TEMPORARY_STANDBY = "temporary-standby"  # The next owner `consumer` keeps the state open until the revocation.
 
 
 class Decision(NamedTuple):
@@ -136,4 +136,5 @@ class DecisionLog(Sequence[Decision]):
     def __repr__(self) -> str:
         return f"DecisionLog({self._all()!r})"
 
-    __hash__ = None  # type: ignore[assignment]  # unhashable, as a list is
+    # A log is unhashable, as a list is.
+    __hash__ = None  # type: ignore[assignment]

@@ -1,5 +1,5 @@
-"""The default task assignor of Kafka Streams. The placement is balanced. A task moves only after its state was restored
-on the new client.
+"""The default task assignor of Kafka Streams, which balances the tasks over the clients. A task moves only after its
+state was restored on the new client.
 
 The assignor works in three steps:
 
@@ -16,9 +16,8 @@ Balancing moves tasks from clients with many tasks per thread to clients with fe
 Two loops visit each pair of a source and a destination, in the order of the process ids. Tasks move from the source to
 the destination, lowest task id first. Each move has to narrow the gap between the loads of the source and the
 destination. The loops over sources and destinations repeat until no task moves. Kafka checks all pairs of clients, and
-sorts the source's tasks for each pair. This module compares two numbers, one per client, to find out if a task can move
-between a pair of clients. A client is not tried as a source if no task could move from this client to the least loaded
-client.
+sorts the source's tasks for each pair. This module only compares two numbers, one of each client, to find out if a task
+can move. A client is not tried as a source if no task could move from this client to the least loaded client.
 
 Source: `HighAvailabilityTaskAssignor`, KIP-441, KIP-925.
 """

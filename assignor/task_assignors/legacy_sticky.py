@@ -41,8 +41,8 @@ class StickyPlacement:
     clients have no threads.
 
     Differs from Kafka in two points. A client without threads raises an error at once, while Kafka throws only when it
-    first compares the client. More than 46,341 tasks are allowed, while Kafka's count of pairs overflows for more
-    tasks.
+    first compares the client. This class allows any number of tasks, while Kafka's count of pairs overflows for more
+    than 46,341 tasks.
     """
 
     prefers_more_threads = True
@@ -112,8 +112,8 @@ class StickyPlacement:
                 self._assign_active(task, client, DecisionKind.PREVIOUS_ACTIVE)
 
     def give_to_previous_standby(self) -> None:
-        """Gives each unassigned task to a client that had a standby of the task: the first client with fewer active
-        tasks than its fair share.
+        """Gives each unassigned task to the first client that had a standby of the task and has fewer active tasks than
+        its fair share.
         """
         if not self._previous_standby:
             return
@@ -306,8 +306,7 @@ class LegacyStickyTaskAssignor:
     1. Active tasks stay with their previous owner, up to the owner's fair share (tasks per thread, rounded down).
     2. A task that is not placed yet goes to a client that had a standby of the task, up to the client's fair share.
     3. The remaining active tasks are placed as by `place_remaining_active`.
-    4. Standbys are placed by the rule of step 3, but clients on which the task forms new pairs with other tasks are
-       preferred.
+    4. Standbys are placed by the rule of step 3. But clients on which the task forms new pairs are preferred.
 
     With a rack-aware strategy, tasks are swapped to save traffic after step 3 and after step 4. Raises
     IllegalStateError if the clients have no threads, or if the racks of a partition are missing.

@@ -31,8 +31,8 @@ def task_assignor_named(name: str) -> TaskAssignor:
     """Returns a new assignor. `name`: one of BUILT_IN_ASSIGNORS, or `module:Class` for a class without constructor
     arguments.
 
-    The import of a user's module runs the module's code. So never pass a name from a caller that may not run code in
-    this process. Raises InputError if the name or the class is invalid.
+    The import of a user's module runs the module's code. So the name must come from a caller that may run code in this
+    process. Raises InputError if the name or the class is invalid.
     """
     path = BUILT_IN_ASSIGNORS.get(name, name)
     if path is not name:  # built-in classes need no checks, unlike the class of a user

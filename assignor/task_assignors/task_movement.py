@@ -1,9 +1,9 @@
 """Moves tasks from their targets to clients that can run them now. A task stays on its target, swaps with a caught-up
 standby, or runs on another client while its target warms up.
 
-A task or standby goes to another client for now if its target is not caught up and another client has a smaller lag.
-The target restores the state as a warm-up, as far as max.warmup.replicas allows, and gets the task or standby in a
-later rebalance.
+A task or standby cannot stay on its target if the target is not caught up and another client has a smaller lag. The
+target then restores the state as a warm-up, as far as max.warmup.replicas allows. The target gets the task or standby
+in a later rebalance.
 
 `LagRanking` finds the caught-up clients of a task, and the clients that come next by lag. Kafka builds two sets for
 every task: the sorted caught-up clients, and all clients sorted by lag. Only a few clients report a given task. All
@@ -109,7 +109,7 @@ class LagRanking:
         return None if nearest is None or nearest[1] == client else nearest[1]
 
     def ahead_of(self, task: int, client: int) -> Iterator[int]:
-        """Yields the clients that come before `client` by (lag, process id), smallest lag first."""
+        """Yields the clients that come before `client` in the order of lag and process id, smallest lag first."""
         reported, unreported = self.reported[task], self.unreported[task]
         others: Iterator[int] = iter(())
         if unreported is not None:
@@ -154,8 +154,8 @@ def rank_by_lag(state: WorkingState, acceptable_recovery_lag: int) -> LagRanking
 
 
 def _own_lags(lags: TaskLags, shared: Mapping[TaskId, int], tasks: list[TaskId]) -> Mapping[TaskId, int]:
-    """Returns the client's lags that may differ from `shared`. If the client does not use `shared`, returns all its
-    lags.
+    """Returns the lags of the client that may differ from the lags in `shared`. If `shared` does not contain the
+    client's unreported lags, returns all lags of the client.
     """
     if lags.unreported is shared or lags.unreported == shared:
         return lags.reported
@@ -174,7 +174,7 @@ burden Python's garbage collector. Decisions are made from the list only when th
 
 class WarmUpBudget:
     """The number of warm-ups that max.warmup.replicas still allows. The warm-ups of active tasks use the budget first.
-    The warm-ups of standbys use the rest.
+    The warm-ups of standbys use the rest of the budget.
     """
 
     def __init__(self, remaining: int) -> None:
@@ -320,9 +320,9 @@ def _in_drawing_order(lags: LagRanking, movements: list[_Movement]) -> list[_Mov
 def _move_standbys(
     state: WorkingState, lags: LagRanking, budget: WarmUpBudget, movements: list[_Movement]
 ) -> tuple[_DecisionFields, int]:
-    """Moves each standby to a caught-up client without a copy. If every caught-up client has a copy, considers the
-    client without a copy that has the smallest lag. The standby moves to the considered client only if this client
-    comes before the target by (lag, process id). Returns the decisions and the number of moves.
+    """Moves each standby to a caught-up client without a copy. If every caught-up client has a copy, the standby moves
+    to the client with the smallest lag among the clients without a copy. A standby never moves to a client that comes
+    after the target in the order of lag and process id. Returns the decisions and the number of moves.
     """
     owners, standbys, caught_up_on = state.owner, state.standby, lags.caught_up
     queue = ConstrainedPrioritySet(state.processes, state.assigned, state.capacity)

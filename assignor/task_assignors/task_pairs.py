@@ -1,13 +1,12 @@
 """The pairs of tasks that already shared a client. The sticky assignor prefers clients on which a task forms new pairs.
 
 Kafka stores every pair of tasks that was ever placed on one client. The number of pairs is quadratic in the number of
-tasks. As long as no tasks are swapped, no client loses a task. So a pair is known if and only if some client holds both
-tasks. So a task forms known pairs with all tasks of all clients that hold the task. This module represents a set of
-tasks as one number with a bit for each task.
+tasks. As long as no tasks are swapped, no client loses a task. So a pair of tasks is known if and only if some client
+holds both tasks. This module represents a set of tasks as one number with a bit for each task.
 
 With a rack-aware strategy, active tasks are swapped between clients before the standbys are placed. Kafka does not
 record the pairs that the swaps create. After active tasks were swapped, a pair is known if both tasks were active on
-one client before the swaps. A pair is also known if a client holds both tasks, and got at least one of them as a
+one client before the swaps. A pair is also known if a client holds both tasks and at least one of the two copies is a
 standby.
 Source: `LegacyStickyTaskAssignor.TaskPairs`.
 """

@@ -34,9 +34,9 @@ _DOUBLE = Struct(">d")
 
 
 class NamedNumbers(NamedTuple):
-    """The ids of the tasks and processes that a `WorkingState` represents by numbers. The functions that make decisions
-    later (`DecisionLog.later`) keep this tuple and not the whole state. The state refers to the log of decisions. So a
-    function in the log that refers to the state would form a reference cycle.
+    """The ids of the tasks and processes that a `WorkingState` represents by numbers. The functions that the log of
+    decisions stores (`DecisionLog.later`) refer to this tuple instead of the state. The state refers to the log, so a
+    reference from the log to the state would form a cycle.
     """
 
     tasks: list[TaskId]
@@ -45,8 +45,8 @@ class NamedNumbers(NamedTuple):
 
 class WorkingState:
     """The placement of the stateful tasks so far. `tasks`: the stateful tasks, sorted. `places`: the index of each task
-    in `tasks`. `clients`: the clients, sorted by process id. The fields besides `tasks`, `places` and `clients` are
-    indexed by the number of a task or client.
+    in `tasks`. `clients`: the clients, sorted by process id. All other fields are indexed by the number of a task or
+    client.
 
     `owner[task]`: the client with the active copy, or -1 as long as the task has no active copy. `assigned[client]`:
     the number of active and standby copies. `warm_ups[client]`: the tasks of `standby[client]` whose copies are
@@ -120,7 +120,9 @@ class WorkingState:
         self.assigned[destination] += 1
 
     def swap_active_and_standby(self, owner: int, standby: int, task: int) -> None:
-        """Makes the client `standby` the owner of the task, and gives the client `owner` a standby. No load changes."""
+        """Makes the client `standby` the owner of the task, and gives the client `owner` a standby. The loads of the
+        two clients do not change.
+        """
         self.active[owner].remove(task)
         self.standby[owner].add(task)
         self.standby[standby].remove(task)
@@ -171,8 +173,8 @@ class _LoadBits(dict[int, Entry]):
 
 
 def load_bits(capacity: Sequence[int]) -> list[Mapping[int, Entry]]:
-    """Returns one mapping for each client. The mapping has an `Entry` for each number of copies. The high bits of this
-    `Entry` contain the load, and the low bits are 0. `capacity`: the number of threads of each client.
+    """Returns one mapping for each client, from a number of copies to an `Entry`. The high bits of this `Entry` contain
+    the load, and the low bits are 0. `capacity`: the number of threads of each client.
     """
     of_threads = {threads: _LoadBits(threads) for threads in set(capacity)}
     return [of_threads[threads] for threads in capacity]
@@ -216,8 +218,9 @@ def assign_to_least_loaded(state: WorkingState, wanted: Iterable[tuple[int, int]
 
 
 def _standby_targets(names: NamedNumbers, chosen: list[int]) -> Iterator[Decision]:
-    """Yields the decisions about standbys. `chosen`: a flat list of pairs. The first number of a pair is a task. The
-    second number is the client of one standby, or the negative of the number of standbys for which there was no client.
+    """Yields the decisions about standbys. `chosen`: a flat list of pairs. The first number of a pair is a task. A
+    second number of 0 or more is the client that gets a standby. A second number of -n means that n standbys got no
+    client.
     """
     for task, client in zip(chosen[::2], chosen[1::2], strict=True):
         if client >= 0:

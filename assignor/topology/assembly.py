@@ -16,8 +16,8 @@ from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Su
 
 def assemble(definition: TopologyDefinition, application_id: str) -> GroupTopology:
     """Returns the group's topology. Raises TopologyError if co-partitioned topics have different fixed counts, or if
-    the name of an internal topic is not legal in Kafka. Also raises TopologyError if a source topic serves as changelog
-    of a store, and the store's subtopology does not read this topic.
+    the name of an internal topic is not legal in Kafka. Also raises TopologyError if a store uses a source topic as
+    changelog, and the store's subtopology does not read this topic.
     """
     _check_fixed_counts(definition)
     global_nodes = definition.global_nodes()

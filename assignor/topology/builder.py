@@ -95,7 +95,7 @@ class TopologyBuilder:
         A store may be added again, to connect it to more processors. A store that is added again must have the same
         `supplier` object. An equal supplier is not enough, because two tables could then share their state. Differs
         from Kafka: all processors share a store that is added several times. In Kafka, only the processors of the last
-        call share the store, and the other processors keep a store without a changelog.
+        call share the store. The other processors keep a store without a changelog.
         """
         store = StoreDefinition(name, changelog, None, supplier)
         known = self._stores.get(name, store)

@@ -1,8 +1,8 @@
 """The node graph as the user wrote it: sources, processors, sinks, stores, their connections, and the subtopologies.
 
 In the node graph, the names of repartition topics have no application id as prefix. `assembly.py` makes the group's
-topology from the graph. `description.py` makes the text of `Topology#describe`. A runtime makes running nodes.
-Source: the node factories of `InternalTopologyBuilder`, `InternalTopologyBuilder.makeNodeGroups`, `QuickUnion`.
+topology from the graph. `description.py` makes the text of `Topology#describe`. Source: the node factories of
+`InternalTopologyBuilder`, `InternalTopologyBuilder.makeNodeGroups`, `QuickUnion`.
 """
 
 from collections.abc import Mapping

@@ -43,8 +43,8 @@ class _Described:
         for each path from the node above to this node.
 
         Kafka follows each path, but the number of paths can double with every split and merge. So this method visits
-        each node above this node only once. The method adds the sum over all paths to the size of the visited node. A
-        node is visited after all nodes below it.
+        each node above this node only once. A node is visited after all nodes below it. So the method knows the number
+        of paths to a node when it visits the node.
         """
         growth = {self.number: by}
         waiting = [(-self.number, self)]

@@ -1,11 +1,11 @@
 """Computes the partition counts and the configs of internal topics (repartition topics and changelogs), and the topics
 to create.
 
-Step 1 computes the partition counts of repartition topics. A repartition topic without a fixed count gets the largest
-partition count of all topics that its writing subtopologies read. The source topics of a subtopology may be repartition
-topics too. So the loop over all repartition topics repeats until all counts are known. Each step of this loop uses the
-partition counts that are already known at this step. So the counts of chained topics depend on the order of the loop,
-which is Java's hash order.
+Step 1 computes the partition counts of repartition topics. If a repartition topic has no fixed count, its count comes
+from the subtopologies that write the topic. The count is the largest partition count of all topics that these
+subtopologies read. The source topics of a subtopology may be repartition topics too. So the loop over all repartition
+topics repeats until all counts are known. Each step of this loop uses the partition counts that are already known at
+this step. So the counts of chained topics depend on the order of the loop, which is Java's hash order.
 
 After the counts are known, all topics of a co-partitioned group get the same count. If a co-partitioned group has only
 repartition topics, their common count is the user's fixed count, or else the largest count. If a co-partitioned group
@@ -159,7 +159,7 @@ class ReadyTopics:
 def make_ready(
     topics: Mapping[str, InternalTopic], catalog: InternalTopicCatalog, configs: AssignmentConfigs
 ) -> ReadyTopics:
-    """Checks the requested topics that exist. Returns the requested topics that do not exist as topics to create.
+    """Checks the requested topics that exist. Returns the topics to create: the requested topics that do not exist.
     Raises StreamsError if an existing topic does not have its computed partition count, or if a topic has no computed
     count. Also raises StreamsError if a call to the brokers failed. Differs from Kafka: a failed call is not repeated,
     while Kafka repeats it until a timeout.

@@ -3,8 +3,8 @@ task `subtopology_p`.
 
 A subtopology has as many tasks as its largest source topic has partitions. Tasks and their partitions depend only on
 the topology and on partition counts. So all rebalances of a group have the same tasks and partitions. Tasks and their
-partitions are cached. In a group of thousands of tasks, their computation would take a third of each rebalance. Do not
-change the values that the functions of this module return. Source: `PartitionGrouper`.
+partitions are cached. In a group of thousands of tasks, the computation of tasks and partitions would take a third of
+each rebalance. Do not change the values that the functions of this module return. Source: `PartitionGrouper`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -2,8 +2,8 @@
 
 The cluster's metadata has the replicas of source topics. The leader asks the brokers for descriptions of all other
 topics, such as changelogs and repartition topics. If this rebalance creates a topic, the leader asks for its
-description after the creation. The description of a topic is used only if every partition has replicas and every broker
-with a replica has a rack. Source: `RackAwareTaskAssignor.validateTopicPartitionRack`, `populateTopicsToDescribe`.
+description after the creation. The description of a topic is used only if every partition has replicas, and the broker
+of each replica has a rack. Source: `RackAwareTaskAssignor.validateTopicPartitionRack`, `populateTopicsToDescribe`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,8 +29,8 @@ class TopicRacks:
         self, sources: Iterable[str], internal: Mapping[str, int], changelogs: Iterable[str]
     ) -> dict[str, tuple[Racks, ...]]:
         """Returns the racks of each partition, by topic. `internal`: the partition count of each internal topic. If a
-        source topic is internal with n partitions, the metadata of its first n partitions are ignored. The result lacks
-        a topic that has to be described but has no usable description.
+        source topic is internal with n partitions, the metadata of its first n partitions are ignored. If a topic has
+        to be described and has no usable description, the result does not contain the topic.
         """
         racks: dict[str, tuple[Racks, ...]] = {}
         to_describe = dict.fromkeys(changelogs)

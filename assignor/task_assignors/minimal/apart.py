@@ -62,8 +62,8 @@ class ApartPlacement:
         return self._owner, set_aside
 
     def _preferred(self, number: int) -> list[int]:
-        """Returns the clients that the task may go to, best first. The home comes first. The other clients are sorted
-        by missing state, and then by tasks per thread.
+        """Returns the clients that the task may go to, best first. The task's home client comes first. The other
+        clients are sorted by missing state, and then by tasks per thread.
         """
         each = self._tasks[number]
         return sorted(
@@ -77,8 +77,8 @@ class ApartPlacement:
         )
 
     def _has_room(self, number: int) -> bool:
-        """Returns False if a rule of the task applies to more tasks than the clients have different values. If there
-        are more tasks than values, no exchange of tasks can resolve the conflict.
+        """Returns False if the clients have too few different values for the tasks of one rule. In this case, no
+        exchange of tasks can resolve the conflict.
         """
         return all(self._named[rule] <= len(set(rule.value)) for rule in self._rules[number])
 

@@ -4,9 +4,9 @@ The home of a task is the client that ran it. A task has no home if the client t
 client has a smaller lag. By the rules of KIP-441, a task without a home moves at once and cannot stay on the client
 that ran it.
 
-The level of a copy shows how much of the state is missing, from 0 (caught up) to `NO_COPY` (no state).
-MinimalMovementTaskAssignor compares levels instead of lags in records, so that a small change of a lag does not change
-a decision.
+The level of a copy shows how much of the state is missing. A level is a number from 0 (caught up) to `NO_COPY` (no
+state). MinimalMovementTaskAssignor compares levels instead of lags. So a small change of a lag does not change a
+decision.
 """
 
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ class Copies:
 
     `home[task]`: the home client (see the module docstring), or NOBODY. `previous[task]`: the client that ran the task,
     even if it is not the task's home. `level[task]`: the level of each client that has some of the state, smallest lag
-    first. `elsewhere[task]`: the level of all clients that `level[task]` lacks; CAUGHT_UP if all clients count as
-    caught up, otherwise NO_COPY. `weight[task]`: the weight of the task as a whole number, at least 1.
+    first. `elsewhere[task]`: the level of all clients without an entry in `level[task]`; CAUGHT_UP if all clients count
+    as caught up, otherwise NO_COPY. `weight[task]`: the weight of the task as a whole number, at least 1.
     """
 
     home: list[int]
@@ -95,7 +95,8 @@ def _as_whole(weights: list[float]) -> list[int]:
 
 def _previous_owners(state: WorkingState, lags: LagRanking) -> list[int]:
     """Returns the previous owner of each task: the first client that reports the task as running. If no client reports
-    the task as running, the previous owner is the first client on which the task was active, or else NOBODY.
+    the task as running, the previous owner is the first client on which the task was active. The previous owner is
+    NOBODY if the task was active on no client.
     """
     owner = [NOBODY] * len(state.tasks)
     place = state.places
@@ -133,10 +134,10 @@ def _counts_as_caught_up(lags: LagRanking, task: int) -> bool:
 
 
 def _levels(lags: LagRanking, task: int, whole: int, is_known: bool) -> dict[int, int]:
-    """Returns the levels of the clients that have some state, smallest lag first.
+    """Returns the level of each client that has some state of the task, smallest lag first.
 
     `is_known`: True if `whole` is the length of the changelog. If `is_known` is True, every client that reported the
-    task has some state. If `is_known` is False, `whole` is only the largest reported lag, and a client with this lag
+    task has some state. If `is_known` is False, `whole` is only the largest reported lag. A client with this lag then
     counts as a client without state.
     """
     levels: dict[int, int] = {}

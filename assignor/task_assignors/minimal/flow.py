@@ -2,25 +2,26 @@
 
 The method is called successive shortest paths. An arc with free capacity is called usable. A flow can grow as long as
 there is a path of usable arcs from the source to the sink. Every arc has a reverse arc with the opposite cost. The free
-capacity of the reverse arc is the flow on the arc itself, so a later path can undo an earlier choice. The method always
-fills a path that is cheapest at that time.
+capacity of the reverse arc is the flow on the arc itself, so a later path can undo an earlier choice. In each step, the
+method fills one of the cheapest paths.
 
-So the flow is always the cheapest flow of its size. Two flows of one size differ only by cycles of usable arcs. So a
-flow is the cheapest of its size if no cycle of usable arcs has a negative cost. Filling a cheapest path makes no cycle
-of negative cost. A new cycle has to use a reverse arc of the path. If the cost of the new cycle were negative, a detour
-around the reversed arc would have been cheaper than the path.
+So the flow is always the cheapest flow of its size. If two flows have the same size, they differ only by cycles of
+usable arcs. So a flow is the cheapest of its size if no cycle of usable arcs has a negative cost. Filling a cheapest
+path makes no cycle of negative cost. A new cycle would have to use a reverse arc of the path. If the cost of the new
+cycle were negative, a detour around the reversed arc would have been cheaper than the path.
 
 Dijkstra's algorithm finds the cheapest paths. Dijkstra's algorithm does not allow negative costs, but reverse arcs have
-negative costs. So every node has a number, its potential. The search uses the price of an arc in place of its cost:
-`cost + potential[source] - potential[target]`. The sum of the prices along a path differs from the sum of the costs
-only by the potentials of the two end nodes. So the cheapest paths by price are the cheapest paths by cost. At the
-beginning all potentials are 0 and no cost is negative.
+negative costs. So every node gets a number that is called its potential. The search uses the price of an arc in place
+of its cost: `cost + potential[source] - potential[target]`. The sum of the prices along a path differs from the sum of
+the costs only by the potentials of the two end nodes. So the cheapest paths by price are the cheapest paths by cost. At
+the beginning all potentials are 0 and no cost is negative.
 
-After each search, the distance `d` of each node is added to the node's potential. Adding the distances keeps all prices
-at 0 or more. For a usable arc from u to v, `d(v) <= d(u) + price`, because `d(v)` is the length of the shortest path to
-v. The new price is `price + d(u) - d(v)`, so it is not negative. For an arc on a cheapest path, `d(v) = d(u) + price`.
-So the new price of the arc is 0. The reverse arc becomes usable when the path is filled, and its price is 0, too. The
-search stops at the sink. A comment in `_reprice` explains which potential the nodes beyond the sink get.
+After each search, the distance `d` of each node is added to the node's potential. This addition never makes a price
+negative, for the following reason. For a usable arc from u to v, `d(v) <= d(u) + price`, because `d(v)` is the length
+of the shortest path to v. The new price is `price + d(u) - d(v)`, so it is not negative. For an arc on a cheapest path,
+`d(v) = d(u) + price`. So the new price of the arc is 0. The reverse arc becomes usable when the path is filled, and its
+price is 0, too. The search stops at the sink. A comment in `_reprice` explains which potential the nodes beyond the
+sink get.
 
 All cheapest paths of the same cost are filled together, as in Dinic's algorithm. `_levels` computes the level of each
 node: its number of steps from the source over usable arcs of price 0. `_fill_levels` fills all paths on which each arc
@@ -116,8 +117,8 @@ class FlowNetwork:
         to_sink = reached[-1][1]
         # The search stops at the sink, so the distances of nodes beyond the sink are unknown. For a node beyond the
         # sink, it is enough to add the sink's distance `to_sink` to the potential. Only differences of potentials
-        # matter, so `to_sink` is subtracted from the sum for every node. The potentials of nodes beyond the sink then
-        # do not change.
+        # matter, so `to_sink` is subtracted from the sum for every node. Because of the subtraction, the potentials of
+        # nodes beyond the sink do not change.
         for node, so_far in reached:
             potential[node] += so_far - to_sink
         return True

@@ -1,4 +1,4 @@
-"""An assignor that moves fewer tasks than Kafka's: a task stays on its client unless balance requires a move.
+"""An assignor that moves fewer tasks than Kafka's assignors. A task moves only if the balance requires the move.
 
 Kafka has no counterpart of this assignor. A user has to choose MinimalMovementTaskAssignor by its name.
 MinimalMovementTaskAssignor keeps Kafka's protocol: warm-ups, max.warmup.replicas, standbys, tags and probing

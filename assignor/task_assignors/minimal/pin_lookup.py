@@ -1,7 +1,7 @@
 """The rules that the configured pins set for the tasks and clients of one rebalance.
 
-If no client can keep a task's pin, the pin is ignored for this task, because the task has to run on some client. If a
-pin is ignored, a decision of the kind PIN_SET_ASIDE is logged.
+A pin is ignored for a task if no client can keep the pin, because the task has to run on some client. If a pin is
+ignored, a decision of the kind PIN_SET_ASIDE is logged.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def is_free(rules: Sequence[ApartRule], client: int, instead_of: int | None = No
 
 
 def use(rules: Sequence[ApartRule], client: int, copies: int = 1) -> None:
-    """Counts copies on `client` in each rule. `copies`: the number of new copies; a negative number stands for removed
-    copies.
+    """Adds copies on `client` to the counts of each rule. `copies`: the number of new copies; a negative number stands
+    for removed copies.
     """
     for rule in rules:
         value = rule.value[client]

@@ -1,11 +1,11 @@
 """The number of tasks that each client should have, in proportion to its threads.
 
-A client's share is a fraction. The client gets its share rounded down or rounded up. The share rounded down and the
-share rounded up are the client's bounds. If no pin restricts a task and no client already has more than its share, the
-bounds are computed in whole numbers, without rounding errors. If a pin restricts a task, or if a client already has
-more than its share, tasks with the same allowed clients form a group. The groups whose clients have the fewest threads
-are distributed first. The tasks of a group go to the allowed clients with the fewest tasks per thread, until these
-clients have equally many tasks per thread.
+A client's share of the tasks may be a fraction. The client gets its share rounded down or rounded up. The rounded-down
+share and the rounded-up share are the client's bounds. Without pins, the bounds are computed in whole numbers, so there
+are no rounding errors. If a pin restricts a task, tasks with the same allowed clients form a group. Tasks also form
+groups if a client already has more than its share. The groups whose clients have the fewest threads are distributed
+first. The tasks of a group go to the allowed clients that have the fewest tasks per thread, until these clients have
+equally many tasks per thread.
 """
 
 import math
@@ -109,9 +109,9 @@ def _unpinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], pres
 def _pinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], present: Sequence[int]) -> Shares:
     """Returns the bounds if pins restrict tasks to some clients, or if a client already has more than its share.
 
-    Tasks with the same allowed clients form a group. The groups are distributed one after the other, first the group
-    whose allowed clients have the fewest threads. A later group may fill clients that an earlier group could have
-    avoided. So all groups are distributed repeatedly, `_SWEEPS` times in total.
+    Tasks with the same allowed clients form a group. The groups are distributed one after the other. The group whose
+    allowed clients have the fewest threads comes first. But a later group may fill clients that an earlier group could
+    have avoided. So all groups are distributed `_SWEEPS` times.
     """
     groups: dict[tuple[int, ...], int] = {}
     for each in classes:
@@ -138,7 +138,7 @@ def _pinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], presen
 
 
 def _pour(count: int, allowed: tuple[int, ...], capacity: Sequence[int], height: Sequence[float]) -> dict[int, float]:
-    """Distributes `count` tasks to the allowed clients with the fewest tasks per thread, until these clients have
+    """Distributes `count` tasks to the allowed clients with the fewest tasks per thread. These clients then have
     equally many tasks per thread. Returns the share of each client.
     """
     by_height = sorted(allowed, key=lambda client: (height[client] / capacity[client], client))

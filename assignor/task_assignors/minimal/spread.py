@@ -34,7 +34,7 @@ class StandbySpread:
         return self._tags.used_by(copies)
 
     def may_hold(self, task: int, client: int) -> bool:
-        """True if the client has no copy of the task and the task's pins allow a standby on it, whatever the client's
+        """True if the client has no copy of the task and the task's pins allow a standby on the client. Does not check
         tags.
         """
         return (
@@ -68,8 +68,9 @@ class StandbySpread:
     def spread_first(self, task: int, there: Sequence[int]) -> list[int]:
         """Returns the clients that keep their copy of the task. `there`: the clients that have a copy.
 
-        The tag rule chooses the clients that keep their copy, one after the other. The tag rule stops when all
-        remaining clients with a copy have used tags and a client without a copy has no used tags.
+        The tag rule chooses the clients that keep their copy, one after the other. The tag rule stops when every
+        remaining client has a used tag. The remaining clients then lose their copies if a client without a copy has
+        only unused tags.
         """
         copies, left = [self._state.owner[task]], list(there)
         while left:

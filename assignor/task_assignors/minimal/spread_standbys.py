@@ -6,9 +6,9 @@ The method of this module keeps the number of restored standbys low, but does no
 1. Every task keeps its present copies. A copy on the client from which the active task moves away is kept as well.
 2. Missing standbys go to the clients with the fewest copies per thread. If clients are equally loaded and a rack-aware
    strategy is configured, the standby goes to the client with the fewest cross-rack reads.
-3. Standbys move from clients with more than their share of all copies to clients with less than their share. First,
-   standbys move to clients that have some state of their task. Then the source gives away the standbys of which it has
-   the least state.
+3. Standbys move from clients with more than their share of all copies to clients with less than their share. The first
+   standbys to move are those for which a destination has some state of the task. After these moves, a source gives away
+   the standbys of which it has the least state.
 """
 
 from collections.abc import Sequence

@@ -5,11 +5,11 @@ moves away has the whole state of the task. So for a standby, the previous owner
 that had a standby.
 
 For small groups, this module finds the optimum: the cheapest flow of standbys from tasks to clients (`flow.py`). In the
-flow network, every task sends one unit for each of its standbys to clients other than its owner. The price of a unit
-grows with the state that the client has to restore. If two clients have to restore equally much and a rack-aware
-strategy is configured, the client with more cross-rack reads has the higher price. The network has one arc for each
-pair of a task and a client. The flow is computed only for networks of up to `MAX_ARCS` arcs. For larger groups, for
-tasks of the tag rule and for tasks of `apart` pins, `spread_standbys.py` finds targets step by step. The targets that
+flow network, every task sends one unit for each of its standbys. Each unit goes to a client other than the owner of the
+task. The price of a unit grows with the amount of state that the client has to restore. With a rack-aware strategy,
+cross-rack reads decide between clients that have to restore equally much state. The network has one arc for each pair
+of a task and a client. The flow is computed only for networks of up to `MAX_ARCS` arcs. For larger groups, for tasks of
+the tag rule and for tasks of `apart` pins, `spread_standbys.py` finds targets step by step. The targets that
 `spread_standbys.py` finds are seldom worse than the optimum.
 """
 
@@ -77,8 +77,8 @@ def _log_reason(state: WorkingState, copies: Copies, task: int, standbys: list[i
 MAX_ARCS = 5_000
 
 _TOO_MANY = 4
-"""The number of price steps for copies above a client's share. Each price step costs more than the previous step. All
-copies after the last step have the same price. Only pins can force a client to have more copies than its share.
+"""If a client has more copies than its share, each extra copy costs more than the previous one. After this number of
+extra copies, the price stays the same. Only pins can force a client to have more copies than its share.
 """
 
 
@@ -105,9 +105,9 @@ def cheapest_standbys(
     price_of_all = units * prices.of_copy(NO_COPY, max(map(copies.weight.__getitem__, tasks)), True, 0)
     clients = _add_clients(network, sink, state, units, price_of_all + prices.foreign * most_foreign + 1)
     arcs: dict[int, list[tuple[int, int]]] = {}
-    # Tasks are added to the network in reverse order. If several flows are equally cheap, the network finds a flow in
-    # which the tasks that were added first keep their copies. So the last tasks of `tasks` keep their copies, and
-    # copies of the first tasks move. Warm-ups also begin with the first tasks of `tasks`.
+    # Tasks are added to the network in reverse order. Of several equally cheap flows, the network finds one in which
+    # the tasks that were added first keep their copies. So the last tasks of `tasks` keep their copies, and copies of
+    # the first tasks move. Warm-ups also begin with the first tasks of `tasks`.
     for task in reversed(tasks):
         node = network.node()
         network.arc(source, node, wanted[task], 0)
@@ -135,7 +135,8 @@ def cheapest_standbys(
 
 def _add_clients(network: FlowNetwork, sink: int, state: WorkingState, units: int, uneven: int) -> list[int]:
     """Adds a node for each client to the network, with arcs to the sink. Returns the nodes. `uneven`: the price of a
-    copy above the client's rounded-down share; it must be more than the greatest possible price of all copies together.
+    copy above the client's rounded-down share. This price must be more than the greatest possible price of all copies
+    together.
     """
     most = [len(state.tasks)] * len(state.clients)
     nodes: list[int] = []
@@ -153,9 +154,10 @@ def _add_clients(network: FlowNetwork, sink: int, state: WorkingState, units: in
 
 @dataclass(frozen=True, slots=True)
 class _StandbyPrices:
-    """The prices of placing standbys. `level`: the price of one level of missing state, for each unit of the task's
-    weight. `foreign`: the price of each partition that is read across racks. With a rack-aware strategy, each price is
-    more than the sum of all lower prices. So a comparison of two sums compares the most important criterion first.
+    """The prices that the flow network uses for standbys. `level`: the price of one level of missing state, for each
+    unit of the task's weight. `foreign`: the price of each partition that is read across racks. With a rack-aware
+    strategy, each price is more than the sum of all lower prices. So a comparison of two sums compares the most
+    important criterion first.
     """
 
     level: int
@@ -168,8 +170,8 @@ class _StandbyPrices:
         return cls((copies + 1) * (most_foreign + 1), copies + 1)
 
     def of_copy(self, level: int, weight: int, ran_it_until_now: bool, foreign: int) -> int:
-        """Returns the price of a standby on a client. Because of the last term, a client that had a standby is cheaper
-        than a client from which the active task moves away.
+        """Returns the price of a standby on a client. A client that had a standby is cheaper than a client from which
+        the active task moves away.
         """
         kept = weight if self.foreign == 0 else 1
         return self.level * level * weight + self.foreign * foreign + ran_it_until_now * kept

@@ -1,23 +1,23 @@
 """The targets of active tasks, chosen so that as few tasks as possible change their client.
 
-Each client gets its share of all tasks, and of each subtopology's tasks, rounded down or up (`shares.py`). Several
-placements give each client its shares. Of all placements that give each client its shares, this module finds the best
-placement by four criteria. The most important criterion comes first:
+Each client gets its share of all tasks, and of each subtopology's tasks, rounded down or up (`shares.py`). Many
+placements give each client its share. From these placements, the module chooses the best placement by four criteria.
+The most important criterion comes first:
 
-1. The placement has the fewest tasks away from home (`copies.py`). A task without a home is at home on each client
-   where it is caught up.
-2. The tasks away from home have the least total weight.
-3. With a rack-aware strategy, the fewest partitions are read across racks.
-4. The tasks that move go to the clients with the least missing state.
+1. As few tasks as possible leave their home client, which usually is the client that ran the task (`copies.py`). For a
+   task without a home client, each caught-up client counts as the home client.
+2. The tasks that leave their home clients have as little total weight as possible.
+3. With a rack-aware strategy, as few partitions as possible are read across racks.
+4. The clients that get the moved tasks have as much of the tasks' state as possible.
 
-The best placement is the cheapest flow of tasks to clients (`flow.py`). If a rebalance has begun moves, the next
-rebalance finds the same best placement. The racks do not change, and each finished move or warm-up only reduces the
-cost of this placement. So after a task's warm-up has begun, no later rebalance gives the task another target.
+The best placement is the cheapest flow of tasks to clients (`flow.py`). While the moves of a rebalance are under way,
+the next rebalances find the same best placement. The racks do not change in the meantime, and each finished move or
+warm-up only reduces the cost of the best placement. So after a task's warm-up has begun, no later rebalance gives the
+task another target.
 
-Most tasks are placed without the flow. A client that is home to tasks of a subtopology keeps all of these tasks, up to
-its rounded-down share. A client that is home to more tasks than its rounded-down share gets no other tasks of the
-subtopology. Tasks with the same clients and the same prices are equivalent, so the flow network has one node for all
-equivalent tasks.
+Most tasks are placed without the flow. A home client keeps its tasks of a subtopology, up to its rounded-down share. A
+home client that has more than its rounded-down share gets no other tasks of the subtopology. Tasks with the same
+clients and the same prices are equivalent, so the flow network has one node for all equivalent tasks.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class TaskToPlace:
-    """A task with the data that decides its place. `home`, `level` (smallest lag first), `elsewhere`, `weight`: see
-    `Copies`. `foreign[client]`: the number of the task's partitions that the client would read across racks; empty
+    """A task with the data that decides its place. The class `Copies` describes the fields `home`, `level`, `elsewhere`
+    and `weight`. `foreign[client]`: the number of the task's partitions that the client would read across racks; empty
     without a rack-aware strategy.
     """
 
@@ -97,7 +97,7 @@ def place_evenly(
 ) -> list[int]:
     """Returns the client of each task. `present[client]`: the number of tasks that the client has already.
     `weights[client]`: the weight of the tasks that the client has already. `racks`: the racks of the clients, empty
-    without a rack-aware strategy; two clients of one rack have equal values in each task's `foreign`.
+    without a rack-aware strategy. Clients of one rack have equal values in each task's `foreign`.
     """
     classes = _by_class(tasks)
     kinds = [TaskClass(len(members), tasks[members[0]].allowed.clients) for members in classes]
@@ -139,7 +139,8 @@ def _within(bounds: ShareBounds, count: int) -> bool:
 @dataclass(slots=True)
 class _TaskGroup:
     """A group of equivalent tasks. `arcs`: one arc for each client that is a home or has some of the tasks' state, as
-    (client, arc). `elsewhere`: one arc for each hub of other clients, as (hub, arc).
+    (client, arc). `elsewhere`: one arc for each hub, as (hub, arc). A hub is a node that stands for the other clients
+    of one rack.
     """
 
     members: list[int] = field(default_factory=list)
@@ -149,9 +150,10 @@ class _TaskGroup:
 
 @dataclass(slots=True)
 class _Cell:
-    """The bounds of one class of tasks on one client. `low` and `high` do not count the tasks that stay on the client
-    in any case. `hub`: the number of the client's hub. `takes_others`: True if the client may get tasks whose home is
-    another client. `node`, `from_hub`: the node of the cell, and the arc from the hub to this node.
+    """The bounds of one class of tasks on one client. `low` and `high` do not count the tasks that certainly stay on
+    the client. `hub`: the number of the hub, the node that the clients of the client's rack share. `takes_others`: True
+    if the client may get tasks whose home is another client. `node`: the cell's node in the network. `from_hub`: the
+    arc from the hub to this node.
     """
 
     client: int
@@ -164,9 +166,9 @@ class _Cell:
 
 
 _GroupKey = tuple[tuple[int, ...], int, tuple[tuple[int, int], ...], int, bool, tuple[int, ...]]
-"""A key of six fields, which are equal for equivalent tasks. The first three fields are the homes with room (smallest
-lag first), the weight, and the levels of the clients that affect the placement. The last three fields are the level of
-all other clients, True if the task has a home, and `foreign`.
+"""A key of six fields. Equivalent tasks have equal keys. The first three fields are the home clients with room, the
+weight, and the levels of clients. The fourth field is the level of all other clients. The fifth field is True if the
+task has a home. The sixth field is `foreign`.
 """
 
 
@@ -194,7 +196,7 @@ class _EvenPlacement:
         self._network = FlowNetwork()
         hubs = {rack: number for number, rack in enumerate(sorted(set(racks)))}
         self._hub_of = [hubs[rack] for rack in racks] or [0] * len(self._shares.of_client)
-        self._of_hub = [self._hub_of.index(hub) for hub in range(max(1, len(hubs)))]  # one client for each hub
+        self._of_hub = [self._hub_of.index(hub) for hub in range(max(1, len(hubs)))]  # for each hub, one client
         self._owner = [NOBODY] * len(self._tasks)
         self._kept = [0] * len(self._shares.of_client)
         cells = [self._cells(members, bounds) for members, bounds in zip(classes, self._shares.of_class, strict=True)]
@@ -224,7 +226,9 @@ class _EvenPlacement:
         return self._owner
 
     def _cells(self, members: Sequence[int], bounds: Mapping[int, ShareBounds]) -> dict[int, _Cell]:
-        """Returns the cells of one class, and places the tasks of the class that stay at home in any case."""
+        """Returns the bounds of one class on each client. Also places the tasks of the class that certainly stay on
+        their home clients.
+        """
         at_home: dict[int, list[int]] = {}
         homeless: dict[int, list[int]] = {}
         for number in members:
@@ -247,8 +251,8 @@ class _EvenPlacement:
         return cells
 
     def _caught_up(self, number: int) -> list[int]:
-        """Returns the clients where a task without a home is at home, smallest lag first. Returns an empty list if all
-        clients count as caught up, because the choice of the client then makes no difference.
+        """Returns the caught-up clients of a task that has no home, smallest lag first. Returns an empty list if all
+        clients count as caught up, because every client is then equally suitable.
         """
         each = self._tasks[number]
         if each.elsewhere == CAUGHT_UP:
@@ -257,11 +261,11 @@ class _EvenPlacement:
 
     def _surely_kept(self, own: list[int], also: list[int], low: int) -> list[int]:
         """Returns the tasks of `own` that certainly stay on the client. `own`: the tasks whose home is the client.
-        `also`: the tasks without a home that are caught up on the client. Call this function only if `own` and `also`
-        together have more than `low` tasks.
+        `also`: the tasks that have no home, and on which the client is caught up. Call this function only if `own` and
+        `also` together have more than `low` tasks.
 
-        The heaviest tasks stay, and `low` is their number. A task is not returned if another task of equal weight may
-        stay in its place.
+        The `low` heaviest tasks stay on the client. The lightest of these heaviest tasks is not returned, because
+        another task of equal weight may stay instead.
         """
         if low == 0:
             return []
@@ -273,7 +277,7 @@ class _EvenPlacement:
         taking = {client for client, cell in cells.items() if cell.takes_others}
         # Tasks are added to groups in reverse order. If several flows are equally cheap, the tasks that were added
         # first stay at home. So tasks at the end of `members` stay, and tasks at the beginning move. Warm-ups also
-        # begin with the first tasks, so the next rebalance moves the same tasks.
+        # begin with the first tasks. So the next rebalance moves the tasks that already have a warm-up.
         for number in reversed(members):
             if self._owner[number] != NOBODY:
                 continue
@@ -336,8 +340,8 @@ class _EvenPlacement:
                 group.elsewhere.append((hub, network.arc(node, hubs[hub], size, price)))
 
     def _give_to_known(self, groups: Mapping[_GroupKey, _TaskGroup]) -> dict[int, list[int]]:
-        """Places the tasks that the flow sends to their homes or to clients with some of their state. Returns, by hub,
-        the tasks that the flow sends to clients without any of the task's state.
+        """Places the tasks that the flow sends to their home clients or to clients with some of their state. Returns
+        all other tasks, by the hub to which the flow sends them.
         """
         left: dict[int, list[int]] = {}
         for group in groups.values():
@@ -352,8 +356,9 @@ class _EvenPlacement:
     def _give_to_lightest(
         self, cells: Sequence[_Cell], members: list[int], capacity: Sequence[int], carried: list[int]
     ) -> None:
-        """Places the tasks of one hub, so that each client gets the number of tasks that the flow sends to the client.
-        The heaviest task is placed first; each task goes to the client with the lowest weight per thread.
+        """Places the tasks that the flow sends through one hub. Each client gets the number of tasks that the flow
+        sends to this client. The heaviest task is placed first; each task goes to the client with the lowest weight per
+        thread.
         """
         room = {cell.client: self._network.flow(cell.from_hub) for cell in cells if cell.from_hub != NOBODY}
         queue = [(carried[client] / capacity[client], client) for client, units in room.items() if units]

@@ -20,8 +20,8 @@ from assignor.task_assignors.working_state import WorkingState
 from assignor.types import Role
 
 _WantedWarmUp = tuple[int, int, int, int]
-"""The level, lag, task and client of a copy to warm up. In sorted order, the copy with the least missing state comes
-first. So a warm-up that has begun comes before a new warm-up.
+"""A wanted warm-up: the level and the lag of the copy, the task, and the client. In sorted order, the copy with the
+least missing state comes first. So a warm-up that has begun comes before a new warm-up.
 """
 
 
@@ -97,7 +97,7 @@ class MovementTransition:
         for client in sorted(belong, key=lambda client: (client != owner, client)):
             here = client
             if client == owner:
-                # `client` runs the task for now. `client` gets its standby when the task has moved to the target.
+                # `client` runs the task for now. `client` gets the standby when the task has moved to the target.
                 here = substitutes.pop(0)
             elif substitutes and self._is_better_for_now(task, substitutes[0], client, target):
                 here = substitutes.pop(0)
@@ -130,9 +130,9 @@ class MovementTransition:
             self.state.log_decision(DecisionKind.WAITS, task, Role.STANDBY, here, client)
 
     def _substitutes(self, task: int, target: int) -> list[int]:
-        """Returns the clients that may hold a standby in place of its target, smallest lag first. A substitute is a
-        client that has some of the state, does not run the task and is not a target of the task's copies. While the
-        active task waits, its target is a substitute as well.
+        """Returns the clients that may hold a standby in place of its target, smallest lag first. A substitute has some
+        of the state, does not run the task, and is not a target of the task's copies. While the active task waits, its
+        target is a substitute as well.
         """
         owner = self.state.owner[task]
         needed = (owner, target, *self.standbys[task])

@@ -214,8 +214,8 @@ def _by_subtopology(tasks: Sequence[TaskId]) -> list[range]:
 
 
 def _rows(foreign: Sequence[Foreign], owner: Sequence[int], costs: Costs) -> list[Row]:
-    """Returns one row for each task: the cost of the task on each client. Tasks with the same `foreign` object and the
-    same owner share one row object. `TaskGraph` groups tasks by the identity of their rows.
+    """Returns, for each task, a tuple with the cost of the task on each client. Tasks with the same `foreign` object
+    and the same owner share one tuple. `TaskGraph` groups tasks by the identity of these tuples.
     """
     rows: dict[tuple[int, int], Row] = {}
     found: list[Row] = []
@@ -285,8 +285,8 @@ def optimize_standby_tasks(
             for second in range(first + 1, len(racks)):
                 if racks[first] == racks[second]:
                     continue
-                # Skip the pair if neither client has changed since the pair was last compared. If there is a
-                # `can_move`, no pair is skipped, because the rule may depend on the copies of other clients.
+                # Skip the pair if neither client has changed since the pair was last compared. If `can_move` is not
+                # None, no pair is skipped, because this rule may depend on the copies of other clients.
                 if can_move is None and compared.get((first, second), -1) >= max(changed_at[first], changed_at[second]):
                     continue
                 pair = (first, second) if ranks is None or ranks[first] < ranks[second] else (second, first)

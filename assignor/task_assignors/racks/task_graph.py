@@ -1,4 +1,5 @@
-"""Finds the cheapest placement in which every client keeps its number of tasks, by Kafka's steps.
+"""Finds the cheapest placement that does not change the number of tasks of a client. The search has the same steps as
+Kafka's search.
 
 Kafka finds the cheapest placement as a minimum-cost flow. In this flow, one unit flows from the source to each task.
 The unit flows on to the client that has the task, and then to the sink. The arc from a task to a client has the cost of
@@ -12,13 +13,14 @@ negative if the costs around it add up to less than zero. The moves of a negativ
 graph has no negative cycle, no cheaper placement exists.
 
 The Bellman-Ford algorithm finds a negative cycle. The Bellman-Ford algorithm starts with the distance 0 for each node,
-and goes over all arcs in passes. A pass compares the distance at the end of each arc with the distance at its start
-plus its cost. If the sum is less, the sum becomes the distance at the end. The node at the start of the arc then
-becomes the parent of the node at its end. If the graph has n nodes and no negative cycle, one of the first n passes
-shortens no distance. If even the n-th pass shortens the distance of a node, the chain of parents of this node leads to
-a negative cycle. Kafka carries out the moves of the cycle, and searches again until there is no negative cycle. If
-several placements have the same cost, the order of the search determines which placement is found. So the search in
-this file visits the same nodes and arcs in the same order as Kafka's search, in the same number of passes.
+and goes over all arcs in passes. For each arc, a pass adds the arc's cost to the distance of the arc's first node. If
+this sum is less than the distance of the second node, the sum becomes the distance of the second node. The first node
+then becomes the parent of the second node. If the graph has n nodes and no negative cycle, one of the first n passes
+shortens no distance. If even the n-th pass shortens the distance of a node, the graph has a negative cycle. The chain
+of parents of this node leads to the cycle. Kafka carries out the moves of the cycle, and searches again until there is
+no negative cycle. If several placements have the same cost, the order of the search determines which placement is
+found. So the search in this file has the same passes as Kafka's search. A pass visits the nodes and arcs in the same
+order.
 
 Three kinds of steps of Kafka's search change nothing, so the search in this file leaves them out:
 
@@ -26,15 +28,15 @@ Three kinds of steps of Kafka's search change nothing, so the search in this fil
   the first of several equal tasks has shortened a distance, the other equal tasks cannot shorten this distance further.
   So only the first of several equal tasks is checked.
 - If the distance of a node has not changed since its arcs were last checked, the arcs cannot shorten a distance.
-- If there is a negative cycle, distances fall for ever. When distances fall for ever, the passes repeat at some point.
-  Repeated passes shorten the same distances in the same order, with lower values. `_period` finds the period: the
-  number of passes after which the passes repeat. When the period is known, whole periods are only counted. Only the
-  passes after the last whole period are carried out.
+- If there is a negative cycle, distances fall for ever. At some point, the passes begin to repeat: they shorten the
+  same distances in the same order, with lower values. `_period` finds the period: the number of passes after which the
+  passes repeat. When the period is known, the search skips all whole periods, and carries out only the remaining
+  passes.
 
 The strategy balance_subtopology starts from a placement in which every subtopology is spread over the clients
 (`first_owners`). A client may have at most its share of the tasks of each subtopology. The share is the number of tasks
-of the subtopology, times the client's fraction of all tasks, rounded up. Kafka fills the shares by a breadth-first
-search for one task after the other, so the first clients are filled first.
+of the subtopology, times the client's fraction of all tasks, rounded up. Kafka places one task after the other by a
+breadth-first search, so the first clients get their shares first.
 
 Source: `Graph.solveMinCostFlow`, `detectNegativeCycles`, `calculateMaxFlow`; `MinTrafficGraphConstructor`,
 `BalanceSubtopologyGraphConstructor`.
@@ -199,10 +201,10 @@ class _Alike:
 @dataclass(slots=True)
 class TaskGraph:
     """The graph of a placement. `owner[task]`: the client of the task. `groups`: the tasks of each subtopology.
-    `rows[task]`: the cost of the task on each client. Tasks are treated as alike only if their rows are the same
-    object. `capacity[group][client]`: the number of tasks of the subtopology that the client may have; None for
-    min_traffic. The strategy min_traffic has one group of all tasks, and does not limit the number of tasks of a
-    subtopology that a client may have.
+    `rows[task]`: the cost of the task on each client. Tasks count as alike only if their elements of `rows` are the
+    same object. `capacity[group][client]`: the number of tasks of the subtopology that the client may have; None for
+    min_traffic. The strategy min_traffic has one group of all tasks, and no limit for the tasks of a subtopology on a
+    client.
 
     A client has one node for each group. Nodes are numbered by group, then by client.
     """
@@ -226,8 +228,8 @@ class TaskGraph:
 
     @property
     def node_count(self) -> int:
-        """The number of nodes of Kafka's graph during the search, with the source, the sink, and the node from which
-        the search starts.
+        """The number of nodes of Kafka's graph during the search. This number includes the source, the sink, and the
+        first node of the search.
         """
         second_stage = 0 if self.capacity is None else self.clients
         return len(self.owner) + len(self.held) + second_stage + 3
@@ -235,9 +237,9 @@ class TaskGraph:
     def solve(self) -> None:
         """Changes `owner` until no cycle of moves lowers the cost.
 
-        Raises InputError if the search would never end. In Kafka, the leader would search for ever. The search can be
-        endless only with a cost of -2147483648, because the negative of this cost overflows to the same number. With a
-        cost of -2147483648, a move and its reversal can both seem to lower the total cost.
+        Raises InputError if Kafka's leader would search for ever. The search can be endless only with a cost of
+        -2147483648. The negative of this cost overflows to the same number, so a move and its reversal can both seem to
+        lower the total cost.
         """
         may_go_on = any(JAVA_INT_MIN in row for row in self.rows)
         seen: set[tuple[int, ...]] = set()
@@ -275,7 +277,7 @@ class TaskGraph:
         self.held[node] += 1
 
     def _take(self, task: int) -> None:
-        """Removes a task from its node. `task`: the first task of an `_Alike`."""
+        """Removes a task from its node. `task` must be the first task of an object `_Alike`."""
         node = self._group_of(task) * self.clients + self.owner[task]
         alike = self.alike[node, id(self.rows[task])]
         first = heappop(alike.tasks)
@@ -300,8 +302,8 @@ class _Pass(NamedTuple):
 class _CycleSearch:
     """One search for a negative cycle.
 
-    The search numbers its nodes; the number of a node is called its place. The places come in this order: the nodes of
-    the graph, one place for each client, the first task of each `_Alike` (sorted), and the source. The place of a
+    The search numbers its nodes; the number of a node is called its place. The nodes of the graph have the first
+    places. Next come the clients, then the first task of each `_Alike` (sorted), and last the source. The place of a
     client connects the client's nodes of all groups, and exists only if `capacity` is given. `distance` and `parent`
     are indexed by place. The sink and the first node of the search have no place. The edges of these two nodes cannot
     shorten a distance, because all distances are 0 at first.
@@ -425,14 +427,14 @@ class _CycleSearch:
         return None
 
     def _period(self, history: Sequence[_Pass]) -> int:
-        """Returns the number of passes after which the passes repeat with lower distances, or 0 if no repetition is
-        certain. `history`: the last passes, newest first.
+        """Returns the period: the number of passes after which the passes repeat. Returns 0 if it is not certain that
+        the passes repeat. `history`: the last passes, newest first.
 
         During the passes of one period, the distance of each place has fallen by some amount. In the next passes, the
-        distances fall by the same amounts again if two conditions hold. The first condition is about each edge that has
-        shortened a distance: the distances of its two nodes have fallen by the same amount. If the first condition
-        holds, an edge that has shortened a distance shortens it again in the next period. The second condition is about
-        every edge: the distance of its first node has not fallen by more than the distance of its second node. If the
+        distances fall by the same amounts again if two conditions hold. The first condition: for each edge that has
+        shortened a distance, the distances of its two nodes have fallen by the same amount. If the first condition
+        holds, an edge that has shortened a distance shortens it again in the next period. The second condition: for
+        every edge, the distance of its first node has not fallen by more than the distance of its second node. If the
         second condition holds, an edge that has shortened no distance shortens none in the next period. If both
         conditions hold, each comparison of distances in the next passes gives the same result as one period earlier.
         """

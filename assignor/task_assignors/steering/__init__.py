@@ -37,8 +37,8 @@ def steered_assignor(assignor: TaskAssignor, steering: Steering) -> TaskAssignor
     """Returns an assignor that follows the instructions of `steering`. If `steering` has no instructions, returns
     `assignor` itself. If `keeps_owned` is True, tasks on drained instances stay there, too.
 
-    The draining assignor has to wrap the away assignor. If the away assignor wrapped the draining assignor, the away
-    assignor would move tasks back to a drained instance that is away.
+    The draining assignor has to wrap the away assignor. If the away assignor wrapped the draining assignor, tasks would
+    move back to drained instances that are away.
     """
     processes, members, away = steering.drained_processes, steering.drained_members, steering.away_processes
     if away:

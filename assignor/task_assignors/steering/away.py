@@ -3,9 +3,8 @@
 An instance that is away keeps the tasks that it ran, even if the wrapped assignor would move one of these tasks. A
 present client keeps its standby of a task if the instance that ran the task is away. If the wrapped assignor would move
 a task to an instance that is away, the task stays on the client that runs it. A task that no client runs goes to a
-present client: the least loaded caught-up client, or else the least loaded client. So an instance that is away never
-gets a task that no client runs. No warm-up begins on an instance that is away. If no client is present, the placement
-is not changed.
+present client: the least loaded caught-up client, or else the least loaded client. No warm-up begins on an instance
+that is away. If all clients are away, the placement is not changed.
 
 Kafka has no counterpart: a static member that is away (KIP-345) gets new tasks like any other member.
 """
@@ -59,8 +58,8 @@ def _give(
 
 
 def _keep(problem: PlacementProblem, copies: ChangingPlacement, present: Iterable[ProcessId]) -> Iterable[Decision]:
-    """Gives tasks back to the clients that ran them and are away. Tasks that a present client reports as running are
-    not given back. If several clients that are away ran a task, the first of these clients gets the task.
+    """Gives the tasks of absent clients back to these clients. Tasks that a present client reports as running are not
+    given back. If several absent clients ran a task, the first of these clients gets the task.
     """
     here = frozenset(present)
     run_here = frozenset(task for process in here for task in problem.clients[process].previous_active)

@@ -1,4 +1,4 @@
-"""A mutable placement, and a check whether a client has caught up on a task."""
+"""A mutable placement, and a function that checks if a client has caught up on a task."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ The wrapped assignor places all tasks on the clients that are not drained. If th
 caught up, the task stays on the drained client that runs it. The new owner restores the task's state as a warm-up. When
 the new owner has caught up, a probing rebalance moves the task. Tasks whose new owner has caught up, and stateless
 tasks, move at once. At most max.warmup.replicas warm-ups restore at a time, including the warm-ups of the wrapped
-assignor. Warm-ups that have begun come first. New warm-ups of tasks of drained clients come next, because an operator
-waits until these clients are drained.
+assignor. Warm-ups that have begun come first. Next are the new warm-ups for tasks of drained clients, because an
+operator waits for the end of the drain.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,8 +36,8 @@ _WarmUp = tuple[ProcessId, TaskId]
 
 @dataclass(eq=False)
 class DrainingAssignor:
-    """Wraps an assignor. `processes`: the drained processes. `members`: the drained members. `away`: the processes that
-    get no new tasks.
+    """Wraps an assignor, and moves the tasks of drained processes and members away. `processes`: the drained processes.
+    `members`: the drained members. `away`: the processes that get no new tasks.
     """
 
     _assignor: TaskAssignor
@@ -68,7 +68,7 @@ class DrainingAssignor:
         return _Draining(problem, left, frozenset(present), placed, inner_log).placement(log)
 
     def _clients_left(self, problem: PlacementProblem) -> dict[ProcessId, PlacementClient]:
-        """Returns the clients that are not drained. A returned client has only its threads that are not drained."""
+        """Returns the clients that are not drained. Removes the drained threads of the returned clients."""
         left: dict[ProcessId, PlacementClient] = {}
         for process, client in problem.clients.items():
             consumers = tuple(each for each in client.consumers if each not in self._members)
@@ -160,7 +160,7 @@ class _Draining:
         for task, runner, _ in waits:
             for process in self.left:
                 if task in copies.warm_ups[process]:
-                    copies.drop_standby(process, task)  # only the next owner of a waiting task warms up
+                    copies.drop_standby(process, task)  # of a waiting task, only the next owner may have a warm-up
             copies.move_active(task, runner)
             self.redecided.add(task)
         others = [(process, task) for process in self.left for task in copies.warm_ups[process]]
@@ -179,8 +179,8 @@ class _Draining:
 
     def _first_in_turn(self, wanted: Iterable[_WarmUp], others: Iterable[_WarmUp]) -> set[_WarmUp]:
         """Returns the warm-ups that may restore now, at most max.warmup.replicas. Warm-ups that have begun come first.
-        `wanted`: the warm-ups of tasks of drained clients, which come next. `others`: all other warm-ups, which come
-        last.
+        Of the new warm-ups, those in `wanted` come before those in `others`. `wanted`: the warm-ups of tasks that
+        drained clients run. `others`: all other warm-ups.
         """
         clients = self.problem.clients
         turns = [

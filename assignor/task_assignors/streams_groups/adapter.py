@@ -1,16 +1,17 @@
 """The sticky assignor of streams groups as a task assignor of the pipeline, to compare it with other assignors.
 
-The members of a recorded streams group are used as they are. In any other group, every consumer counts as a member of
-the streams group. The previous active tasks of such a member are the tasks that the member owns. The previous standbys
-of the member are all other tasks that the member reported. If only the process of a previous task is known, one of the
-process's members counts as the previous owner. The members of the process take turns.
+The members of a recorded streams group are used as they are. In a group that is not a recorded streams group, every
+consumer counts as a member. The previous active tasks of this member are the tasks that the consumer owns. The previous
+standbys of the member are all other tasks that the consumer reported. If only the process of a previous task is known,
+a member of this process counts as the previous owner. If there are several tasks of this kind, the members of the
+process take turns.
 
-Such a group differs from a streams group in three points. The previous tasks of a member come from its subscription,
-while a broker uses the member's previous target assignment. In the subscription, a task with state on the member's disk
-counts as a standby. The offset of a task is the highest offset minus the lag. The resulting offsets have the same order
-as the offsets that members report to a broker. The leader spreads a process's tasks over its threads again (step 4 of
-the pipeline). On a broker, the assignment to a member is final. `num.standby.replicas` comes from the members, not from
-the group's config on the broker.
+A group of consumers differs from a streams group in three points. The previous tasks of a member come from its
+subscription, while a broker uses the member's previous target assignment. In the subscription, a task with state on the
+member's disk counts as a standby. The offset of a task is the highest offset minus the lag. The resulting offsets have
+the same order as the offsets that members report to a broker. The leader spreads a process's tasks over its threads
+again (step 4 of the pipeline). On a broker, the assignment to a member is final. `num.standby.replicas` comes from the
+members, not from the group's config on the broker.
 """
 
 from collections.abc import Iterator

@@ -1,19 +1,19 @@
-"""The sticky task assignor of streams groups. The assignor assigns tasks to members. A member is the client of one
-thread.
+"""The sticky task assignor of streams groups. The assignor assigns tasks to members. Each stream thread is one member.
 
 1. An active task stays with the member that had it, up to the member's quota. The quota is the number of active tasks
    divided by the number of members, rounded up.
 2. An active task that is not placed yet goes to the least loaded candidate, up to this member's quota.
-3. The remaining active tasks go to the process with the fewest tasks per member, and to the member of this process with
-   the fewest tasks.
+3. The remaining active tasks go to the process with the fewest tasks per member. In this process, they go to the member
+   with the fewest tasks.
 4. A standby goes to the previous owner of the task, or else to the least loaded candidate. A member gets standbys only
-   up to its quota of all copies. A standby that is still not placed goes to a process without the task: the process
-   with the fewest tasks per member.
+   up to its quota of all copies. Of the processes without the task, a standby that is still not placed goes to the
+   process with the fewest tasks per member.
 
 The candidates of a task are the members that had a standby of the task. Kafka 4.4 has two more rules. A member that
 reports an offset for the task is also a candidate, after all members that had a standby. Candidates with higher offsets
-come first. In step 4, a candidate is skipped if its process has the task. In Kafka 4.3, no candidate gets the standby
-if the process of the first candidate has the task. `assignor.configs.kafka_versions` lists the rules of each version.
+come first. Step 4 of Kafka 4.4 skips a candidate if its process has the task. In Kafka 4.3, no candidate gets the
+standby if the process of the first candidate has the task. `assignor.configs.kafka_versions` lists the rules of each
+version.
 
 A quota is computed again whenever a member reaches the quota. The assignor ignores racks and tags, and makes no
 warm-ups. The order of Java's maps and heaps is reproduced where it decides between equal members or processes. So this
@@ -163,7 +163,7 @@ class StreamsGroupPlacement:
         for member_id in walked:
             spec = members[member_id]
             member = _PreviousMember(member_id, self._processes[spec.process_id])
-            # if several members had the task active, the last of these members counts as its owner
+            # if the task was active on several members, the last of these members counts as the owner
             self._had_active.update(dict.fromkeys(spec.active, member))
             for task in spec.standby:
                 candidates.setdefault(task, []).append(_StandbyCandidate(member, True, spec.task_offsets.get(task, 0)))
@@ -291,14 +291,14 @@ def _processes(
     if not rules.computes_processes_if_absent:
         return JavaHashMap(states.items(), initial_capacity=len(members))
     processes: JavaHashMap[str, ProcessState] = JavaHashMap(initial_capacity=len(members))
-    for member in walked:  # call this for each member, because even a call for a known process may grow the table
+    for member in walked:  # `compute_if_absent` may grow the table even if the process is known
         process_id = members[member].process_id
         processes.compute_if_absent(process_id, states[process_id])
     return processes
 
 
 def _least_loaded(members: Sequence[_PreviousMember], without: TaskId | None = None) -> _PreviousMember | None:
-    """Returns the first member, or a later member if it has fewer tasks and its process has a lower load.
+    """Returns the first member, or a later member that has fewer tasks and belongs to a process with a lower load.
 
     `without`: a task that the member's process must not have. As in Kafka, returns None if the process of the first
     member has the task `without`. If the process of the first member has the task, the other members are not checked.
@@ -315,7 +315,9 @@ def _least_loaded(members: Sequence[_PreviousMember], without: TaskId | None = N
 
 
 def _by_text(task: TaskId) -> tuple[str, int]:
-    """Returns a sort key. A broker sorts subtopologies by their names, which are texts, so "10" comes before "2"."""
+    """Returns the key by which a broker sorts tasks. A broker sorts subtopologies by their names, which are texts, so
+    "10" comes before "2".
+    """
     return str(task.subtopology), task.partition
 
 
