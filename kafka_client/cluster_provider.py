@@ -6,10 +6,10 @@ The coordinator finds `kafka_cluster_provider` by the entry point `kafka`. Sever
 group's definition can contain the address of a cluster, but no settings of TLS and SASL. So the settings of TLS and
 SASL come from the properties file that ASSIGNOR_KAFKA_CLIENT_CONFIG names.
 
-Rules: if topics cannot be listed, the rebalance fails. If offsets cannot be read, tasks are placed without lags. The
-leader of a Kafka Streams group also continues without lags. The end offset of a changelog is its high watermark. If a
-source topic serves as a changelog, the application's committed offset is used as the end offset. Source:
-`InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`,
+Rules: if topics cannot be listed, the rebalance fails. If offsets cannot be read, tasks are placed without lags.
+Kafka's own leader of a Kafka Streams group also continues without lags. The end offset of a changelog is its high
+watermark. If a source topic serves as a changelog, the application's committed offset is used as the end offset.
+Source: `InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`,
 `StreamsPartitionAssignor.populateClientStatesMap`.
 """
 
@@ -67,8 +67,9 @@ class KafkaClusterProvider:
         self._admin = ClusterAdmin(settings)
 
     def view(self, group_id: str, definition: RebalanceSnapshot) -> ClusterView:
-        """Returns the state of the cluster for a rebalance. In Kafka, committed offsets are stored under the
-        application id in `definition`. `group_id` is the group's id at the coordinator only. Raises KafkaClientError.
+        """Returns the state of the cluster for a rebalance. Kafka stores committed offsets under the application id,
+        which `definition` has. `group_id`: the group's id at the coordinator, which Kafka does not know. Raises
+        KafkaClientError.
         """
         return self._loop.run(cluster_view(self._admin, definition, offsets_timeout_s=LONGEST_WAIT_FOR_OFFSETS_S))
 

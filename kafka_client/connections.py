@@ -38,13 +38,14 @@ T = TypeVar("T")
 Address = tuple[str, int]
 
 _LONGEST_END_S = 1.0
-"""When the program ends, it waits at most this time until its open connections are closed."""
+"""At its end, the program waits at most this time until its open connections are closed."""
 
 
 async def call(settings: ClientSettings, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-    """Calls the function `attempt`, and calls it again after a pause if it raises NotNow. The pauses grow. Returns the
-    result of `attempt`. `what`: the name of the request in error messages. Raises KafkaUnavailable once
-    `default.api.timeout.ms` has passed. An error of `attempt` other than NotNow is raised at once.
+    """Calls the function `attempt`, and calls it again after a pause if it raises NotNow. Each pause is longer than the
+    pause before it. Returns the result of `attempt`. `what`: the name of the request in error messages. Raises
+    KafkaUnavailable once `default.api.timeout.ms` has passed. An error of `attempt` other than NotNow is raised at
+    once.
 
     Source: `KafkaAdminClient`'s retries, `retry.backoff.ms` and `retry.backoff.max.ms`.
     """
@@ -192,8 +193,8 @@ _closing: set[concurrent.futures.Future[None]] = set()
 
 
 def _close_later(opened: dict[Address, AIOKafkaConnection], loop: asyncio.AbstractEventLoop, process_id: int) -> None:
-    """Makes the event loop of the connections close them. The function does not wait for the loop, because the garbage
-    collector may call the function in any thread.
+    """Makes the event loop of the connections close the connections. The function does not wait for the loop, because
+    the garbage collector may call the function in any thread.
     """
     left = list(opened.values())
     opened.clear()
@@ -264,7 +265,7 @@ def _text(address: Address) -> str:
 
 def _error_text(error: BaseException) -> str:
     """Returns the broker's text of the error, or the name of the error's class if the broker sent no text. `str(error)`
-    is not used, because it also contains the name and the number that aiokafka gives the error.
+    is not used, because it also contains the name and the number of the error in aiokafka.
     """
     text = next((argument for argument in error.args if isinstance(argument, str)), "")
     return text or type(error).__name__

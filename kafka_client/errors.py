@@ -1,16 +1,12 @@
 """The errors of the Kafka client, all subclasses of `KafkaClientError`.
 
-    KafkaClientError
-    ├── KafkaUnavailable             no broker answered in time: try again later
-    ├── KafkaRefused                 the brokers refuse the request: change something first
-    │   ├── TopicHasOtherPartitions
-    │   ├── InconsistentProtocol
-    │   └── InvalidSessionTimeout
-    ├── UnknownTopic
-    ├── MembershipError              the group coordinator tells a member to rejoin or to end
-    │   ├── GroupRebalancing, StaleGeneration, UnknownMember
-    │   └── FencedInstance
-    └── NotNow                       one try failed; `connections.call` tries again
+- `KafkaUnavailable`: no broker answered in time. The caller may try again later.
+- `KafkaRefused`: the brokers refuse the request until the user changes something. The subclasses of `KafkaRefused` are
+  `TopicHasOtherPartitions`, `InconsistentProtocol` and `InvalidSessionTimeout`.
+- `UnknownTopic`: the topic or the partition does not exist.
+- `MembershipError`: the group coordinator tells a member to rejoin or to end. The subclasses of `MembershipError` are
+  `GroupRebalancing`, `StaleGeneration`, `UnknownMember` and `FencedInstance`.
+- `NotNow`: one try failed, and `connections.call` tries again.
 
 The message of each error is one line with the address, the request, and advice about the cause. Commands print the
 message unchanged.

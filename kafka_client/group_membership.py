@@ -13,8 +13,8 @@ Streams. Rules:
   another connection.
 - A member keeps its member id in rebalances. After UnknownMember, the member joins as a new member, without a member
   id.
-- A caller makes one call to a `GroupMembership` at a time. The one exception is `leave`, which may be called during a
-  parked join. Source: `AbstractCoordinator`.
+- A caller makes one call to a `GroupMembership` at a time. Only `leave` may also be called while a join is parked.
+  Source: `AbstractCoordinator`.
 """
 
 import asyncio
@@ -120,7 +120,7 @@ class JoinedGeneration:
 
     `skip_assignment`: True if this member is the leader, has returned after a restart, and the group keeps its
     assignments (KIP-814). The leader then has to call `sync` without assignments. `can_resume`: True if the brokers
-    know KIP-814, and a static leader stays the leader when it restarts.
+    know KIP-814. A static leader then stays the leader when it restarts.
     """
 
     generation_id: int
@@ -169,8 +169,8 @@ class GroupMembership(AbstractAsyncContextManager["GroupMembership"]):
         await self._connections.close()
 
     async def join(self, metadata: bytes, reason: str) -> JoinedGeneration:
-        """Joins the group, and returns when its next generation is complete. A static member that returns after a
-        restart may get the current generation instead.
+        """Joins the group, and returns when its next generation is complete. If a static member returns after a
+        restart, the brokers may return the current generation instead of a new one.
 
         `reason`: the reason for the join, which the brokers write to their log files (KIP-800). Raises MembershipError,
         KafkaRefused, KafkaUnavailable.

@@ -1,10 +1,10 @@
 """Reads new records of `__consumer_offsets`, in which the brokers store every generation of every group.
 
-Rules: all records of a group are in one partition. The hash of the group's id gives the partition. The reader returns
-the group metadata of the requested groups, and skips offset commits. The reader is `read_uncommitted`, because an open
-transaction with offset commits would stop a `read_committed` reader. Group metadata is never part of a transaction.
-`__consumer_offsets` is compacted, so older generations may be missing. The reader does not join a group or commit
-offsets. Source: `GroupCoordinatorService.partitionFor`, `GroupCoordinatorRecordHelpers`.
+Rules: Kafka stores all records of a group in one partition of this topic. The hash of the group's id gives the
+partition. The reader returns the group metadata of the requested groups, and skips offset commits. The reader is
+`read_uncommitted`, because an open transaction with offset commits would stop a `read_committed` reader. Group metadata
+is never part of a transaction. `__consumer_offsets` is compacted, so older generations may be missing. The reader does
+not join a group or commit offsets. Source: `GroupCoordinatorService.partitionFor`, `GroupCoordinatorRecordHelpers`.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ class OffsetsTopic:
 
     async def read(self) -> tuple[list[GroupRecord], dict[int, int]]:
         """Returns the next records, and the offset of the record after them in each partition. The records of one
-        partition are in order. The list of records is empty if no record arrives within half a second, or if no broker
-        answers. Raises KafkaRefused if the user may not read `__consumer_offsets`.
+        partition are in the order of their offsets. The list of records is empty if no record arrives within half a
+        second, or if no broker answers. Raises KafkaRefused if the user may not read `__consumer_offsets`.
         """
         with _translated(self._settings):
             fetched = await self._started().getmany(timeout_ms=_LONGEST_WAIT_MS, max_records=_MOST_RECORDS)

@@ -8,17 +8,15 @@ only those that Kafka's leader reads are used.
 
 Options add facts that the text of `Topology#describe` lacks:
 
-| option | fact |
-|---|---|
-| `--store STORE=not-logged` | The store has no changelog. |
-| `--store STORE=topic:NAME` | The store has no changelog. It is restored from this source topic of the application. |
-| `--store STORE=key-value` | The store is neither windowed nor versioned. |
-| `--store STORE=retention.ms:N` | The store is windowed, with a retention of N ms. Kafka Streams adds
-windowstore.changelog.additional.retention.ms to the retention of its changelog. |
-| `--store STORE=history.retention.ms:N` | The store is versioned, with a history retention of N ms. |
-| `--copartitioned A,B` | Kafka requires equal numbers of partitions of these topics, for example for a join. |
-| `--not-copartitioned A,B` | Kafka does not require equal numbers of partitions of these topics: only a processor of
-the user combines their records. |
+- `--store STORE=not-logged`: The store has no changelog.
+- `--store STORE=topic:NAME`: The store has no changelog, and is restored from the application's source topic NAME.
+- `--store STORE=key-value`: The store is neither windowed nor versioned.
+- `--store STORE=retention.ms:N`: The store is windowed, with a retention of N ms. Kafka Streams adds
+  windowstore.changelog.additional.retention.ms to the retention of its changelog.
+- `--store STORE=history.retention.ms:N`: The store is versioned, with a history retention of N ms.
+- `--copartitioned A,B`: Kafka requires equal numbers of partitions of these topics, for example for a join.
+- `--not-copartitioned A,B`: Kafka does not require equal numbers of partitions of these topics, because only the user's
+  own processor combines their records.
 
 The application's property `topology.optimization` determines whether the tables of the DSL are restored from their
 source topics.
@@ -124,8 +122,8 @@ class TopologyFacts:
     copartition: CopartitionFacts = field(default_factory=CopartitionFacts)
 
     def check_unused(self, path: str) -> None:
-        """Raises InputError if there are facts. Call this method if the file at `path` already has the complete
-        topology.
+        """Raises InputError if the command-line options give any facts. Call this method if the file at `path` already
+        has the complete topology.
         """
         for option, facts in (("--store", self.stores), (COPARTITIONED, self.copartition)):
             if facts:

@@ -66,7 +66,7 @@ def version_configs(version: str | None) -> list[str]:
 
 
 def coordinator_address(url: str | None, token_file: Path | None) -> CoordinatorAddress | None:
-    """Returns the coordinator that gets the reports; None if no URL is given. Raises InputError."""
+    """Returns the address of the coordinator that gets the reports; None if no URL is given. Raises InputError."""
     return None if url is None else CoordinatorAddress(url, token_file)
 
 

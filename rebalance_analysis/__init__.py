@@ -1,1 +1,1 @@
-"""Tools that read recorded rebalances, run them again, compare, change (what-if), forecast and explain them."""
+"""Tools for recorded rebalances: they read, rerun, compare, change, forecast and explain them."""

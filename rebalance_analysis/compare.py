@@ -22,8 +22,8 @@ from assignor.task_assignors.streams_groups.member_sticky import MemberAssignmen
 _Copies = ClientPlacement | MemberAssignment
 
 _STREAM_THREAD = re.compile(r"stream-thread \[[^\]]*\] ")
-"""Matches the name of the leader's thread in an error text. Thread names are not compared: the recorded input has no
-thread names, so they are empty in error texts of this program.
+"""Matches the name of the leader's thread in an error text. Thread names are not compared. The recorded input has no
+thread names, so the error texts of this program have empty names.
 """
 
 
@@ -110,7 +110,8 @@ def _rebalance_differences(result: RebalanceResult, recorded: RecordedOutput) ->
 
 def _error_differences(error: KafkaError | None, recorded: RecordedOutput) -> Iterator[str]:
     if error is None or recorded.error is None or _java_class(recorded.error) != error.kafka_name:
-        return  # there is no error to compare, or the error classes differ, which `_rebalance_differences` reports
+        # There is no error to compare, or the error classes differ. `_rebalance_differences` reports different classes.
+        return
     ours, theirs = error.as_recorded(), _STREAM_THREAD.sub("stream-thread [] ", recorded.error)
     if ours != theirs:
         yield _difference("error", ours, theirs)

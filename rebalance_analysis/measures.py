@@ -28,10 +28,10 @@ class RebalanceMeasures:
     the number of placed standbys divided by the number of configured standbys (num.standby.replicas for each stateful
     task); None if no standbys are configured. `rack_spread`: the number of racks that have copies of a task, divided by
     the number of racks that could have copies. `rack_spread` is the mean over all stateful tasks that have several
-    copies; None if a client has no rack or no task has several copies. `cross_rack_reads`: the number of partitions
-    that have no replica on the rack of the client that reads them; None if a rack is not known. `cross_rack_reads`
-    counts the source partitions of active tasks. If standbys are configured, `cross_rack_reads` also counts the
-    changelog partitions of standbys without warm-ups.
+    copies. `rack_spread` is None if a client has no rack, or if no task has several copies. `cross_rack_reads`: the
+    number of partitions that have no replica on the rack of the client that reads them; None if a rack is not known.
+    `cross_rack_reads` counts the source partitions of active tasks. If standbys are configured, `cross_rack_reads` also
+    counts the changelog partitions of standbys, but not of warm-ups.
     """
 
     tasks: int
@@ -99,9 +99,9 @@ def previous_owners(problem: PlacementProblem) -> dict[TaskId, list[ProcessId]]:
 
 
 def moves_owned(problem: PlacementProblem, placement: Placement) -> bool:
-    """True if the placement moves an active task or a standby away from the client that reported it. Only some of the
-    reported standbys of a task count: the copies with the smallest lags, as many as num.standby.replicas. Other
-    reported standbys may be closed tasks: a client reports the state directory of a closed task like a standby.
+    """True if the placement moves an active task or a standby away from the client that reported it. Of the reported
+    standbys of a task, only the num.standby.replicas standbys with the smallest lags count. Any other reported standby
+    may be a closed task, because a client reports the state directory of a closed task like a standby.
     """
     owners = previous_owners(problem)
     for process, placed in placement.clients.items():
@@ -245,7 +245,7 @@ def cross_rack_reads(problem: PlacementProblem, placement: Placement) -> int | N
 
 def _rack(client: PlacementClient, tags: Iterable[str]) -> tuple[str, ...] | None:
     """Returns the rack of a client. If rack-aware client tags are configured, the rack consists of the values of these
-    tags. Without such tags, it is the rack of the consumer. Returns None if a value is missing.
+    tags. Without such tags, the client's rack is the rack of its consumer. Returns None if a value is missing.
     """
     values = tuple(client.tags.get(tag) for tag in tags) or (client.rack,)
     known = tuple(value for value in values if value is not None)

@@ -64,8 +64,8 @@ class RerunRebalance:
 
     @property
     def error(self) -> str | None:
-        """The reason why no task was placed. If there is an error without a reason, this is the name of the error code
-        that the members receive. None if there is no error.
+        """The reason why no task was placed. If there is an error without a reason, `error` is the name of the error
+        code that the members receive. `error` is None if the rebalance had no error.
         """
         if self.result.error is not None:
             return self.result.error.with_hint()
@@ -97,7 +97,7 @@ class RerunPlacement:
     placement: Placement
     decisions: Sequence[Decision]
     error: ClassVar[None] = None
-    """The error, which is always None: if a placement problem cannot be placed, the run raises InputError."""
+    """Always None: if the tasks of a placement problem cannot be placed, the run raises InputError."""
 
     @property
     def id(self) -> str:
@@ -152,22 +152,23 @@ class RerunStreamsGroup:
 Rerun = RerunRebalance | RerunPlacement
 
 LoadOwn = Callable[[str], TaskAssignor]
-"""A function that loads a user's task assignor by its name, `module:Class`. Loading runs code of the user. A caller
-that does not allow this passes None.
+"""A function that loads a user's task assignor by its name, `module:Class`. The function runs the user's code. A caller
+that does not allow the user's code passes None.
 """
 
 
 def run(document: Mapping[str, object], load_own: LoadOwn | None = None) -> Rerun:
     """Parses the document of a line and runs it again. Raises InputError if the document cannot be used. Raises
-    NotBuiltYet if it needs a later release of this program. Raises DecodeError if its bytes cannot be decoded.
+    NotBuiltYet if the document needs a later release of this program. Raises DecodeError if the bytes of the document
+    cannot be decoded.
     """
     return run_recorded(parse_recorded(document), load_own)
 
 
 def parse_recorded(document: Mapping[str, object]) -> RecordedRebalance | RecordedPlacement:
     """Parses the document of a line according to its `format`. A streams group becomes a placement problem without a
-    recorded output. `run_streams_group` runs such a line as the broker does. Raises InputError if the document cannot
-    be used. Raises NotBuiltYet if it needs a later release of this program.
+    recorded output. `run_streams_group` runs a streams group as the broker does. Raises InputError if the document
+    cannot be used. Raises NotBuiltYet if the document needs a later release of this program.
     """
     kind = document.get("format")
     if kind == REBALANCE_FORMAT:
@@ -222,7 +223,7 @@ def run_streams_group(recorded: RecordedStreamsGroup) -> RerunStreamsGroup:
 
 
 def _own_assignor(name: str, load_own: LoadOwn | None) -> TaskAssignor | None:
-    """Loads the class of a user's own assignor. Returns None if the assignor is a built-in assignor."""
+    """Loads the class of a task assignor that the user wrote. Returns None if the assignor is a built-in assignor."""
     if not is_class_path(name):
         return None
     if load_own is None:
@@ -232,8 +233,8 @@ def _own_assignor(name: str, load_own: LoadOwn | None) -> TaskAssignor | None:
 
 
 class _OwnAssignor:
-    """Wraps a user's own assignor class. If the class raises any exception, raises OwnAssignorFailed instead. So only
-    the present line fails.
+    """Wraps a user's own assignor class. If the class raises any exception, raises OwnAssignorFailed instead. So an
+    exception of the user's class makes only the present line fail.
     """
 
     def __init__(self, path: str, assignor: TaskAssignor) -> None:

@@ -1,11 +1,9 @@
 """Runs instances of an application on Spark executors, or as plain processes of one machine.
 
-| package or module | content |
-|---|---|
-| `workers/` | Runs instances of an application as long-running Spark tasks or as plain processes. |
-| `ownership/` | Writes ownership logs, computes the history from them, and shows the state of the group. |
-| `demo/` | The command `assignor demo`: counts words on executors, kills an executor, and checks every count. |
-| `commands` | The commands of this package for the `assignor` program. |
+- `workers/`: runs instances of an application as long-running Spark tasks or as plain processes.
+- `ownership/`: writes ownership logs, computes the history from them, and shows the state of the group.
+- `demo/`: the command `assignor demo`, which counts words on executors, kills an executor, and checks every count.
+- `commands`: defines the commands of this package for the `assignor` program.
 """
 
 from assignor.names.moved_modules import name_new_modules

@@ -83,8 +83,8 @@ def demo(
     """Count words on Spark, kill an executor, and check.
 
     Starts a word count on Spark executors, kills an executor and checks every count. Then runs recorded rebalances of
-    Kafka again and compares the results. While the group runs, a web page shows its state. The command prints the
-    address of this page.
+    Kafka again and compares the results. A web page shows the state of the group while the group runs. The command
+    prints the address of this web page.
     """
     from spark_jobs.demo.scenario import Demo
 
@@ -171,8 +171,8 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
     code is 0 if all instances ended without an error. The exit code is 1 if an instance ended with an error, or if its
     last four starts failed.
 
-    The coordinator's setting cluster.bootstrap.servers has to contain the application's bootstrap.servers. If this is
-    an embedded log of records, its directory must be an absolute path.
+    The coordinator's setting cluster.bootstrap.servers has to contain the application's bootstrap.servers. If
+    bootstrap.servers names an embedded log of records, its directory must be an absolute path.
     """
     from spark_jobs.workers.instance_starts import WorkersFailed
     from spark_jobs.workers.member_process import InstanceSettings

@@ -101,8 +101,8 @@ class ClusterAdmin(AbstractAsyncContextManager["ClusterAdmin"]):
         await self._call(f"configs of topic {topic}", alter_configs, topic, changes)
 
     async def delete_topics(self, names: Iterable[str]) -> None:
-        """Deletes the topics. Returns when a broker's metadata no longer has them. Raises UnknownTopic before any topic
-        is deleted.
+        """Deletes the topics. Returns when a broker's metadata no longer has the topics. Raises UnknownTopic before any
+        topic is deleted.
         """
         asked = sorted(set(names))
         there = await self.topics(asked)
@@ -114,8 +114,8 @@ class ClusterAdmin(AbstractAsyncContextManager["ClusterAdmin"]):
             del self._leaders[partition]
 
     async def end_offsets(self, partitions: Iterable[TopicPartition], read_committed: bool = False) -> Offsets:
-        """Returns the end offset of each partition: the last stable offset if `read_committed` is True, and else the
-        high watermark. Raises UnknownTopic.
+        """Returns the end offset of each partition: the last stable offset if `read_committed` is True, and otherwise
+        the high watermark. Raises UnknownTopic.
         """
         return await self._offsets("end offsets", partitions, LATEST, read_committed)
 

@@ -3,8 +3,8 @@
 A group's coordinator is the broker that leads the group's partition of `__consumer_offsets`. To read committed offsets,
 the first try asks the coordinator that an earlier call has found. If this try fails, another broker may be the
 coordinator now, so the next try looks up the coordinator. If an open transaction may change an offset, the request is
-repeated, at first every 5 ms. The interval of 5 ms is short because many open transactions lack only their markers, and
-end within milliseconds.
+repeated, at first every 5 ms. The interval is short because many open transactions only wait for their markers and end
+within milliseconds.
 Source: `CoordinatorStrategy`, `ListConsumerGroupOffsetsHandler`, `DescribeClassicGroupsHandler`.
 """
 

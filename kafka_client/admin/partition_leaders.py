@@ -3,7 +3,7 @@ records.
 
 Rules: the first try of a call asks the leaders that earlier calls have found. Each further try first looks up the
 leaders. A try sends requests to all leaders at once. A try requests only the partitions that have no answer from an
-earlier try. UnknownTopic is raised if a partition is missing in the metadata for longer than a second. Source:
+earlier try. Raises UnknownTopic if a partition is missing in the metadata for longer than a second. Source:
 `PartitionLeaderStrategy`, `PartitionLeaderCache`, `ListOffsetsHandler`, `DeleteRecordsHandler`. Differs from Kafka:
 Kafka's admin client retries an unknown partition until the time-out.
 """

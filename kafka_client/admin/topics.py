@@ -51,8 +51,8 @@ NO_LEADER = -1
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """Brokers and topics of a cluster. `topics`: only existing topics; a partition without a leader has NO_LEADER.
-    `controller`: None if the controller is not among the brokers.
+    """Brokers and topics of a cluster. `topics`: the topics that exist. If a partition has no leader, its leader is
+    NO_LEADER. `controller`: None if the controller is not among the brokers.
     """
 
     brokers: tuple[Broker, ...]

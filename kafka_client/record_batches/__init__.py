@@ -14,4 +14,4 @@ BytesColumn = Sequence[bytes | None]
 """The keys or the values of consecutive records."""
 
 NAME_ERRORS: Final = "surrogateescape"
-"""The error handler that converts names of headers to bytes and back."""
+"""The error handler that converts header names between bytes and text."""

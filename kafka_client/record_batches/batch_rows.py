@@ -100,11 +100,11 @@ def _name_places(batch: bytes | bytearray, count: int) -> Iterator[slice]:
 
     at = HEADER_BYTES
     for _ in range(count):
-        _, at = number(at)  # the length
-        # the attributes: aiokafka reads this byte as a varint, so it reads a second byte if the high bit is set
+        _, at = number(at)  # This is the length of the record.
+        # aiokafka reads the attributes byte as a varint, so it reads a second byte if the high bit is set.
         _, at = number(at)
-        _, at = number(at)  # the timestamp
-        _, at = number(at)  # the offset
+        _, at = number(at)  # This is the timestamp.
+        _, at = number(at)  # This is the offset.
         header_count, at = number(after_octets(after_octets(at)))
         for _ in range(header_count):
             _, start = number(at)

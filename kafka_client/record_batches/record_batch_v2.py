@@ -36,7 +36,7 @@ _LENGTH_FROM = 12
 _checksum: Callable[[bytes], int] = google_crc32c.value if google_crc32c.implementation == "c" else calc_crc32c
 """Computes a CRC-32C. The C version of google_crc32c uses CRC instructions of the processor. For 16 KiB or more, the C
 version is ten times as fast as aiokafka's function. The pure-Python version of google_crc32c is two hundred times
-slower, so aiokafka's function is used if only that version is installed.
+slower than the C version. If only the pure-Python version is installed, aiokafka's function is used.
 """
 _NO_ID = -1
 

@@ -222,8 +222,8 @@ def _sasl_arguments(properties: Mapping[str, str]) -> dict[str, str | None]:
     for name in ("username", "password"):
         if name not in options:
             raise InputError(f"option {name!r} is missing; write: {form}", JAAS_CONFIG)
-    # at level DEBUG, aiokafka logs every request, and a login request contains the password in plain text
-    logging.getLogger("aiokafka.conn").addFilter(_is_no_login)  # adding the same filter again has no effect
+    # At level DEBUG, aiokafka logs every request. A login request contains the password in plain text.
+    logging.getLogger("aiokafka.conn").addFilter(_is_no_login)  # Adding the same filter again has no effect.
     return {
         "sasl_mechanism": mechanism,
         "sasl_plain_username": options["username"],

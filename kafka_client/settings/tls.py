@@ -21,7 +21,7 @@ TRUSTSTORE_CERTIFICATES = "ssl.truststore.certificates"
 KEYSTORE_LOCATION = "ssl.keystore.location"
 KEYSTORE_KEY = "ssl.keystore.key"
 KEYSTORE_CHAIN = "ssl.keystore.certificate.chain"
-KEY_PASSWORD = "ssl.key.password"  # noqa: S105 - the name of a property
+KEY_PASSWORD = "ssl.key.password"  # The value is the name of a property. # noqa: S105
 ENDPOINT_IDENTIFICATION = "ssl.endpoint.identification.algorithm"
 ENABLED_PROTOCOLS = "ssl.enabled.protocols"
 PROTOCOL = "ssl.protocol"
@@ -158,7 +158,9 @@ def _text(location: str, where: str) -> str:
 
 
 def _pem(value: str) -> str:
-    """Returns the PEM blocks of a property, broken into lines. In a properties file, a block is often a single line."""
+    """Returns the PEM blocks of a property, with line breaks in them. In a properties file, a PEM block is often a
+    single line.
+    """
 
     def block(match: re.Match[str]) -> str:
         body = "".join(match["body"].split())

@@ -1,9 +1,9 @@
 """Decides which sources of a described topology are co-partitioned, if the text of `Topology#describe` allows several
 alternatives.
 
-If all alternatives lead to the same partition counts of the repartition topics, one alternative is chosen, and the
-choice is reported as an assumption. If they lead to different counts, the topics of the cluster may show the right
-alternative. If the topics do not show it, the caller has to choose.
+If all alternatives lead to the same partition counts of the repartition topics, one of them is chosen. The choice is
+reported as an assumption. If the alternatives lead to different counts, the topics of the cluster may show the right
+alternative. If the topics do not show the right alternative, the caller has to choose.
 Source: `CopartitionedTopicsEnforcer`, `InternalTopologyBuilder.copartitionGroups`.
 """
 
@@ -43,8 +43,8 @@ class CopartitionFacts:
 @dataclass(frozen=True, slots=True)
 class CopartitionChoice:
     """Chooses the co-partitioned sources if the text of `Topology#describe` leaves several alternatives open. The
-    caller's facts or the topics of the cluster decide. If all alternatives have the same outcome, the first alternative
-    is chosen.
+    caller's facts or the topics of the cluster determine the choice. If all alternatives have the same outcome, the
+    first alternative is chosen.
 
     `outcome`: a function that takes groups of co-partitioned sources and returns the partition counts of all
     repartition topics. If Kafka would refuse the topics, this function returns a text with the reason. If the topics of
@@ -95,7 +95,7 @@ class CopartitionChoice:
 
     def _check_answers(self, shown: Sequence[Copartitioning], chosen: Sequence[Sources]) -> None:
         """Checks the facts that the user gave about co-partitioned topics. A fact names only topics, so it may fit
-        several joins. Raises InputError if the outcome depends on the join to which the fact is applied.
+        several joins. Raises InputError if several joins fit and the outcome depends on the choice among them.
         """
         if self.outcome is None:
             return
@@ -121,10 +121,10 @@ class CopartitionChoice:
 
     def _in_order(self, found: Sequence[Copartitioning], chosen: Sequence[Sources]) -> tuple[Sources, ...]:
         """Returns the groups of co-partitioned sources, in the order of the DSL calls in the application's program. The
-        order matters: Kafka's builder merges a group of sources with an earlier group that shares a topic with it. If
-        there are several, the builder uses only the first.
+        order matters: Kafka's builder merges a group of sources with the first earlier group that shares a topic with
+        it.
 
-        `found`: the joins and cogroups. `chosen`: the chosen sources of each element of `found`, and then the groups
+        `found`: the joins and cogroups. `chosen`: first the chosen sources of each element of `found`, then the groups
         that the caller named. Raises InputError if the outcome depends on the order of the calls and the names of nodes
         do not show this order.
         """
@@ -151,7 +151,7 @@ class CopartitionChoice:
         )
 
     def _by_facts(self, found: Copartitioning) -> Copartitioning:
-        """Returns a copy of a Copartitioning. The copy has only the alternatives that the caller's facts allow."""
+        """Returns a copy of a Copartitioning with only the alternatives that the caller's facts allow."""
         left = [sources for sources in found.alternatives if not self._is_apart(sources)]
         if not left:
             if len(found.alternatives) == 1:
@@ -193,8 +193,8 @@ class CopartitionChoice:
         return [self.outcome(tuple(filter(None, (*before, each, *after)))) for each in alternatives]
 
     def _by_running_tasks(self, found: Copartitioning, outcomes: Sequence[Mapping[str, int] | str]) -> Sources | None:
-        """Returns the alternative that the outcomes and the topics of the cluster show to be right. Returns None if
-        they show no alternative, so that the caller has to choose.
+        """Returns the alternative that the outcomes and the topics of the cluster show to be right. Returns None if the
+        outcomes and topics do not show the right alternative. The caller then has to choose.
         """
         if all(each == outcomes[0] for each in outcomes) and outcomes[0] != MISSING_TOPICS:
             return found.alternatives[0]
@@ -245,8 +245,9 @@ class CopartitionChoice:
 
 
 def _possible_orders(calls: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
-    """Yields the possible orders of DSL calls. The first is the order of the list `calls`, if this order is possible.
-    `calls`: for each DSL call, the smallest and the largest number that the DSL can have given to the call.
+    """Yields the possible orders of DSL calls. The first possible order is the order of the list `calls`, if the DSL
+    can have used it. `calls`: for each DSL call, the smallest and the largest number that the DSL can have given to the
+    call.
     """
 
     begun: list[tuple[tuple[int, ...], int]] = [((), min((earliest for earliest, _ in calls), default=0))]
@@ -259,7 +260,7 @@ def _possible_orders(calls: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ..
         first_to_end = min(calls[index][1] for index in left)
         for index in reversed(left):
             number = max(reached, calls[index][0])
-            if number <= first_to_end:  # each later call gets this number or a higher number
+            if number <= first_to_end:  # Each later call gets this number or a higher number.
                 begun.append(((*order, index), number))
 
 

@@ -60,12 +60,12 @@ def topology_from_description(
     """Returns the topology that Kafka's leader would use. In the result, the names of internal topics begin with the
     application id.
 
-    `partition_counts`: the number of partitions of each topic of the cluster. If None, every store is assumed to be
-    logged. `stores`, `copartition`: facts that the caller knows about stores and co-partitioned topics.
-    `changelog_configs`: for each changelog topic, the configs that are set on the topic itself. Topics are left out if
-    the caller may not read their configs. If the caller has read no configs, `changelog_configs` is None. `configs`:
-    the application's configs, with which Kafka Streams created the changelogs. `has_run`: True if the group has
-    completed a rebalance. After a completed rebalance all changelogs exist, so a store without a changelog is not
+    `partition_counts`: the number of partitions of each topic of the cluster. If `partition_counts` is None, every
+    store is assumed to be logged. `stores`, `copartition`: facts that the caller knows about stores and co-partitioned
+    topics. `changelog_configs`: for each changelog topic, the configs that are set on the topic itself. Topics are left
+    out if the caller may not read their configs. If the caller has read no configs, `changelog_configs` is None.
+    `configs`: the application's configs, with which Kafka Streams created the changelogs. `has_run`: True if the group
+    has completed a rebalance. After a completed rebalance all changelogs exist, so a store without a changelog is not
     logged. `creates_missing`: True if the caller creates missing topics, including missing changelogs. Raises
     InputError if the text is not a description or if the facts do not fit the topology. Also raises InputError if the
     partition count of a topic depends on a missing fact.
@@ -114,7 +114,8 @@ def _check_order_of_changelogs(
     """Raises InputError if the partition count of a missing repartition topic depends on assumed facts about stores.
     Kafka's leader iterates over the subtopologies in the order of a hash map. The order of this hash map depends on the
     configs of the changelogs. When the leader reaches a repartition topic, some upstream topics may not have a
-    partition count yet. The repartition topic gets the largest count of the upstream topics that have one.
+    partition count yet. At this point, the repartition topic gets the largest count of those upstream topics that have
+    a partition count.
     """
     missing = {
         topic.name
@@ -148,8 +149,8 @@ def _check_order_of_changelogs(
 
 
 def _with_other_changelogs(topology: GroupTopology, stores: Collection[str]) -> Iterator[GroupTopology]:
-    """Yields the topology, and then variants of it. In a variant, the changelogs of the given stores have different
-    configs.
+    """Yields the topology, and then variants of the topology. In a variant, the changelogs of the given stores have
+    different configs.
     """
     yield topology
     for number in range(_ORDERS_TRIED):
@@ -197,9 +198,9 @@ def _repartition_counts(
     definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
 ) -> tuple[Mapping[str, int | None], tuple[str, ...]]:
     """Returns the fixed partition count of each repartition topic, and the assumptions. The key is the name of the
-    topic without the application id. The fixed count is None if the partition count of the topic follows from the
-    topics upstream. `partition_counts`: the number of partitions of each topic of the cluster, by full name; empty if
-    the topics are not known.
+    topic without the application id. The fixed count is None if the partition count of the repartition topic follows
+    from the topics upstream. `partition_counts`: the number of partitions of each topic of the cluster, by full name;
+    empty if the topics are not known.
     """
     fixed = dict(definition.repartition_topics)
     existing = {
@@ -208,7 +209,7 @@ def _repartition_counts(
         if (name := definition.full_topic(topic, application_id)) in partition_counts
     }
     assumptions: list[str] = []
-    # fix one topic's count at a time, because the counts of other topics may follow from this topic's count
+    # determine one topic's count at a time, because the counts of other topics may follow from this topic's count
     for _ in existing:
         counted = _counted(replace(definition, repartition_topics=fixed), application_id, partition_counts)
         odd = next(

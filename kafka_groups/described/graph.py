@@ -2,9 +2,9 @@
 their children.
 
 The text of `Topology#describe` shows topic names without the application id. A topic is assumed to be internal if the
-topology both writes and reads it, and if its name has a form that the DSL generates. But if the cluster has a topic
-with exactly the printed name, the topic is assumed to be the user's own. A source with a pattern reads the topics of
-the cluster that match the pattern.
+topology writes and reads it, and if the DSL can have generated its name. But if the cluster has a topic with exactly
+the printed name, the topic is assumed to be the user's own. A source with a pattern reads the topics of the cluster
+that match the pattern.
 Source: `InternalTopologyBuilder.addInternalTopic`, `SourceNodeFactory.topics`,
 `KStreamImpl.REPARTITION_TOPIC_SUFFIX`, `KTableImpl.doJoinOnForeignKey`.
 """

@@ -107,7 +107,7 @@ class _Inference:
     )
 
     def topology(self, subscribed: Collection[str]) -> DescribedTopology:
-        """Returns the inferred topology. Raises InputError."""
+        """Returns the topology that this object inferred. Raises InputError."""
         self._note_gaps(subscribed)
         self._check_known()
         self._place_changelogs()
@@ -171,8 +171,8 @@ class _Inference:
             )
 
     def _place_source_changelogs(self) -> None:
-        """Assigns source topics that serve as changelogs. The caller names some of these topics. A stateful subtopology
-        that has no changelog gets one of its source topics as changelog.
+        """Assigns the source topics that serve as changelogs to subtopologies. The caller names some of these topics in
+        `known`. A stateful subtopology that has no changelog gets one of its source topics as changelog.
         """
         for each in self.subtopologies:
             named = sorted(topic for topic in each.topics if topic in self.known)
@@ -201,10 +201,10 @@ class _Inference:
         return Subtopology(seen.id, seen.topics, repartition, stores=tuple(seen.stores))
 
     def _unlikely(self, store: str, seen: _InferredSubtopology) -> tuple[int, bool, bool, int]:
-        """Returns a sort key by which the subtopology that most probably has the store comes first. The first
-        subtopology is the one whose topics share the most words with the store's name. If the numbers of words are
-        equal, a subtopology without a changelog comes first. If this is equal too, a subtopology with a repartition
-        topic comes first, because an aggregate reads a repartition topic.
+        """Returns a sort key by which the subtopology that most probably has the store comes first. The subtopology
+        whose topics share the most words with the store's name comes first. If the numbers of words are equal, a
+        subtopology without a changelog comes first. If both have a changelog or both have none, a subtopology with a
+        repartition topic comes first, because an aggregate reads a repartition topic.
         """
         aggregates = any(map(self._is_repartition, seen.topics))
         return -self._words_in_common(store, seen), bool(seen.stores), not aggregates, seen.id

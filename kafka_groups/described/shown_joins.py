@@ -8,11 +8,11 @@ The suffix shows a stream-stream join, a table-table join, a foreign-key join or
 `Topology#describe` is ambiguous in three cases:
 
 - A processor that the user has named uses the store of another processor. The named processor may be a stream-table
-  join (`Joined.as`). The named processor may also be the user's own processor. Kafka does not co-partition the topics
-  of such a processor.
-- A cogroup reads a repartition topic that the user has named. If the cogroup created this topic (`Grouped.as`), Kafka
-  co-partitions the topics upstream of it. If the user created this topic (`Repartitioned.as`), Kafka co-partitions the
-  topic itself.
+  join (`Joined.as`). The named processor may also be a processor that the user wrote. Kafka does not co-partition the
+  topics of a processor that the user wrote.
+- A cogroup reads a repartition topic that the user has named. If the cogroup created this repartition topic
+  (`Grouped.as`), Kafka co-partitions the topics upstream of the topic. If the user created this topic
+  (`Repartitioned.as`), Kafka co-partitions the topic itself.
 - A repartition topic that the user has named has several readers. If a DSL call created the topic for the first reader,
   Kafka's builder records another source for each later reader. The sources for later readers do not become nodes, so
   Kafka does not co-partition the topic for these readers.
@@ -37,8 +37,8 @@ _JOIN = re.compile(
     re.ASCII,
 )
 _SELF_JOIN = re.compile(rf"KSTREAM-MERGE{_NUMBER}|.+-merge", re.ASCII)
-"""Matches the names of merge nodes. The optimizer turns a join of a stream with itself into a single merge node. No
-other merge node uses a store.
+"""Matches the names of merge nodes. The optimizer turns a join of a stream with itself into a single merge node. Only
+this kind of merge node uses a store.
 """
 _NAMED_JOIN = re.compile(
     r"(?P<name>.+?)-(?:(?P<streams>(?:outer-)?(?:this|other)-join)|(?P<tables>join-(?:this|other))"
@@ -55,8 +55,8 @@ _FILLER = re.compile(
 _WINDOW_FILLER = re.compile(rf"KSTREAM-WINDOWED{_NUMBER}|.+-(?:this|other)-windowed", re.ASCII | re.DOTALL)
 _MOVED_OWNER = re.compile(rf"KSTREAM-TOTABLE{_NUMBER}|.+-STATE-STORE{_NUMBER}", re.ASCII)
 """Matches the names of nodes and stores from which the DSL makes the name of a repartition topic. Normally this node,
-or a node that uses this store, reads the repartition topic. If no such node reads it, the optimizer has moved the
-topic.
+or a node that uses this store, reads the repartition topic. If neither this node nor a user of this store reads the
+repartition topic, the optimizer has moved the topic.
 """
 _ENDS_WITH_NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
 _STORE_OF_JOIN = re.compile(r"KSTREAM-(?:JOIN|OUTER)(?:THIS|OTHER|SHARED)-(\d{10})-store", re.ASCII)
@@ -75,16 +75,16 @@ _ONE_SIDE = re.compile(
 results.
 """
 _SUBSCRIPTIONS = re.compile(rf"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE{_NUMBER}|.+-subscription-store", re.ASCII)
-"""Matches the subscription store of a foreign-key join. Both sides of a foreign-key join use the subscription store.
-So this store does not show that Kafka co-partitions the two sides.
+"""Matches the subscription store of a foreign-key join. Both sides of a foreign-key join use the subscription store. So
+the processors that use this store do not show that Kafka co-partitions the two sides.
 """
 _OF_BOTH_SIDES = re.compile(
     rf"KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR{_NUMBER}|.+-subscription-response-resolver"
     rf"|KSTREAM-(?:LEFT)?JOIN{_NUMBER}",
     re.ASCII | re.DOTALL,
 )
-"""Matches the names of joins with a table that is not a parent of the join's node. The result of the join depends on
-the sources of this table too.
+"""Matches the names of joins with a table that is not a parent of the join's node. The join also depends on the sources
+of this table.
 """
 _COGROUP_AGGREGATE = re.compile(rf"COGROUPKSTREAM-AGGREGATE{_NUMBER}|(?P<name>.+)-cogroup-agg-\d+", re.ASCII)
 _COGROUP_MERGE = re.compile(rf"COGROUPKSTREAM-MERGE{_NUMBER}|.+-cogroup-merge", re.ASCII)
@@ -96,8 +96,8 @@ Sources = tuple[str, ...]
 @dataclass(frozen=True, slots=True)
 class Copartitioning:
     """The source nodes that one join or cogroup co-partitions. `alternatives`: the possible groups of source nodes. If
-    the text does not show which sources are co-partitioned, there are several groups. An empty group means that no
-    sources are co-partitioned. `reason`: the reason why there are several alternatives.
+    the text does not show which sources are co-partitioned, `alternatives` has several groups. An empty group means
+    that no sources are co-partitioned. `reason`: the reason why there are several alternatives.
 
     `node`: the node that shows the join or cogroup. `call`: an id of the DSL call; all nodes of one join have the same
     id. `earliest`, `latest`: the smallest and the largest number that the DSL can have given to the call. `earliest`
@@ -114,9 +114,9 @@ class Copartitioning:
 
 @dataclass(frozen=True, slots=True)
 class _UnnotedReaders:
-    """For a node, Kafka's builder may not record every source that is a parent of the node. `certain`: for each node,
-    the parent sources that the builder certainly did not record. `possible`: for each node, the parent sources that the
-    builder may not have recorded.
+    """Sources that are parents of a node although Kafka's builder does not record them for this node. `certain`: for
+    each node, the parent sources that the builder certainly did not record. `possible`: for each node, the parent
+    sources that the builder may not have recorded.
     """
 
     certain: Mapping[str, frozenset[str]]
@@ -232,7 +232,7 @@ class _ShownJoins:
     ) -> Sources:
         """Returns the co-partitioned sources of a join: the sources of its own stream and the sources of the tables
         with which it joins. `left_out`: sources of the stream that are left out. A table that is the result of a
-        cogroup adds no source, because Kafka records none for it.
+        cogroup adds no source, because Kafka records no source for this table.
         """
         own = left_out.get(name, frozenset())
         parents = () if own is _ALL else self._definition.nodes[name].parents
@@ -243,9 +243,9 @@ class _ShownJoins:
         return tuple(dict.fromkeys(source for side in sides for source in side))
 
     def _cogroup_sources(self, aggregate: str, store: str) -> tuple[Sources, ...]:
-        """Returns the alternatives for the sources of an aggregate. One is the sources upstream of its repartition
-        topic. The other is the sources that the aggregate reads itself. The result has one element if only one
-        alternative is possible.
+        """Returns the alternatives for the sources of an aggregate. The first alternative has the sources upstream of
+        the aggregate's repartition topic. The second alternative has the sources that the aggregate reads itself. The
+        result has one element if only one alternative is possible.
         """
         own_topic = f"{store}-repartition"
         # The optimizer may move the repartition topic of a cogroup upstream. Kafka records the sources before this
@@ -297,11 +297,11 @@ class _ShownJoins:
         return _UnnotedReaders(certain, possible)
 
     def _later_joins(self, source: str) -> Iterator[tuple[str, bool]]:
-        """Yields each join that joins a stream a second time. The flag is True if the order of the two joins is
-        certain. The method starts at `source`, the source node of a repartition topic that the optimizer may have
-        moved. From there, the method follows the streams down to the first stateful operators. For each join of a
-        stream, the builder records a new source for the repartition topic of the stream. The second join reuses the
-        repartition topic of the first join, so its source does not become a node of the topology.
+        """Yields each join that joins a stream a second time, and True if the order of the two joins is certain. The
+        method starts at `source`, the source node of a repartition topic that the optimizer may have moved. From there,
+        the method follows the streams down to the first stateful operators. For each join of a stream, the builder
+        records a new source for the repartition topic of the stream. The second join reuses the repartition topic of
+        the first join, so its source does not become a node of the topology.
         """
         streams = [source]
         while streams:
@@ -321,7 +321,7 @@ class _ShownJoins:
 
     def _owns(self, owner: str, names: Iterable[str]) -> bool:
         """Returns True if one of the named nodes is the owner of a repartition topic. `owner`: the name of a node or of
-        a store. A node that uses the store counts as its owner.
+        a store. A node that uses the store counts as the owner of the store.
         """
         users = {user.name for user in self._users.get(owner, ())}
         return any(name == owner or name in users for name in names)
@@ -348,7 +348,7 @@ class _ShownJoins:
         return _is_cogroup_aggregate(self._definition, name)
 
     def _may_be_join(self, name: str, node: ProcessorNode) -> bool:
-        """Returns True if the node may be a stream-table join that the user has named."""
+        """Returns True if the node may be a stream-table join with a name that the user chose."""
         known = _GENERATED.fullmatch(name) or _FILLER.fullmatch(name) or self._is_cogroup_aggregate(name)
         return not known and len(node.parents) == 1
 
@@ -357,9 +357,9 @@ def _sources_above(
     definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]], unnoted: Mapping[str, frozenset[str]]
 ) -> dict[str, Sources]:
     """Returns, for each node, the source nodes that Kafka's builder records for the node. For a source node, the
-    builder records this node itself. For a cogroup, it records no source. For a join with a table, it also records the
-    sources of the table. `unnoted`: for each node, the parent sources that the builder does not record; the value
-    `_ALL` means all parent sources.
+    builder records this node itself. For a cogroup, the builder records no source. For a join with a table, the builder
+    also records the sources of the table. `unnoted`: for each node, the parent sources that the builder does not
+    record; the value `_ALL` means all parent sources.
     """
     above: dict[str, Sources] = {}
 
@@ -395,7 +395,7 @@ def _sources_above(
 def _order_of_calls(definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]]) -> dict[str, int]:
     """Returns, for each node, the number of the DSL call that added the node. The DSL counts its calls and writes the
     number into generated names. A node that the user has named has no number in its name. For a node without a number,
-    the result is the largest number of its parents, its stores, and the processors that fill its stores.
+    the result is the largest number among its parents, its stores, and the processors that fill its stores.
     """
     order: dict[str, int] = {}
     for name, node in definition.nodes.items():
@@ -411,8 +411,8 @@ def _order_of_calls(definition: TopologyDefinition, users: Mapping[str, Sequence
 
 def _latest_calls(definition: TopologyDefinition, order: Mapping[str, int]) -> dict[str, int]:
     """Returns, for each node, the largest number that the node's DSL call can have. For a node with a generated name,
-    the largest number is the number in the name. For a node that the user has named, it is one less than the smallest
-    number of the node's children.
+    the largest number is the number in the name. For a node that the user has named, this number is one less than the
+    smallest number of the node's children.
     """
     children: dict[str, list[str]] = {}
     for name, node in definition.nodes.items():
@@ -422,7 +422,7 @@ def _latest_calls(definition: TopologyDefinition, order: Mapping[str, int]) -> d
 
     def of(name: str) -> int:
         if name not in latest:
-            latest[name] = order[name]  # ends the recursion if an invalid text has a cycle
+            latest[name] = order[name]  # This entry ends the recursion if an invalid text has a cycle.
             if _ENDS_WITH_NUMBER.search(name) is None:
                 below = [of(child) - 1 for child in children.get(name, ())]
                 latest[name] = max(order[name], min(below, default=_NO_CALL_LATER))

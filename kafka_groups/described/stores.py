@@ -2,9 +2,9 @@
 its kind. The kind of a store is key-value, windowed or versioned.
 
 The text of `Topology#describe` does not show whether a store is logged. Kafka names a changelog `<application
-id>-<store>-changelog` and creates all changelogs in the first rebalance. So if some changelogs exist, a store whose
-changelog is missing is not logged. There is one exception: if a table is read from one topic, this topic may serve as
-the changelog of the table's store. The text does not show the kind of a store either. The configs of the store's
+id>-<store>-changelog` and creates all changelogs in the first rebalance. So if some changelogs exist, a store without a
+changelog is assumed not to be logged. There is one exception: if a table is read from one topic, this topic may serve
+as the changelog of the table's store. The text does not show the kind of a store either. The configs of the store's
 changelog show the kind. If the changelog does not exist, the store's name may show the kind.
 
 A leader that creates missing topics treats a store without a changelog as logged. The changelog may be missing because
@@ -13,15 +13,16 @@ changelog does no harm, but a missing changelog stops a task. If the kind of a s
 configs: the brokers then delete no record that the store may need. Source: `InternalTopologyBuilder`,
 `TableSourceNode`.
 
-Kinds by names: if the user does not name a store, the DSL generates a name, which shows the DSL call. A store that the
-user has named can have any kind that its processors allow. A versioned store always belongs to a table, and the user
-has supplied and named it. No name shows the retention of a windowed or versioned store.
+The name of a store can show its kind. If the user does not name a store, the DSL generates a name that shows the DSL
+call. A store that the user has named can have any kind that its processors allow. A versioned store always belongs to a
+table. The user has supplied and named the versioned store. No name shows the retention of a windowed or versioned
+store.
 
-Kinds by the configs of an existing changelog: Kafka Streams sets the configs of a changelog when it creates the topic.
-The configs of a changelog differ for each kind of store. For a windowed store, the brokers delete records by time,
-after the store's retention. For a versioned store, the brokers delay compaction. Configs that the application sets on
-every internal topic (`topic.` configs) do not show a kind. All other configs are assumed to be the store's own
-(`withLoggingEnabled`). If the changelog is deleted, it is created again with these configs.
+The configs of an existing changelog show the kind, because Kafka Streams sets them when it creates the topic. The
+configs of a changelog differ for each kind of store. For a windowed store, the brokers delete records by time, after
+the store's retention. For a versioned store, the brokers delay compaction. If the application sets a config on every
+internal topic (`topic.` configs), this config does not show the kind of a store. All other configs are assumed to be
+the store's own (`withLoggingEnabled`). If the changelog is deleted, it is created again with these configs.
 
 Source: `KStreamImplJoin`, `KStreamImpl`, `KTableImpl`, `KGroupedStreamImpl`, `InternalStreamsBuilder.newStoreName`;
 `WindowedChangelogTopicConfig`, `VersionedChangelogTopicConfig`, `UnwindowedUnversionedChangelogTopicConfig`.
@@ -91,11 +92,11 @@ _OF_A_REASSIGNMENT = frozenset({"leader.replication.throttled.replicas", "follow
 
 def changelog_of_configs(own: Mapping[str, str], configs: AssignmentConfigs) -> ChangelogConfig:
     """Determines the kind of a changelog from its configs. The result also has the configs that do not follow from the
-    kind. `own`: the configs that are set on the topic itself, without the brokers' defaults. `configs`: the
-    application's configs.
+    kind of the store. `own`: the configs that are set on the topic itself, without the brokers' defaults. `configs`:
+    the application's configs.
 
-    A topic that is created from the result has the same configs as this changelog. For other configs, it has the
-    defaults of Kafka Streams.
+    A topic that is created from the result has the same configs as this changelog. Configs that this changelog does not
+    set have the defaults of Kafka Streams.
     """
     kind = _kind(own, configs)
     expected = InternalTopic("changelog", changelog=kind).configs(configs)
@@ -273,11 +274,10 @@ def described_stores(
 
 
 def _reusable_topic(definition: TopologyDefinition, users: Sequence[ProcessorNode]) -> tuple[str, bool] | None:
-    """Returns the source topic that may serve as the changelog of a store; None if there is no such topic. The flag is
-    True if the topic always serves as changelog in an optimized topology.
-
-    For the store of a DSL table, the flag is True. For a store that may be read-only, the flag is False. A store may be
-    read-only if the user has named its processor, and this processor reads one topic and forwards no records.
+    """Returns the source topic that may serve as the changelog of a store; None if there is no such topic. The second
+    value is True for the store of a DSL table, because the topic always serves as its changelog in an optimized
+    topology. The second value is False for a store that may be read-only. A store may be read-only if the user has
+    named its processor, and this processor reads one topic and forwards no records.
     """
     for user in users:
         read = definition.source_topics(user.parents[0]) if len(user.parents) == 1 else ()
@@ -312,8 +312,9 @@ def _known(store: str, facts: StoreFacts) -> StoreDefinition | None:
 def _changelog(
     store: str, topic: str, seen: SeenChangelogs, facts: StoreFacts, kinds: StoreKinds
 ) -> ChangelogConfig | None:
-    """Returns the configs of the changelog. The caller's facts determine the configs; without facts, the cluster;
-    without both, the store's name. Returns None if none of the three shows the configs.
+    """Returns the configs of the changelog. The caller's facts determine the configs. If the caller gives no facts, the
+    cluster determines the configs. If the cluster does not show the configs, the store's name determines them. Returns
+    None if the name does not show the configs either.
     """
     if store in facts.retention_ms:
         own_policy = _NEVER_COMPACTED if kinds == JOIN_WINDOW else {}
@@ -351,8 +352,8 @@ def _table_topic(definition: TopologyDefinition, store: str, users: Sequence[Pro
     topics or from an internal topic.
 
     The processor that fills the store is found by its generated name, or by the store's name, which contains the topic.
-    The names may not show this processor. If exactly one processor of the store reads a single topic, it is then
-    assumed to fill the store.
+    If the names do not show this processor, and exactly one processor of the store reads a single topic, that processor
+    is assumed to fill the store.
     """
     topics: dict[str, str] = {}
     for user in users:

@@ -2,9 +2,9 @@
 numbers.
 
 The text may be a part of a log file. The parser ignores lines before and after the description, CR, tabs, and the
-prefix that the log writes before each line. A line may also end with the two characters `\\n`, as in a JSON log. A line
-inside the description that does not belong to the description is an error. An edge to a missing node is an error too,
-because it shows that the end of the text is missing.
+prefix that the logger writes before each line. A line may also end with the two characters `\\n`, as in a JSON log. A
+line inside the description that does not belong to the description is an error. An edge to a missing node is an error
+too, because it shows that the end of the text is missing.
 Source: `TopologyDescription`, `InternalTopologyBuilder`.
 """
 
@@ -19,8 +19,7 @@ _WORDS = re.compile(
     r"(?:(?P<header>Topologies|Sub-topologies):\s*\Z"
     r"|(?P<kind>Topology|Sub-topology|Source|Processor|Sink): |(?P<arrow>-->|<--) )"
 )
-"""Matches the beginning of a line of the description. If there is text before the match, it is the prefix that the log
-writes.
+"""Matches the beginning of a line of the description. Any text before the match is the prefix that the logger writes.
 """
 
 _SUBTOPOLOGY = re.compile(r"(?P<id>\d+)(?P<global> for global store \(.{0,80}\))?\s*\Z", re.ASCII)
@@ -50,8 +49,8 @@ class ReadNode:
 
     @property
     def parents(self) -> tuple[str, ...]:
-        """The parents without duplicates. Kafka may print a parent twice, because it keeps the parents in a sorted set
-        and changes their sort keys afterwards.
+        """The parents without duplicates. Kafka may print a parent twice, because it sorts parents in a set and then
+        changes their sort keys.
         """
         return tuple(dict.fromkeys(self.predecessors or ()))
 
@@ -70,7 +69,7 @@ class ReadSubtopology:
 
 @dataclass(slots=True)
 class _Block:
-    """One description in the text. `before`: the text that the log writes before the last parsed line of the
+    """One description in the text. `before`: the text that the logger writes before the last parsed line of the
     description. `strange`: the first line after this line that does not belong to the description.
     """
 
@@ -124,7 +123,7 @@ def _blocks(text: str) -> list[_Block]:
 
 
 def _read_line(block: _Block, number: int, found: re.Match[str], rest: str) -> None:
-    """Parses a line in which `_WORDS` has matched. `rest`: the text of the line after the match."""
+    """Parses a line in which `_WORDS` has matched. `rest`: the rest of the line after the match."""
     kind, arrow = found["kind"], found["arrow"]
     subtopology = _SUBTOPOLOGY.match(rest) if kind == "Sub-topology" else None
     node = _node(kind, number, rest) if kind in _MARKS else None
@@ -148,7 +147,7 @@ def _read_line(block: _Block, number: int, found: re.Match[str], rest: str) -> N
 
 
 def _leave_out(block: _Block, number: int, line: str) -> None:
-    """Handles a line that does not belong to the description. If it is the first such line after a line of the
+    """Handles a line that does not belong to the description. If the line is the first unknown line after a line of the
     description, keeps it in `strange`. A line that has only the prefix of the log counts as empty. The digits of the
     prefix may differ from line to line, for example in a timestamp.
     """

@@ -4,12 +4,12 @@ small group for this, the election group.
 All `assignor lead` processes use the same group.instance.id in the application's group. So only one `assignor lead`
 process can be a member of the application's group at a time. The election group is a classic group, and its leader is
 the elected process. If the elected process fails, its session in the election group expires, and another process is
-elected. The new process then joins the application's group in place of the failed process, before the session of the
-failed process in that group expires. A process that starts now does not have to wait for the end of a session. The join
-of a process starts a rebalance of the election group, and a failed process does not join this rebalance in time. If the
-session of an elected process expires although the process runs, another process is elected. The process with the
-expired session ends when it learns of this election. If two processes are ever elected at the same time, the brokers
-fence the process that joined the application's group first (KIP-345).
+elected. The new process then joins the application's group in place of the failed process. The new process joins before
+the failed process's session in that group expires. A process that starts now does not have to wait for the end of a
+session. The join of a process starts a rebalance of the election group, and a failed process does not join this
+rebalance in time. If the session of an elected process expires although the process runs, another process is elected.
+The process with the expired session ends when it learns of this election. If two processes are ever elected at the same
+time, the brokers fence the process that joined the application's group first (KIP-345).
 Source: `GroupMetadataManager.completeClassicGroupJoin`.
 """
 
@@ -37,7 +37,7 @@ _HEARTBEATS_PER_SESSION = 4
 _LONGEST_HEARTBEAT_INTERVAL_S = 0.5
 _REJOIN_TIMEOUT_MS = 2_000
 """The rebalance time-out of the election group. The time-out is short, because a restarted process has little time. The
-process has to be elected and to join the application's group before the shortest session of that group expires (6 s).
+process has to be elected and to join the application's group within the shortest session of that group (6 s).
 """
 _CANDIDATE = b"1"
 
@@ -47,7 +47,7 @@ class LeadTaken(AssignorFault):
 
 
 class Election(AbstractAsyncContextManager["Election"]):
-    """The part of this process in the election. Use an `Election` in an `async with` block, on one event loop."""
+    """Represents this process in the election. Use an `Election` in an `async with` block, on one event loop."""
 
     def __init__(
         self, settings: ClientSettings, group: str, session: OwnSession, report: Callable[[str], None]
@@ -104,7 +104,7 @@ class Election(AbstractAsyncContextManager["Election"]):
 
     async def _join_first(self) -> JoinedGeneration:
         """Joins the election group with a session time-out that the brokers allow. If the brokers refuse a time-out,
-        tries the next one of a list.
+        tries the next time-out of a list.
         """
         while True:
             refused_ms = self._session.in_election_ms
@@ -121,8 +121,8 @@ class Election(AbstractAsyncContextManager["Election"]):
                 )
 
     async def _next(self) -> JoinedGeneration:
-        """Stays in this generation of the election group until it ends. Then joins the next generation and returns it.
-        If the brokers cannot be reached, waits.
+        """Waits until this generation of the election group ends. Then joins the next generation, and returns the new
+        generation. If the brokers cannot be reached, waits.
         """
         is_over = False
         while True:

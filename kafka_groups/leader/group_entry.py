@@ -101,7 +101,7 @@ class LeadRefused(AssignorFault):
 @dataclass(slots=True)
 class GroupEntry:
     """Joins one group as its leader. `took_over_a_rebalance`: True if the last join replaced a leader in the middle of
-    a rebalance. That leader had begun a generation and had not sent the assignments.
+    a rebalance, before the replaced leader sent the assignments.
     """
 
     settings: LeadSettings
@@ -134,8 +134,8 @@ class GroupEntry:
             await asyncio.sleep(_POLL_INTERVAL_S)
 
     async def stay_or_leave(self, joined: JoinedGeneration) -> JoinedGeneration | None:
-        """Decides whether this member stays in the group. If it leads the group or `join_anyway` is set, returns the
-        joined generation. If this member does not stay, leaves the group and returns None.
+        """Decides whether this member stays in the group. If this member leads the group or `join_anyway` is set,
+        returns the joined generation. If this member does not stay, leaves the group and returns None.
         """
         if joined.is_leader or self.settings.join_anyway:
             return joined

@@ -4,12 +4,12 @@ Times are in milliseconds. Most defaults are the defaults of Kafka's consumer. R
 - If the leader fails in the middle of a rebalance, the group waits until the leader's session expires. So the default
   session time-out is the shortest that the brokers allow.
 - If there is a standby, the default session time-out in the application's group is 1.5 times as long. The standby needs
-  this time: it learns of a failed leader when the leader's session in the election group expires. The standby then has
-  to join the application's group before the leader's session in that group expires.
+  this time: it learns of a failed leader when the leader's session in the election group expires. Then the standby has
+  to join the application's group, before the leader's session in that group expires.
 - A session time-out that the user gives is used unchanged in the application's group. The session time-out in the
   election group is then two thirds of it, and at most 6 s.
 - The leader may not be allowed to read the brokers' configs, which have the bounds for session time-outs. So if the
-  brokers refuse a session time-out, the leader tries the next one of a fixed list.
+  brokers refuse a session time-out, the leader tries the next time-out of a fixed list.
 
 Source: `group.min.session.timeout.ms`, `group.max.session.timeout.ms`, `GroupMetadataManager.classicGroupJoin`.
 """
@@ -70,7 +70,7 @@ class OwnSession:
     @property
     def in_election_ms(self) -> int:
         """The session time-out in the election group: two thirds of the user's session time-out, and at most 6 s. If
-        the user gives no time-out, it is the shortest that the brokers allow.
+        the user gives no time-out, this value is the shortest that the brokers allow.
         """
         if self._given_ms is None:
             return self._least_ms
@@ -84,7 +84,7 @@ class OwnSession:
 
     def try_another(self) -> bool:
         """Chooses the next session time-out of the list, after the brokers refused a time-out. Returns False if the
-        user gave the time-out, or if the list is at its end.
+        user gave the time-out, or if the list has no further time-out.
         """
         if self._given_ms is not None or not self._untried_ms:
             return False

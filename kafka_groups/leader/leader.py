@@ -8,14 +8,14 @@ Rules:
   After `retry_timeout_ms` this leader leaves the group, and a JVM member leads the rebalance. Kafka's own leader does
   not retry a rebalance that cannot be computed: it throws an exception at once, and its stream thread ends. If Kafka's
   leader would send an assignment with an error code, this leader sends the same assignment.
-- If this process joins and does not become the group's leader, it leaves the group at once. With `join_anyway`, it
-  stays.
+- If this process joins and does not become the group's leader, it leaves the group at once. With `join_anyway`, this
+  process stays in the group.
 - The leader itself starts a rebalance when source topics change. The leader also starts a rebalance at a probing
   deadline that no member can carry. A leader that was away and returns starts a rebalance if topics of the topology are
   missing or source partitions have no owner.
-- When a standby starts or ends, the leader joins again, as the same static member with a different session time-out.
-  A join for a different session time-out starts no rebalance. Members themselves start follow-up rebalances and probing
-  rebalances. The member that carries the probing deadline starts the probing rebalance.
+- When a standby starts or ends, the leader joins again, as the same static member with a different session time-out. A
+  join for a different session time-out starts no rebalance. The members themselves start follow-up rebalances and
+  probing rebalances. The member that carries the probing deadline starts the probing rebalance.
 
 Source: `StreamsPartitionAssignor`, `ConsumerCoordinator`, `AbstractCoordinator`.
 """
@@ -56,7 +56,8 @@ _NEW_SESSION = "another session time-out"
 
 
 class _Watched(NamedTuple):
-    """The conditions for which the leader watches. If one of them becomes true, the leader starts a rebalance.
+    """The conditions for which the leader watches. If one of the conditions becomes true, the leader starts a
+    rebalance.
 
     `partitions`: the number of partitions of each source topic in the last rebalance; None to watch no topics.
     `probing_at_ms`: a probing deadline that no member can carry. `reason`: the reason why a rebalance is needed now;
@@ -89,13 +90,13 @@ class Leader:
         self._reason = ""
         self._mismatch = ""
         self._unassigned: dict[int, str] = {}
-        """The generations that never got an assignment and are not recorded yet, each with the reason. The key is the
-        generation id.
+        """Maps generation ids to reasons. Contains the generations that never got an assignment and are not recorded
+        yet.
         """
 
     async def lead(self) -> None:
         """Leads the group until this call is cancelled. Raises LeadRefused, FencedInstance, LedRebalanceFailed and
-        KafkaRefused. Raises KafkaUnavailable only before the first join.
+        KafkaRefused. Raises KafkaUnavailable only if Kafka cannot be reached before the first join.
         """
         self._membership.session_timeout_ms = self._session_timeout_ms()
         joined = await self._entry.join(self._subscription, "assignor lead starts")
@@ -281,8 +282,8 @@ class Leader:
         return own_subscription(settings.group, settings.group_instance_id, self._work.topics, self._version)
 
     async def _send_heartbeats(self, needs_another_session: Callable[[], bool] | None = None) -> Any:
-        """Sends heartbeats. Stops when the function `needs_another_session` returns True after a heartbeat. If the
-        group coordinator answers a heartbeat with an error, raises this error as a MembershipError.
+        """Sends heartbeats. Stops when the function `needs_another_session` returns True after a heartbeat. Raises a
+        MembershipError if the group coordinator answers a heartbeat with an error.
         """
         while True:
             await asyncio.sleep(self._heartbeat_interval_s)
@@ -312,7 +313,7 @@ class Leader:
 
     async def _topics_change(self, before: PartitionCounts | None) -> str:
         """Polls the topics. When two polls in a row show the same change, returns the change. One poll is not enough:
-        while new metadata spreads, the answers of the brokers differ for a moment.
+        while new metadata spreads, brokers may give different answers for a moment.
         """
         if before is None:
             return await _never()

@@ -239,7 +239,7 @@ class _Run:
 
     async def _try(self, leaving: Coroutine[Any, Any, None]) -> None:
         """Runs one step of leaving a group, for at most 10 s. If the step fails, only reports the failure: the brokers
-        remove the member when its session expires. `leaving`: the step.
+        remove the member when its session expires. `leaving`: the coroutine of this step.
         """
         try:
             async with asyncio.timeout(_LONGEST_WAY_OUT_S):

@@ -1,14 +1,14 @@
-"""Computes one rebalance that a leader outside the application leads. The input has the members' subscriptions. The
-result has an assignment for every member. The module does no I/O, and does not use a clock or random numbers.
+"""Computes one rebalance that a leader outside the application leads. The input contains the members' subscriptions.
+The result has an assignment for every member. The module does no I/O, and does not use a clock or random numbers.
 
 Rules:
 
 - Two kinds of members get an AssignmentInfo without tasks: leaders of this project, and members whose subscriptions
-  cannot be read. In Kafka, an unreadable subscription would end the JVM leader, then the next leader, and so on.
+  cannot be read. With a JVM leader, an unreadable subscription would end the leader, then the next leader, and so on.
 - The probing deadline is sent to one process: the process with the lowest id among the processes that can carry a
   deadline. The process that has the deadline starts the next rebalance, even if the leader is gone. The rebalance is
   computed as if the process with the deadline were the leader. So a new run of the recorded line gives the same bytes.
-  If no process can carry the probing deadline, this leader keeps it.
+  If no process can carry the probing deadline, this leader itself starts the probing rebalance.
 - Every member gets an assignment. If the result lacks a member, `all_assignments` raises IllegalStateError before any
   assignment is sent.
 
@@ -17,8 +17,8 @@ Source: `StreamsPartitionAssignor.assign`, `addClientAssignments`.
 The leader is itself a member of the group: it sends a subscription and gets an assignment, both without tasks. The
 leader's subscription contains a SubscriptionInfo, and its assignment contains an AssignmentInfo. SubscriptionInfo and
 AssignmentInfo have a version that the group uses, so every member can read them. When this leader has left, a JVM
-member can become the leader and read them. A restart does not change the leader's subscription and assignment, so the
-brokers see no change when the static member returns.
+member can become the leader and read the SubscriptionInfo and AssignmentInfo. A restart does not change the leader's
+subscription and assignment, so the brokers see no change when the static member returns.
 """
 
 import uuid
@@ -55,8 +55,8 @@ _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "assignor lead")
 
 def leader_name(group: str) -> str:
     """Returns the name that all `assignor lead` processes of a group share. The name is used as the client id, as the
-    id of the election group, and as the default group.instance.id. One process can replace another because both have
-    the same group.instance.id.
+    id of the election group, and as the default group.instance.id. Any of these processes can replace another, because
+    all have the same group.instance.id.
     """
     return f"{group}-{LEADER_TAG}"
 
@@ -71,7 +71,9 @@ def source_topics(topology: GroupTopology) -> tuple[str, ...]:
 
 
 def own_subscription(group: str, group_instance_id: str, topics: Iterable[str], version: int) -> bytes:
-    """Returns the leader's ConsumerProtocolSubscription. `version`: the version of its SubscriptionInfo."""
+    """Returns the leader's ConsumerProtocolSubscription. `version`: the version of the SubscriptionInfo in this
+    subscription.
+    """
     info = SubscriptionInfo(
         version=version,
         process_id=own_process_id(group, group_instance_id),
@@ -82,7 +84,9 @@ def own_subscription(group: str, group_instance_id: str, topics: Iterable[str], 
 
 
 def own_assignment(version: int) -> bytes:
-    """Returns a ConsumerProtocolAssignment without partitions. `version`: the version of its AssignmentInfo."""
+    """Returns a ConsumerProtocolAssignment without partitions. `version`: the version of the AssignmentInfo in this
+    assignment.
+    """
     encoder = AssignmentInfoEncoder(version, LATEST_SUPPORTED_VERSION if version > 2 else -1, {}, {})
     return encode_assignment(Assignment((), encoder.encode((), {})))
 
@@ -124,8 +128,8 @@ class GroupMembers:
     them. `ours`: the member ids of this project's leaders.
 
     `unreadable`: for each member whose subscription cannot be read, the error. `sizes`: for every member, the size of
-    its subscription in bytes. `topics`: for each member of the application, the topics to which it subscribes. The keys
-    are member ids.
+    its subscription in bytes. `topics`: for each member of the application, the topics to which it subscribes. The key
+    of each mapping is the member id.
     """
 
     streams: Mapping[str, Member]
@@ -186,7 +190,8 @@ def lead_rebalance(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: Task
         return LedRebalance(undelivered, result)
     delivered = replace(snapshot, leader_process_id=carrier)
     with_deadline = assign(delivered, now_ms, task_assignor)
-    if with_deadline.probing_rebalance_at_ms is None:  # members below version 7 cannot carry a probing deadline
+    # a member with a subscription version below 7 cannot carry a probing deadline
+    if with_deadline.probing_rebalance_at_ms is None:
         return LedRebalance(undelivered, result)
     return LedRebalance(delivered, with_deadline)
 
@@ -205,10 +210,10 @@ def all_assignments(members: GroupMembers, result: RebalanceResult | None) -> di
 
 def _carrier(snapshot: RebalanceSnapshot, result: RebalanceResult) -> ProcessId | None:
     """Returns the process that gets the probing deadline: the process with the lowest id whose first consumer can carry
-    the deadline. Returns None if no process can carry it.
+    the deadline. Returns None if no process can carry the deadline.
 
     A consumer that has to rejoin at once cannot carry the probing deadline. So members with a future protocol version
-    cannot carry it, because they rejoin at once with a lower version.
+    cannot carry the deadline, because they rejoin at once with a lower version.
     """
     assert result.problem is not None, "a rebalance with a deadline has a placement"
     future = snapshot.future_process_id or DEFAULT_FUTURE_PROCESS_ID

@@ -1,15 +1,15 @@
 """Does the I/O of a led rebalance: reads the cluster and creates topics. The module `led_rebalance` computes the
 assignments. A failed rebalance is tried again until a time limit.
 
-The pauses between the tries become longer. The members wait for their assignments meanwhile, because the leader sends
+The pauses between the tries become longer. Meanwhile the members wait for their assignments, because the leader sends
 nothing until it has assignments. A rebalance fails, for example, if Kafka's leader would have thrown an exception. A
-rebalance with an error assignment has not failed. A new generation does not start the time limit anew. With a new time
-limit for each generation, the retries would never end: JVM members that wait longer than their session time-out start
-new generations.
+rebalance that gives members an error code has not failed. The time limit continues in a new generation. If each
+generation had its own time limit, the retries would never end. JVM members that wait longer than their session time-out
+start new generations.
 
 The leader also checks that the brokers can store the generation. The brokers store a generation as one record of
-`__consumer_offsets`. The record contains the subscriptions and assignments of all members. If it is too large, the
-brokers answer with an unknown error, and this error ends JVM members.
+`__consumer_offsets`. The record contains the subscriptions and assignments of all members. If this record is too large,
+the brokers answer with an unknown error, and this error ends JVM members.
 Source: `GroupMetadataManager.classicGroupSync`, `GroupCoordinatorRecordHelpers.newGroupMetadataRecord`.
 """
 
@@ -103,8 +103,8 @@ class RebalanceDecider:
         return tuple(store.changelog_topic for store in stores if store.changelog_topic is not None)
 
     async def decide(self, generation_id: int, members: GroupMembers) -> DecidedRebalance:
-        """Decides the assignments of a generation. If a try fails, tries again. Raises LedRebalanceFailed if all tries
-        since the last success have failed and the first of them began more than `timeout_s` ago.
+        """Decides the assignments of a generation. If a try fails, tries again. Raises LedRebalanceFailed if the tries
+        have failed for more than `timeout_s`, without a success between them.
         """
         clock = asyncio.get_running_loop().time
         if self._failing_since is None:

@@ -2,7 +2,7 @@
 No I/O.
 
 The leader assigns the topics of its own topology, as Kafka's leader does. A topic that is not in this topology is
-assigned to no member. A member that gets a topic to which it does not subscribe joins again and again. So the leader
+assigned to no member. If a member gets a topic to which it does not subscribe, it joins again and again. So the leader
 reports a warning if members run a different version of the application.
 
 The leader starts a rebalance when a source topic appears, disappears or gains partitions, as Kafka's leader does.
@@ -25,8 +25,8 @@ _NAMES_SHOWN = 3
 
 
 def partitions_after(snapshot: RebalanceSnapshot, result: RebalanceResult, topics: Iterable[str]) -> PartitionCounts:
-    """Returns the number of partitions of each of these topics after the rebalance. The rebalance may have created some
-    of them. A topic that does not exist is left out.
+    """Returns the number of partitions that each given topic has after the rebalance. The rebalance may have created
+    some of the topics. A topic that does not exist is left out.
     """
     counts = {name: topic.partitions for name, topic in snapshot.existing_internal_topics.items()}
     counts |= {name: topic.partitions for name, topic in snapshot.cluster.topics.items()}
@@ -35,7 +35,7 @@ def partitions_after(snapshot: RebalanceSnapshot, result: RebalanceResult, topic
 
 
 def change_text(before: PartitionCounts, after: PartitionCounts) -> str | None:
-    """Returns a text with the first three changes of partition counts; None if no count changed."""
+    """Returns a text that names the first three changed partition counts; None if no count changed."""
     changes = [
         f"source topic {topic} appeared"
         if topic not in before

@@ -97,7 +97,7 @@ class TopologySource:
 
     @property
     def origin(self) -> str:
-        """A short description of the source. The recorded line and messages show it."""
+        """A short description of the source. The recorded line and messages show this description."""
         if self.file is None:
             return "inferred from assignments and topic names"
         kind = "Topology#describe text" if self.file.topology is None else "definition"

@@ -3,10 +3,10 @@ every new generation.
 
 Rules: records are read in order, and lines are written in the same order. A position is saved only after all lines
 before it are written. When the recorder finds a rebalance, it polls the cluster at once. A thread then determines the
-leader's view of the cluster. Meanwhile the recorder continues to read records. For a new group, the recorder begins
-with the first record of the group, because past records show its last generation and its tasks. The recorder writes
-lines for rebalances before its start only with `--from-start`. If the cluster does not answer, the recorder reports the
-problem once, and then waits until the cluster answers. So no rebalance is lost.
+leader's view of the cluster. Meanwhile the recorder continues to read records. The recorder reads a group that is new
+to it from the group's first record. The earlier records show the last generation of the group and its tasks. The
+recorder writes lines for rebalances before its start only with `--from-start`. If the cluster does not answer, the
+recorder reports the problem once, and then waits until the cluster answers. So no rebalance is lost.
 """
 
 import asyncio
@@ -50,9 +50,9 @@ class RecordingLimits:
 
 @dataclass(slots=True)
 class Following:
-    """One run of the recorder. `lines`: the number of lines that this run has written. `differing`: the number of these
-    lines whose output is not the output of Kafka Streams for the line's input. `unusable`: the
-    number of rebalances that could not be recorded.
+    """One run of the recorder. `lines`: the number of lines that this run has written. `differing`: the number of
+    written lines whose output differs from the output of Kafka Streams for the same input. `unusable`: the number of
+    rebalances that could not be recorded.
     """
 
     settings: ClientSettings
@@ -88,10 +88,10 @@ class Following:
                 await _Reading(self, admin, topic, before).run()
 
     async def _offsets_topic(self, admin: ClusterAdmin) -> tuple[int, TopicNames | None]:
-        """Waits until the topic `__consumer_offsets` exists. The brokers create it for the first group of the cluster.
-        Returns the number of partitions of this topic, and the topics that the cluster had before the first group. If
-        the run stopped during the wait, the number is 0. If `__consumer_offsets` existed at the start, the topics are
-        None.
+        """Waits until the topic `__consumer_offsets` exists. The brokers create this topic for the first group of the
+        cluster. Returns the number of partitions of this topic, and the topics that the cluster had before the first
+        group. If the run stops while it waits for the topic, the returned number is 0. If `__consumer_offsets` existed
+        at the start, the topics are None.
         """
         before: TopicNames | None = None
         while not self.stop.is_set():
@@ -111,7 +111,7 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class _PendingLine:
-    """An element of the queue of lines to write. `line`: the rebalance whose line is written; None to write no line.
+    """A line to write, as an element of the queue. `line`: the rebalance whose line is written; None to write no line.
     `partitions`, `groups`: the position that is saved after the line is written.
     """
 
@@ -121,8 +121,8 @@ class _PendingLine:
 
 
 class _Reading:
-    """Reads the partitions of `__consumer_offsets` that have the groups' records. A separate asyncio task computes and
-    writes the lines, so reading does not wait for writing.
+    """Reads the partitions of `__consumer_offsets` that store the records of the groups. A separate asyncio task
+    computes and writes the lines, so reading does not wait for writing.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class _Reading:
             self._mark()
 
     async def _take_record(self, record: GroupRecord, read_at: float, read_ms: int) -> bool:
-        """Handles a record. Returns True if the record shows a rebalance whose line will be written."""
+        """Returns True if the record shows a rebalance whose line will be written."""
         recorder = self._groups[record.key.group]
         before = recorder.generations.seen
         try:
@@ -243,7 +243,9 @@ class _Reading:
         return False
 
     async def _poll(self, recorder: GroupRecorder, read: ReadRebalance) -> PolledRebalance | None:
-        """Polls the cluster again and again until it answers. Returns None if the run is stopped before."""
+        """Polls the cluster again and again until it answers. Returns None if the run is stopped before the cluster
+        answers.
+        """
         has_reported = False
         while True:
             try:
@@ -296,7 +298,8 @@ class _Reading:
 
     def _check_refused(self) -> None:
         """Reports the groups that cannot be recorded. Raises NotStreams if no group can be recorded. A group can be
-        recorded if it is a Kafka Streams group now. In the past, it may have been, for example, a consumer group.
+        recorded if it is a Kafka Streams group now. Such a group may have been, for example, a consumer group in the
+        past.
         """
         if self._refused and len(self._refused) == len(self._groups):
             raise next(iter(self._refused.values()))

@@ -49,7 +49,7 @@ class ObservedRebalance:
     """A new generation, with the content of its record. `written_ms`: the time at which the broker wrote the record.
 
     `before`: the last earlier generation of the group that got its assignments; None if it is not known. The
-    generations between it and this generation never got an assignment.
+    generations between `before` and this generation never got an assignment.
     """
 
     group: str

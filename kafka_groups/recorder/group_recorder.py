@@ -7,7 +7,8 @@ change.
 `ClusterPolls` polls the cluster periodically. The recorder needs a view of the cluster from just before a rebalance,
 but learns of the rebalance only afterwards. The leader read the cluster after all members had joined, and before the
 record of the generation was written. So the leader's view lies between a poll before and a poll after this time. While
-the topology is unknown, a poll lists only the topics. A failed poll is skipped.
+the topology is unknown, a poll lists only the topics. If a poll fails, the recorder has no view of that time and polls
+again later.
 """
 
 import asyncio
@@ -107,8 +108,8 @@ class ClusterPolls:
         return view
 
     def before(self, at: float, definition: RebalanceSnapshot, after: ClusterView) -> ClusterView | None:
-        """Returns the view of the last poll that had ended at a given time; None if there is no such poll. `at`: the
-        time. `after`: a later view. If the poll listed only topic names, the details of the topics come from this view.
+        """Returns the view of the last poll that had ended at the time `at`; None if there is no such poll. `after`: a
+        later view. If the poll listed only topic names, the details of the topics come from the later view.
         """
         earlier = [poll for poll in self._usable(definition) if poll.at <= at]
         if not earlier:
@@ -175,8 +176,8 @@ class RecordedLine:
 
 
 class GroupRecorder:
-    """Records one group. `write_from`: the offset from which records get a line. Records with lower offsets are only
-    read to learn the tasks of the group.
+    """Records the rebalances of one group. `write_from`: the offset from which records get a line. Records with lower
+    offsets are only read to learn the tasks of the group.
     """
 
     def __init__(
@@ -226,7 +227,9 @@ class GroupRecorder:
         return PolledRebalance(read, definition, PolledViews(since, before, may_create), polled_ms)
 
     def line(self, polled: PolledRebalance) -> RecordedLine:
-        """Makes the line of a rebalance. Call this method in a thread, because it may take 20 s."""
+        """Makes the line of a rebalance. Call this method in a thread, because the search for the leader's view may
+        take 20 s.
+        """
         decoded, views = polled.read.decoded, polled.views
         snapshot = snapshot_of(decoded, polled.definition)
         now_ms = decoded.now_ms(self._choices.configs)
@@ -236,8 +239,8 @@ class GroupRecorder:
             output = recorded_output(decoded, internal, None)
             time_is_left = _seconds(self._longest_search_s)
             chosen = leader_view(snapshot, now_ms, output, views, time_is_left, self._choices.task_assignor)
-            # If no view explains the result, the configs are probably wrong, and the next search would also fail. So it
-            # gets less time.
+            # If no view explains the result, the configs are probably wrong, and the next search would also fail. So
+            # the next search gets less time.
             self._longest_search_s = _LONGEST_SEARCH_AFTER_NONE_S if chosen.differences else _LONGEST_SEARCH_S
         created = created_topics_of(chosen.view, views.after) if views.before is not None else None
         view = chosen.view

@@ -1,4 +1,4 @@
-"""Reads placements from the INFO lines in the log files of JVM members. Use it for groups whose records in
+"""Reads placements from the INFO lines in the log files of JVM members. Use this module for groups whose records in
 `__consumer_offsets` cannot be read.
 
 HighAvailabilityTaskAssignor logs its whole input and output in one line. For the sticky assignors, the lines of the
@@ -64,10 +64,10 @@ def placements_from_log(
     assignor: str | None = None,
     on_skipped: Callable[[str], None] | None = None,
 ) -> Iterator[Document]:
-    """Yields a placement/1 document for each rebalance, as soon as all its lines have been read. The document has input
-    and output. `configs`: the configs of the leader, under Kafka's dotted names. The log does not show the configs.
-    `assignor`: the assignor of rebalances whose lines do not name one, for example LegacyStickyTaskAssignor; None to
-    leave these rebalances out. `on_skipped`: a function that is called for each rebalance that is left out. The
+    """Yields a placement/1 document for each rebalance, as soon as all its lines have been read. Each document has an
+    input and an output. `configs`: the configs of the leader, under Kafka's dotted names. The log does not show the
+    configs. `assignor`: the assignor of rebalances whose lines name no assignor, for example LegacyStickyTaskAssignor.
+    None leaves these rebalances out. `on_skipped`: a function that is called for each rebalance that is left out. The
     argument of `on_skipped` is a text with the line number and the reason. Raises InputError for an unknown config or
     assignor.
     """
@@ -122,8 +122,8 @@ class _LogReader:
     begun: tuple[str, LoggedRebalance, ProcessId | None] | None = None
     count: int = 0
     version: Document = field(default_factory=dict)
-    """The field `kafka_version` of documents. Empty if the log does not name a release with known rules, or if the
-    configs already name a version.
+    """The field `kafka_version` that the documents get. The value is empty if the log does not name a release with
+    known rules, or if the configs already name a version.
     """
 
     def read(self, lines: Iterable[str]) -> Iterator[Document]:
@@ -185,7 +185,7 @@ class _LogReader:
 
     def _go_on(self, line: int, text: str) -> None:
         """Parses the rest of the first line of a message, or a later line that may belong to the message. Ignores a
-        line that does not belong to it.
+        later line that does not belong to the message.
         """
         if self.begun is None:
             return
@@ -248,8 +248,8 @@ class _LogReader:
 
     def _rebalance_of(self, record: _LogRecord) -> LoggedRebalance:
         """Returns the rebalance to which a log line belongs: the rebalance of the thread that wrote the line. If the
-        line names no thread, this is the rebalance that began last. If there is none, returns a new rebalance, because
-        a log file may begin in the middle of a rebalance.
+        line names no thread, returns the rebalance that began last. If no rebalance has begun, returns a new rebalance,
+        because a log file may begin in the middle of a rebalance.
         """
         if record.thread in self.rebalances:
             return self.rebalances[record.thread]

@@ -230,8 +230,8 @@ def problem_of_decision(rebalance: LoggedRebalance, states: Mapping[ProcessId, L
 
 
 def problem_of_rebalance(rebalance: LoggedRebalance) -> dict[str, object]:
-    """Returns the input of a placement from the lines of the leader. Works only for assignors that do not use lags.
-    Raises UnreadableLogLine.
+    """Returns the input of a placement from the lines of the leader. Use this function only for assignors that use no
+    lags. Raises UnreadableLogLine.
     """
     if rebalance.stateful is None or rebalance.tasks is None:
         raise UnreadableLogLine("has no line with its tasks")
@@ -266,8 +266,8 @@ def _states(rebalance: LoggedRebalance) -> dict[ProcessId, LoggedClient]:
 
 
 def _walk_of_processes(consumers: Mapping[ProcessId, Sequence[str]]) -> list[ProcessId]:
-    """Returns the processes in the order in which the leader's Java HashMap of processes has them. The leader iterates
-    over a second HashMap, whose keys are member ids, to fill the first.
+    """Returns the processes in the order in which the leader's Java HashMap of processes has them. To fill this
+    HashMap, the leader iterates over a second HashMap, whose keys are member ids.
     """
     process_of = {member: process for process, members in consumers.items() for member in members}
     members = hash_set_order(sorted(process_of), string_hash)

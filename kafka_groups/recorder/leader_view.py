@@ -1,15 +1,16 @@
-"""Infers the view of the cluster that the leader had in a rebalance. Uses polls before and after the rebalance, and the
-result of the rebalance.
+"""Infers the view of the cluster that the leader had in a rebalance. The inputs of this module are polls before and
+after the rebalance, and the result of the rebalance.
 
 Rules: the leader's view lies between the poll before the rebalance and the poll after it. If an internal topic is
-missing in the poll before, the rebalance created it. Offsets only grow between the polls. A view is tried by computing
-the rebalance with it. If the result equals the leader's result, the recorder uses this view, and the recorded line
-names it. The first tried view is the first poll after all members had joined. After this view, other views between the
-polls are tried. If no view gives the leader's result, the recorder uses the first tried view. The recorded line then
-names the first difference between the two results. The module does no I/O except reading the clock.
+missing in the poll before the rebalance, the rebalance created the topic. Offsets only grow between the polls. To try a
+view, the recorder computes the rebalance with this view. If the result equals the leader's result, the recorder uses
+this view, and the recorded line names it. The first tried view is the first poll after all members had joined. After
+this view, other views between the polls are tried. If no view gives the leader's result, the recorder uses the first
+tried view. The recorded line then names the first difference between the two results. The module does no I/O except
+reading the clock.
 
 A leader uses only the sum of a task's end offsets. The leader subtracts the offset sum that a member reports, and
-compares the difference with `acceptable.recovery.lag`. So only a few sums per task are worth trying. The sums worth
+compares the difference with `acceptable.recovery.lag`. So only a few sums of each task are worth trying. The sums worth
 trying are the lowest and the highest possible sum, and the sums at which a member crosses `acceptable.recovery.lag` or
 is exactly caught up.
 """
@@ -43,9 +44,9 @@ _SHARE_OF_TURNING_POINTS = 0.6
 @dataclass(frozen=True, slots=True)
 class PolledViews:
     """The views of the cluster before and after a rebalance. `since`: the views of polls after all members had joined.
-    The last of them is from after the rebalance, so there is at least one. `before`: the view of the last poll before
-    all members had joined; None if there was no such poll. `may_create`: True if the rebalance may have created all
-    internal topics, because no fact shows that they existed before.
+    The last view in `since` is from after the rebalance, so `since` has at least one view. `before`: the view of the
+    last poll before all members had joined; None if there was no such poll. `may_create`: True if the rebalance may
+    have created all internal topics, because nothing shows that they existed before the rebalance.
     """
 
     since: tuple[ClusterView, ...]
@@ -60,8 +61,8 @@ class PolledViews:
 @dataclass(frozen=True, slots=True)
 class LeaderView:
     """A view that was tried as the leader's view, and the outcome. `description`: the name of the view; empty for the
-    first poll. `differences`: the differences between the result that this project computes with this view and the
-    leader's result; empty if the results are equal.
+    first poll. `differences`: the differences between the leader's result and this project's result with this view;
+    empty if the results are equal.
     """
 
     view: ClusterView
@@ -106,7 +107,7 @@ def leader_view(
     assert first is not None, "there is always the look after the rebalance"
     for base, description in _topic_variants(views.after, views):
         between = OffsetRange(snapshot, views.before, (*views.since[:-1], base))
-        draw = random.Random(",".join(snapshot.members))  # noqa: S311 (a repeatable random sequence, not a secret)
+        draw = random.Random(",".join(snapshot.members))  # This sequence is repeatable, and is no secret. # noqa: S311
         walked = _walked(between, description, tried, draw, time_is_left)
         if walked is not None:
             return walked
@@ -141,7 +142,7 @@ def _polled_views(views: PolledViews) -> Iterator[tuple[ClusterView, str]]:
 
 def _topic_variants(polled: ClusterView, views: PolledViews) -> Iterator[tuple[ClusterView, str]]:
     """Yields variants of a polled view. The first variant lacks the internal topics that the rebalance may have
-    created. If there are such topics, the second variant is the polled view itself.
+    created. If the rebalance may have created internal topics, the second variant is the polled view itself.
     """
     if views.before is not None:
         created = views.after.existing_internal_topics.keys() - views.before.existing_internal_topics.keys()
@@ -163,9 +164,9 @@ def _walked(
     time_is_left: Callable[[], bool],
 ) -> LeaderView | None:
     """Searches views between the polls. Returns the first view without differences; None if every tried view has
-    differences. First tries views at several points in time. After this, begins at the point with the fewest
-    differences, and repeatedly changes the offset sums of a few tasks. If no change reduces the differences, continues
-    at the next point.
+    differences. First tries views at several points in time. Then starts from the point with the fewest differences,
+    and repeatedly changes the offset sums of a few tasks. When no change reduces the differences any more, starts from
+    the next point.
     """
     if not between.is_open:
         return None
@@ -227,7 +228,7 @@ def _joined(*description: str) -> str:
 @dataclass(frozen=True, slots=True)
 class _TaskRange:
     """The range of a task's offset sum. `partitions`: the task's changelog partitions, each with its lowest and highest
-    offset. `turning_points`: the sorted offset sums that are worth trying.
+    offset. `turning_points`: the sorted offset sums that the search tries.
     """
 
     partitions: tuple[tuple[TopicPartition, int, int], ...]
@@ -237,7 +238,7 @@ class _TaskRange:
 
     def sum_in(self, view: ClusterView) -> int:
         """Returns the task's offset sum in this view. A sum outside the range is replaced by the nearest sum in the
-        range. If the view lacks a topic, its offsets count as 0.
+        range. If the view lacks a topic, the topic's offsets count as 0.
         """
         known = {**view.committed_offsets, **(view.changelog_end_offsets or {})}
         offsets = (_offset(known, partition.topic, partition.partition) for partition, _, _ in self.partitions)
@@ -259,12 +260,12 @@ class _TaskRange:
 
 
 class OffsetRange:
-    """The offsets that a leader can have read. The offset sum of a task lies between its values in the last poll before
-    the rebalance and in a poll after it. An OffsetRange has only the tasks whose offsets differ between these polls.
-    The index of a task in the OffsetRange is the key of its offset sum.
+    """The offsets that a leader can have read. The offset sum of a task is at least its value in the last poll before
+    the rebalance. The offset sum is at most its value in a poll after the rebalance. An OffsetRange contains only the
+    tasks whose offsets differ between these polls. The index of a task in the OffsetRange is the key of its offset sum.
 
     `before`: the view of the last poll before the rebalance; None to begin at offset 0. `since`: the views of later
-    polls, oldest first. The last of these views has the internal topics.
+    polls, oldest first. Only the last view in `since` must contain the internal topics.
     """
 
     def __init__(self, snapshot: RebalanceSnapshot, before: ClusterView | None, since: Sequence[ClusterView]) -> None:
@@ -289,8 +290,8 @@ class OffsetRange:
         return bool(self._tasks)
 
     def instants(self) -> Iterator[dict[int, int]]:
-        """Yields, for several points in time, the offset sums of all tasks. The points are spread evenly between two
-        polls. The sums of all tasks belong to the same point, because the leader read all offsets together.
+        """Yields the offset sums of all tasks for several points in time, evenly spread between two polls. At each
+        point, the sums of all tasks belong together, because the leader read all offsets together.
         """
         for earlier, later in pairwise(self._polls):
             for step in range(_STEPS):
@@ -315,7 +316,7 @@ class OffsetRange:
         return changed
 
     def view(self, sums: Mapping[int, int]) -> ClusterView:
-        """Returns a copy of the last view. In the copy, the tasks have these offset sums."""
+        """Returns a copy of the last view. In the copy, the tasks have the given offset sums."""
         offsets: dict[TopicPartition, int] = {}
         for index, total in sums.items():
             offsets |= self._tasks[index].offsets(total)
@@ -340,7 +341,7 @@ class OffsetRange:
 
 def reported_sums(snapshot: RebalanceSnapshot) -> dict[TaskId, tuple[int, ...]]:
     """Returns, for each task, the offset sums that members report. A reported sum can be one of Kafka's negative
-    sentinel values. Raises DecodeError.
+    markers instead of an offset sum. Raises DecodeError.
     """
     sums: dict[TaskId, tuple[int, ...]] = {}
     for member in snapshot.members.values():
@@ -352,8 +353,8 @@ def reported_sums(snapshot: RebalanceSnapshot) -> dict[TaskId, tuple[int, ...]]:
 def _open(
     snapshot: RebalanceSnapshot, before: ClusterView | None, after: ClusterView
 ) -> dict[TaskId, list[tuple[TopicPartition, int, int]]]:
-    """Returns, for each task, its changelog partitions with their lowest and highest offsets. A source topic that
-    serves as changelog counts as a changelog.
+    """Returns, for each task, its changelog partitions with their lowest and highest offsets. Source topics that serve
+    as changelogs are included.
     """
     low_ends = (before.changelog_end_offsets if before is not None else None) or {}
     low_committed = before.committed_offsets if before is not None else {}

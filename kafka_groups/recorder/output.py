@@ -2,15 +2,16 @@
 
 Rules:
 - A line is synced to disk before the position that covers the line is saved. After a kill, the output file may end with
-  half a line. The next run removes the half line. The next run reads the record of the half line again, because no
-  saved position covers that record.
+  an incomplete line. The next run removes the incomplete line. The next run reads the record of this line again,
+  because no saved position covers that record.
 - The position is stored in the file `<output>.position`. The position file is replaced as a whole, so after a kill it
   has either the old or the new position. The output may have lines that the position does not cover. But the position
   never covers a line that the output lacks. The field `size` of the position is the number of bytes of the output that
-  the position covers. The next run reads the lines of the output after this size. The id of each line shows the record
-  from which the line was made.
-- The line of an interrupted generation stands before the line of the next generation. If a kill prevented the second of
-  these lines, the next run removes the first line, too. So a kill at any moment loses no line and duplicates no line.
+  the position covers. The next run reads the lines of the output after this number of bytes. The id of each line shows
+  the record from which the line was made.
+- The line of an interrupted generation stands before the line of the next generation. If a kill prevented the line of
+  the next generation, the next run also removes the line of the interrupted generation. So a kill at any moment loses
+  no line and duplicates no line.
 - A lock on the output file prevents two recorders from writing to one file.
 """
 
@@ -106,7 +107,7 @@ class StandardOutput:
 
 class OutputFile:
     """Writes lines to a file. `position`: the position at which the previous run stopped; None in a first run. This
-    position also covers the lines that the previous run wrote after it saved a position for the last time.
+    position covers all lines of the previous run, even the lines that it wrote after its last saved position.
 
     Raises InputError if the file cannot be written, or if another recorder writes to it.
     """
@@ -117,7 +118,7 @@ class OutputFile:
             raise InputError("is written line by line; name it .jsonl, and gzip it afterwards", str(path))
         with input_errors("cannot be written", path):
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, FILE_MODE)
-        self._position_path = path.with_name(path.name + SUFFIX)  # the path was opened, so `name` is not empty
+        self._position_path = path.with_name(path.name + SUFFIX)  # `name` is not empty, because the path was opened.
         warn_if_readable_by_others(path)
         try:
             self._lock()

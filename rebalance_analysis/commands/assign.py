@@ -69,7 +69,7 @@ def assign_files(options: AssignOptions) -> None:
     """Run recorded rebalances and placement problems again.
 
     If an input line is invalid, the command reports its position as file:line and continues with the next line. The
-    exit code is then 2.
+    exit code for an invalid input line is 2.
     """
     tally, set_aside = Tally(), LinesSetAside()
     asked = options.kafka_version

@@ -40,7 +40,7 @@ def decode_bytes(
 
 
 def _readings(value: str) -> list[bytes]:
-    """Returns every byte string that the text can mean, because some texts are valid both as hex and as base64."""
+    """Returns every byte string that the text can stand for. Some texts are valid both as hex and as base64."""
     if value == STDIN:
         content = sys.stdin.buffer.read()
     elif value.startswith("@"):
@@ -63,8 +63,8 @@ def _readings_of_text(text: str) -> list[bytes]:
 
 
 def _described(readings: Sequence[bytes], kinds: Sequence[str]) -> tuple[str, dict[str, Described]]:
-    """Decodes the bytes. Tries the kinds in the order of `kinds`, and uses the first that fits. Returns the kind that
-    fits and the decoded fields.
+    """Decodes the bytes. Tries the kinds in the order of `kinds`, and uses the first kind that fits. Returns the kind
+    that fits and the decoded fields.
     """
     problems = []
     for raw in readings:

@@ -37,8 +37,8 @@ def diff_files(
 
 
 def _lines_of(source: str) -> dict[str, TaskOwners]:
-    """Returns the task owners of each line of `source`. The key is the id of the line. Raises InputError if a line has
-    no output.
+    """Returns the task owners of each line of `source`, by the id of the line. Raises InputError if a line has no
+    output.
     """
     file, _, wanted = source.partition("#")
     lines: dict[str, TaskOwners] = {}
@@ -72,8 +72,8 @@ def _pairs(a: Mapping[str, TaskOwners], b: Mapping[str, TaskOwners]) -> Iterator
 
 
 def _text(document: Mapping[str, Any], view: View) -> str:
-    """Returns a text with a line for each moved task. A heading has the id of the compared lines. With `-o wide`, each
-    line begins with this id.
+    """Returns a text with a line for each moved task. The heading of a comparison has the id of the compared lines.
+    With `-o wide`, each line begins with this id.
     """
     name, short = document["id"], {} if view.wide else short_members(_members(document["moves"]))
     lines = diff_rows(document, short)

@@ -166,8 +166,8 @@ def _print_history(
     history: RecordedGroup, task: TaskId | None, options: ExplainOptions, set_aside: LinesSetAside, *, first: bool
 ) -> str | None:
     """Prints the history of one group, or of one of its tasks. Returns the reason why there is no history to print;
-    None if a history was printed. `first`: True for the first printed history. Before each other history, prints a
-    blank line.
+    None if a history was printed. `first`: True for the first printed history. Prints a blank line before each further
+    history.
     """
     past = history.run_again(set_aside)
     before = next(past, None) if len(history.lines) > options.most else None

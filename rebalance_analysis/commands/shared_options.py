@@ -242,7 +242,7 @@ _OPTIONS = {
     "standby_records_per_s": "--standby-rate",
     "appended_records_per_s": "--append-rate",
 }
-"""The fields of `ForecastModel` whose option has a different name, each with the option."""
+"""The fields of `ForecastModel` that have an option with a different name, and the names of these options."""
 
 
 class ForecastAsked(NamedTuple):

@@ -253,8 +253,8 @@ def _cells(before: Mapping[str, int | None], after: Mapping[str, int | None], el
 
 
 def _line(name: str, cells: list[str], format: Format) -> str:
-    """Formats a row of the table. Only the wide table has a column for the time. In the other formats, the time is left
-    out.
+    """Formats a row of the table. Only the wide table has a column for the time. In the other formats, the row has no
+    time.
     """
     columns, first = _COLUMNS, f"{shortened(name, _ID_WIDTH):<{_ID_WIDTH}}"
     if format is Format.WIDE:

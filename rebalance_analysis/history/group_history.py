@@ -65,9 +65,9 @@ _Owners = Mapping[TaskId, ProcessId]
 def group_history(
     rebalances: Iterable[PastRebalance], before: PastRebalance | None = None, *, every_task: bool = False
 ) -> GroupHistory:
-    """Makes the history of one group. `rebalances`: the rebalances of the group, oldest first; only one of them is in
-    memory at a time. `before`: the rebalance before the first of them; it is only used for comparison, and is not part
-    of the history. `every_task`: True to fill in `GroupRebalance.task_rebalances`. A history with `every_task` takes
+    """Makes the history of one group. `rebalances`: the rebalances of the group, oldest first; only one of the
+    rebalances is in memory at a time. `before`: the rebalance before the oldest of `rebalances`, which is used only for
+    comparison. `every_task`: True to fill in `GroupRebalance.task_rebalances`. A history with `every_task` takes
     longer, because every task is explained.
     """
     found: list[GroupRebalance] = []

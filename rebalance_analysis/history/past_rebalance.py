@@ -1,9 +1,9 @@
 """Compares a recorded rebalance with the previous rebalance of the history, and finds the task copies after it.
 
 The bytes of the assignments are in the recording. The reasons come from a new run of the rebalance. Usually the
-recorded leader and the new run place the tasks in the same way. Their placements may differ if another leader or
-another Kafka release led the rebalance. If a task is placed differently, its copies are read from the recorded bytes.
-In the recorded bytes, a warm-up looks like a standby, and a task that is held back has no active copy.
+recorded leader and the new run place the tasks in the same way. The placements may differ if another leader or another
+Kafka release led the rebalance. If the two placements of a task differ, its copies are read from the recorded bytes. In
+the recorded bytes, a warm-up looks like a standby, and a task that is held back has no active copy.
 """
 
 from __future__ import annotations
@@ -74,9 +74,7 @@ class SeenRebalance:
         return self.view.processes
 
     def instances(self) -> dict[ProcessId, str | None]:
-        """Returns, for each process, the common prefix of the client ids of its threads; None if there is no common
-        prefix.
-        """
+        """Returns, for each process, the prefix that its threads' client ids share; None if they share no prefix."""
         return {process: view.name for process, view in self.view.processes.items()}
 
 
@@ -111,7 +109,9 @@ def see(past: PastRebalance, before: SeenRebalance | None) -> SeenRebalance:
 
 
 def _error(ran: Rerun) -> str | None:
-    """Returns the recorded error. If no error text is recorded, returns the error or the error code of the new run."""
+    """Returns the error that the line records. If no error text is recorded, returns the error or the error code of the
+    new run.
+    """
     if isinstance(ran, RerunPlacement):
         return None
     if ran.recorded.output is None:
@@ -148,8 +148,8 @@ _OwnedCopies = dict[TaskId, list[_OwnedCopy]]
 class RecordedCopies:
     """The copies of all tasks after a recorded rebalance. `problem`: the placement problem; None if the rebalance ended
     before tasks were placed. `held_back`: the tasks that wait until their old owner has revoked them. `differing`: the
-    tasks that the recorded leader and the new run place differently. `recorded`: the copies of these differing tasks
-    according to the recording.
+    tasks that the recorded leader and the new run place differently. `recorded`: the copies of the tasks in
+    `differing`, according to the recording.
     """
 
     problem: PlacementProblem | None
@@ -160,7 +160,7 @@ class RecordedCopies:
     names: Mapping[str, str]
 
     def active(self) -> dict[TaskId, ProcessId]:
-        """Returns, for each task, the process of its active copy. The copy may be held back."""
+        """Returns, for each task, the process of its active copy. The active copy may be held back."""
         clients = {} if self.placement is None else self.placement.clients
         active = {task: process for process, client in clients.items() for task in client.active}
         for task in self.differing:
@@ -192,8 +192,8 @@ class RecordedCopies:
 
 
 def _placed_after(ran: Rerun, processes: Mapping[ProcessId, ProcessView]) -> RecordedCopies:
-    """Returns the task copies after a rebalance. `processes`: the processes of the rebalance. The member ids of the
-    processes show which process a recorded assignment belongs to.
+    """Returns the task copies after a rebalance. `processes`: the processes of the rebalance. A recorded assignment
+    belongs to the process that has the same member id.
     """
     names = {member: name for view in processes.values() for member, name in view.members.items()}
     if isinstance(ran, RerunPlacement):
@@ -219,7 +219,7 @@ def _active(copies: _OwnedCopies, task: TaskId) -> list[_OwnedCopy]:
 
 
 def _in_order(copies: Sequence[_OwnedCopy]) -> list[_OwnedCopy]:
-    """Sorts the copies of a task, active copies first, so that two recordings can be compared."""
+    """Sorts the copies of a task so that two recordings can be compared; active copies come first."""
     active = [copy for copy in copies if copy.role is Role.ACTIVE]
     return sorted(active) + sorted((copy for copy in copies if copy.role is not Role.ACTIVE), key=str)
 

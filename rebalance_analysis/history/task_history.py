@@ -18,7 +18,7 @@ from rebalance_analysis.history.past_rebalance import PastRebalance, PlacedCopy,
 
 class TaskChange(StrEnum):
     """The kind of change that a rebalance made to a task, according to the recordings. If several kinds apply, the
-    first in this list is used.
+    first kind in the list of members is used.
 
     Users see the kinds of `ChangeTitle` in `presentation/moves.py` instead.
     """
@@ -27,8 +27,8 @@ class TaskChange(StrEnum):
     NOT_PLACED = "not placed"  # The rebalance placed no tasks, or assigned this task to no member.
     FIRST = "placed"  # No process had the task before, or no earlier rebalance is recorded.
     HELD_BACK = "held back"  # The new owner gets the task when the old owner has revoked it.
-    HANDED_OVER = "handed over"  # The previous rebalance held the task back, and this one does not.
-    MOVED = "moved"  # The task is active on a different process than before.
+    HANDED_OVER = "handed over"  # The previous rebalance held the task back, and this rebalance assigns it.
+    MOVED = "moved"  # The task is active on a different process than before the rebalance.
     THREAD = "to another thread"  # The task is active on a different thread of the same process.
     COPIES = "standbys changed"
     STAYED = "stays"
@@ -40,8 +40,8 @@ _WAITS = (DecisionKind.WAITING_FOR_REVOCATION, DecisionKind.WARM_UP, DecisionKin
 class TaskWaiting(NamedTuple):
     """The event that a task waits for. `member`: the member that has to revoke the task first. `process`: the process
     that has to catch up as a warm-up first. If max.warmup.replicas allows no more warm-ups, `process` waits for a
-    warm-up. `kind`: which of these events it is. `lag`: the lag of the process in records. `next_round_ms`: the time of
-    the next probing rebalance.
+    warm-up. `kind`: the kind of this event. `lag`: the lag of the process in records. `next_round_ms`: the time of the
+    next probing rebalance.
     """
 
     kind: DecisionKind
@@ -152,9 +152,9 @@ def _waiting(explanation: Explanation, seen: SeenRebalance) -> TaskWaiting | Non
 class TaskSummary:
     """The history of a task in numbers. `moves`: the number of times that the process with the active task changed.
     `without_owner_ms`: the total time without an owner. A period without an owner begins with a rebalance that assigns
-    the task to no member. The period ends with the next rebalance. The time from the failure of an owner to the next
-    rebalance is not included. `without_owner_since_ms`: the time of the last rebalance if it assigned the task to no
-    member; otherwise None.
+    the task to no member. The period without an owner ends with the next rebalance. The time from the failure of an
+    owner to the next rebalance is not included. `without_owner_since_ms`: the time of the last rebalance if it assigned
+    the task to no member; otherwise None.
     """
 
     moves: int
@@ -181,9 +181,9 @@ class TaskHistory:
 
 
 def task_history(rebalances: Iterable[PastRebalance], task: TaskId, before: PastRebalance | None = None) -> TaskHistory:
-    """Makes the history of a task. `rebalances`: the rebalances of one group, oldest first; only one of them is in
-    memory at a time. `before`: the rebalance before the first of them; it is only used for comparison, and is not part
-    of the history.
+    """Makes the history of a task. `rebalances`: the rebalances of one group, oldest first; only one of the rebalances
+    is in memory at a time. `before`: the rebalance before the oldest of `rebalances`, which is used only for
+    comparison.
     """
     found: list[TaskRebalance] = []
     seen: SeenRebalance | None = None

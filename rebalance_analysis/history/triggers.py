@@ -2,8 +2,8 @@
 
 A recording has the members' requests, but not the events that caused the requests. So a trigger is a difference between
 two rebalances. Examples are a new process, a task that waited to be revoked, and a deadline that has passed. A
-rebalance can have several triggers. If a rebalance has no difference, there are two possible triggers. Topics that the
-leader created have appeared. Or a member rejoined for a reason that is not recorded.
+rebalance can have several triggers at once. If two rebalances do not differ, there are two possible triggers. Either
+topics that the leader created have appeared, or a member rejoined for a reason that is not recorded.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,19 +25,20 @@ class TriggerKind(StrEnum):
 
     FIRST = "first-round"  # The group has no earlier recorded rebalance.
     JOINED = "joined"  # A process is new. `names`: the members of the process.
-    LEFT = "left"  # A process has left. `names`: the members of the process.
+    LEFT = "left"  # A process has left the group. `names`: the members of the process.
     # A process has new members. `names`: the new members. `before`: the earlier process id if it changed.
     RETURNED = "returned"
     THREADS = "threads"  # A process has more or fewer members. `before`, `after`: the numbers of members.
-    TAGS = "tags"  # The client tags of a process changed. `before`, `after`: the tags.
-    # A config or the assignor changed. `names`: the key of the config. `before`, `after`: the values.
+    TAGS = "tags"  # The client tags of a process changed. `before`, `after`: the old and the new tags.
+    # A config or the assignor changed. `names`: the key of the config. `before`, `after`: the old and the new value of
+    # the config.
     CONFIG = "config"
     TOPOLOGY = "topology"  # The subtopologies, their topics or their stores changed.
     # The partition count of a source topic changed. `names`: the topic. `before`, `after`: the counts, or None.
     TOPIC = "topic"
     # A follow-up rebalance was due. `names`: the tasks that the previous rebalance held back.
     FOLLOW_UP = "followup-rebalance"
-    CREATED = "topics-created"  # Topics that the previous rebalance created have appeared. `names`: these topics.
+    CREATED = "topics-created"  # Topics that the previous rebalance created appeared. `names`: the created topics.
     PROBING = "probing-rebalance"  # The probing deadline has passed. `after`: milliseconds since the deadline.
     REJOINED = "rejoined"  # A member rejoined for a reason that the recording does not show.
 
@@ -51,9 +52,9 @@ class Trigger(NamedTuple):
 
 
 class ProcessView(NamedTuple):
-    """One process in one rebalance. `members`: the displayed name of each member, by member id. The displayed name is
-    the instance id, the client id or the member id. `instances`: the group.instance.ids of the members. `name`: the
-    common prefix of the threads' client ids; None if there is no common prefix.
+    """One process in one rebalance. `members`: maps each member id to the displayed name of the member: the instance
+    id, the client id or the member id. `instances`: the group.instance.ids of the members. `name`: the prefix that the
+    client ids of all threads share; None if they share no prefix.
     """
 
     members: Mapping[str, str]
@@ -66,8 +67,8 @@ class ProcessView(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class RebalanceView:
     """The values of a rebalance with which the next rebalance is compared. `held_back`: the tasks that wait until their
-    old owner has revoked them. `created`: the topics that the rebalance created for the group to read. When these
-    topics appear in the metadata of the leader's consumer, the leader requests a new rebalance.
+    old owner has revoked them. `created`: the topics that the rebalance created for the group to read. When the topics
+    in this field appear in the metadata of the leader's consumer, the leader requests a new rebalance.
     """
 
     processes: Mapping[ProcessId, ProcessView]
@@ -81,7 +82,7 @@ class RebalanceView:
 
 def view_of(ran: Rerun, processes: Mapping[ProcessId, ProcessView], held_back: Iterable[TaskId]) -> RebalanceView:
     """Returns the view of a rebalance. The fields `followup` and `probing_at_ms` come from the recorded output. If no
-    output is recorded, these fields come from the new run.
+    output is recorded, `followup` and `probing_at_ms` come from the new run.
     """
     if isinstance(ran, RerunPlacement):
         configs = {**dotted_configs(ran.recorded.problem.configs), "assignor": ran.recorded.assignor}
@@ -182,7 +183,7 @@ def _topology_triggers(before: RebalanceSnapshot | None, now: RebalanceSnapshot 
 
 def _source_partitions(snapshot: RebalanceSnapshot) -> dict[str, int]:
     """Returns the partition counts of the user's own source topics. Leaves out repartition topics, because a rebalance
-    creates them. The appearance of created topics is the trigger `CREATED`.
+    creates them. If topics that a rebalance created appear later, the trigger is `CREATED`.
     """
     internal = {
         topic.name for subtopology in snapshot.topology.subtopologies for topic in subtopology.repartition_source_topics

@@ -1,5 +1,5 @@
 """Formats a forecast as text: a table of its rebalances, and its outcome. Each function gets the JSON document of a
-forecast, because the commands and the coordinator's answers both have this document.
+forecast, because the commands and the coordinator both provide this document.
 """
 
 from collections.abc import Mapping, Sequence
@@ -136,8 +136,8 @@ def _loop(forecast: Document) -> str:
 
 
 def _wait_ms(forecast: Document, each: Document) -> int:
-    """Returns the time from one rebalance of an endless loop to the next. The first rebalance of the loop follows the
-    last.
+    """Returns the time from one rebalance of an endless loop to the next. The last rebalance of the loop is followed by
+    its first rebalance.
     """
     rebalances = forecast["rounds"]
     if each["number"] < len(rebalances):

@@ -2,8 +2,8 @@
 "because".
 
 In the history of a task, consecutive rebalances that changed nothing share one row. In the history of a group, tasks
-with the same change and the same reason share rows. One row counts the tasks that do not move. Moved tasks are listed
-with their ids. If very many tasks move, only some are listed.
+with the same change and the same reason share rows. One row has the number of tasks that do not move. Moved tasks are
+listed with their ids. If very many tasks move, only some are listed.
 """
 
 from collections import Counter
@@ -49,8 +49,8 @@ from rebalance_analysis.presentation.rebalances import (
 
 BLOCKS_SHOWN = 8
 PLACES_SHOWN = 12
-"""The largest number of pairs of old and new process in a row that only lists moves. Such rows are used if very many
-tasks change.
+"""The largest number of pairs of old and new process in a row that only lists moves. Rows of this kind are used if very
+many tasks change.
 """
 INSTANCES_SHOWN = 6
 
@@ -84,9 +84,9 @@ def history_rows(
     group_id: str, history: GroupHistory | TaskHistory, recorded: int | None, names: ShortNames, *, every: bool
 ) -> Iterator[FactRow]:
     """Returns the rows of a history. The history of a group must have been made with `group_history(every_task=True)`.
-    `recorded`: the number of all recorded rebalances of the group; None if not known. `every`: True to show everything.
-    In the history of a group, each task then has separate rows. In the history of a task, each rebalance has separate
-    rows. The rows show every step of the reason, even if nothing changed.
+    `recorded`: the number of all recorded rebalances of the group; None if not known. `every`: True to show every task
+    of a group, or every rebalance of a task, in separate rows. The rows show every step of the reason, even if nothing
+    changed.
     """
     if isinstance(history, TaskHistory):
         return _task_history_rows(group_id, history, recorded, names, every)
@@ -259,7 +259,9 @@ def _giver(each: TaskRebalance, names: ShortNames) -> str:
 
 
 def _waiting_texts(each: GroupRebalance, names: ShortNames) -> list[str]:
-    """Returns a text for each instance that has to catch up before tasks move to it. The text lists these tasks."""
+    """Returns a text for each instance that has to catch up before tasks move to it. The text lists the tasks that
+    wait.
+    """
     texts = []
     waiting = [(task.waiting, task.task) for task in each.task_rebalances if task.waiting is not None]
     rows = sorted((wait.kind, str(wait.process), task, wait) for wait, task in waiting if wait.kind in WAITED_FOR)

@@ -17,8 +17,8 @@ NOT_HANDED_OUT = "not handed out yet"
 
 class CopyRow(NamedTuple):
     """The texts about one copy of a task. `process`: the name of the process of the copy. `about`: the thread and the
-    lag of the copy, as far as they are known. `held_back`: a remark that the process does not have the task yet; empty
-    if it has the task.
+    lag of the copy, as far as they are known. `held_back`: a remark if the process does not have the task yet;
+    otherwise empty.
     """
 
     role: str
@@ -127,7 +127,7 @@ def owners_before(each: TaskRebalance) -> tuple[ProcessId, ...]:
 
 
 def active_process(copies: Sequence[PlacedCopy]) -> ProcessId | None:
-    """Returns the process of the active copy; None if there is no active copy. The active copy may be held back."""
+    """Returns the process with the active copy, even if the copy is held back; None if there is no active copy."""
     active = active_of(copies)
     return None if active is None else active.process
 

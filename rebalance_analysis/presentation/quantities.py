@@ -31,8 +31,8 @@ def utc_iso(at_ms: int) -> str:
 
 
 def _utc(at_ms: int) -> datetime | None:
-    """Converts milliseconds since the epoch to a `datetime`. Recordings and reports may contain any number; if
-    `datetime` cannot represent it, returns None.
+    """Converts milliseconds since the epoch to a `datetime`. Returns None for a number that `datetime` cannot
+    represent, because recordings and reports may contain any number.
     """
     try:
         return datetime.fromtimestamp(at_ms / 1000, UTC)
@@ -103,8 +103,8 @@ def listed(names: Sequence[str], most: int = NAMES_SHOWN) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
-    """Formats rows as lines of a table. `left`: the number of the column that is aligned to the left. All other columns
-    are aligned to the right.
+    """Formats rows as lines of a table. `left`: the index of the only column that is aligned to the left. All other
+    columns are aligned to the right.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

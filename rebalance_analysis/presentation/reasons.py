@@ -21,7 +21,7 @@ LAG = "\0"
 
 ROUND_ROBIN = "(round robin"
 """If a task was placed by round robin, the reason contains a remark that begins with this text. `with_terms_explained`
-searches for it.
+searches the reason for this text.
 """
 
 _ROUND_ROBIN_EXPLAINED = (
@@ -34,7 +34,7 @@ NameProcess = Callable[[ProcessId | None], str]
 
 class ShortReason(NamedTuple):
     """A reason as one clause. `template`: the clause, with the placeholder LAG in place of each number. So tasks whose
-    reasons differ only in numbers can share a row. `lags`: the numbers.
+    reasons differ only in numbers can share a row. `lags`: the numbers that the placeholders stand for.
     """
 
     template: str
@@ -45,7 +45,7 @@ class ShortReason(NamedTuple):
 
 
 def with_lags(template: str, lags: Sequence[tuple[int, ...]]) -> str:
-    """Fills the numbers into the template of a reason. `lags`: for each task with this reason, its numbers. Numbers
+    """Fills the numbers into the template of a reason. `lags`: the numbers of each task that has this reason. Numbers
     that differ are shown as a range.
     """
     parts = template.split(LAG)
@@ -95,8 +95,8 @@ def reason_for(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> S
 
 
 def _lost(each: TaskRebalance, gone: set[ProcessId], names: ShortNames) -> str:
-    """Returns the reason why processes have lost their copies of a task; empty if the reason is not known. `gone`:
-    these processes.
+    """Returns the reason why processes have lost their copies of a task; empty if the reason is not known. `gone`: the
+    processes that lost their copies.
     """
     clients = {} if each.problem is None else each.problem.clients
     steps = () if each.explanation is None else each.explanation.steps
@@ -131,7 +131,7 @@ def short_reason(explanation: Explanation, problem: PlacementProblem, name: Name
 
 def standby_reason(explanation: Explanation, hosts: frozenset[ProcessId], name: NameProcess) -> str | None:
     """Returns the reason why processes got a new standby or warm-up of a task; None if the reason is not known.
-    `hosts`: these processes.
+    `hosts`: the processes that got a new copy.
     """
     warming = sorted(
         name(step.process)
@@ -149,7 +149,7 @@ def standby_reason(explanation: Explanation, hosts: frozenset[ProcessId], name: 
 
 
 def missing_standbys(explanation: Explanation) -> int:
-    """Returns the number of configured standbys (num.standby.replicas) that have no place, because no client is left
+    """Returns the number of configured standbys (num.standby.replicas) that were not placed, because no client is left
     for another copy of the task.
     """
     return sum(step.detail or 0 for step in explanation.steps if step.kind is DecisionKind.NO_STANDBY_HOST)
@@ -189,8 +189,8 @@ class _Reason:
         self._name = name
 
     def made(self, text: str) -> ShortReason:
-        """Makes a ShortReason from a text. In the text, a NUL character stands before and after each lag. The lags
-        become the numbers of the reason, and placeholders replace them in its template.
+        """Makes a ShortReason from a text. In the text, a NUL character stands before and after each lag. In the
+        template of the reason, placeholders replace the lags. The lags become the numbers of the reason.
         """
         parts = text.split(LAG)
         return ShortReason(LAG.join(parts[::2]), tuple(int(number) for number in parts[1::2]))

@@ -81,8 +81,8 @@ def _trigger_text(trigger: Trigger, processes: ShortNames, task: TaskId | None) 
 
 
 def _members_text(trigger: Trigger, processes: ShortNames) -> str:
-    """If all member names are names of stream threads, returns the number of threads, such as `2 threads`. If there are
-    other names, returns the names of the members.
+    """If all member names are names of stream threads, returns the number of threads, such as `2 threads`. If other
+    member names occur, returns the names of the members.
     """
     threads = sorted(processes.thread(trigger.process, name) for name in trigger.names)
     if threads and all(name.startswith("thread ") for name in threads):
@@ -126,8 +126,8 @@ def rebalance_heading(facts: RebalanceFacts) -> FactRow:
 def cause_rows(
     facts: RebalanceFacts, before: RebalanceFacts | None, names: ShortNames, task: TaskId | None
 ) -> Iterator[FactRow]:
-    """Yields the rows about rebalances that are missing before this rebalance, and about the triggers of this
-    rebalance. A part of the note is left out if it repeats the triggers or the note of the previous rebalance.
+    """Yields rows about the rebalances that are missing before this rebalance. Also yields rows about the triggers of
+    this rebalance. A part of the note is left out if it repeats the triggers or the note of the previous rebalance.
     `before`: the previous rebalance in the history. `task`: a task that the text names before the other tasks that
     waited; None to keep the order.
     """

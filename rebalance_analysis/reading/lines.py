@@ -37,7 +37,7 @@ class Line:
 
     def has_id(self, id: str) -> bool:
         """True if the line's document has this id. A recorder makes ids of the form
-        `group.generation@partition:offset`. The argument may be such an id without the part from @ on.
+        `group.generation@partition:offset`. The argument may also be only the part of such an id before the `@`.
         """
         own = None if self.document is None else self.document.get("id")
         return own == id or (isinstance(own, str) and own.rpartition("@")[0] == id)
@@ -67,8 +67,8 @@ class LineChoice:
     """Chooses lines of the input. `id`: the id of the line; None for any id. `group`: the group of the line; None for
     any group. `all`: True to choose every rebalance; False to choose only the last rebalance of each group.
 
-    The last rebalance of a group is the rebalance with the latest `now_ms`, so the files of a history may be given in
-    any order. If several rebalances have this time, the last of them in the input is chosen. Placement problems have no
+    The last rebalance of a group is the rebalance with the latest `now_ms`. So the files of a history may have any
+    order. If several rebalances have this time, the last of them in the input is chosen. Placement problems have no
     time and no group. Of all placement problems, the last in the input is chosen.
     """
 
@@ -77,7 +77,9 @@ class LineChoice:
     all: bool = False
 
     def among(self, lines: Iterable[Line]) -> Iterator[Line]:
-        """Yields the chosen lines. A line without a document is always chosen, so that the command can report it."""
+        """Yields the lines of the input that are chosen. A line without a document is always chosen, so that the
+        command can report it.
+        """
         last: dict[str, tuple[int, Line]] = {}
         for line in lines:
             if line.document is None:

@@ -1,8 +1,8 @@
 """Loads a user's own task assignor, named `module:Class`. The module may be in the directory where the command was
 started.
 
-Executors and worker processes also load the assignor. So the work that is sent to them contains the path of this
-directory.
+Executors and worker processes also load the assignor. So the work that is sent to executors and worker processes
+contains the path of this directory.
 """
 
 import os
@@ -17,8 +17,9 @@ from assignor.task_assignors.registry import task_assignor_named
 
 @dataclass(frozen=True, slots=True)
 class OwnAssignors:
-    """Loads a user's own task assignor. `directory`: the directory in which the command was started. The module of the
-    assignor may be in it. Executors find the module there if they share a file system with the command.
+    """Loads a user's own task assignor. `directory`: the directory in which the command was started. The assignor's
+    module may be in this directory. Executors find the module in this directory if they share a file system with the
+    command.
     """
 
     directory: str

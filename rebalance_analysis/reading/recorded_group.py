@@ -34,9 +34,10 @@ _AskCoordinator = Callable[[str, str | None, int, str | None], Iterable[RawLine]
 @dataclass(frozen=True, slots=True)
 class RecordedGroup:
     """The newest recorded rebalances of one group. `lines`: the generation and the line of each rebalance, oldest
-    first. If possible, the first line is one rebalance more than the caller requested, for comparison. `recorded`: the
-    number of all recorded rebalances of the group; None if it is not known. `interrupted`: the generations that are
-    recorded as interrupted, because they never got an assignment. Interrupted generations are not in `lines`.
+    first. `lines` begins with the rebalance before the requested rebalances, if that rebalance is recorded. This
+    rebalance is only used for comparison. `recorded`: the number of all recorded rebalances of the group; None if it is
+    not known. `interrupted`: the generations that are recorded as interrupted, because they never got an assignment.
+    Interrupted generations are not in `lines`.
     """
 
     group_id: str
@@ -68,9 +69,9 @@ class RecordedGroup:
 
 
 def history_from_coordinator(url: str, token_file: str | None, group: str | None, last: int) -> Iterator[Line]:
-    """Yields the lines of the newest rebalances of a group. `last`: the number of rebalances; one more is read for
-    comparison. Raises InputError if no coordinator answers, or if the coordinator does not have the group. If no group
-    is named and the coordinator has several, also raises InputError.
+    """Yields the lines of the newest rebalances of a group. `last`: the number of rebalances. The rebalance before
+    these rebalances is also read, for comparison. Raises InputError if no coordinator answers, or if the coordinator
+    does not have the group. If no group is named and the coordinator has several, also raises InputError.
     """
     try:
         ask: _AskCoordinator = plug_in(ENTRY_POINT_GROUP, "coordinator")
@@ -82,8 +83,8 @@ def history_from_coordinator(url: str, token_file: str | None, group: str | None
 def history_of(lines: Iterable[Line], group: str | None, last: int, set_aside: SetAside) -> RecordedGroup:
     """Returns the newest recorded rebalances of a group. `group`: the group; None if the lines have only one group.
     `set_aside`: a function that is called for each line that cannot be used. If the group is not found, but some lines
-    could not be used, the result has no lines. Raises InputError if all lines can be used and none has the group, or if
-    no group is named and the lines have several.
+    could not be used, the result has no lines. Raises InputError if all lines can be used, but no line has the group.
+    Also raises InputError if `group` is None and the lines have several groups.
     """
     found = histories_of(lines, group, last, set_aside)
     if len(found) > 1:
@@ -95,7 +96,7 @@ def history_of(lines: Iterable[Line], group: str | None, last: int, set_aside: S
 def histories_of(lines: Iterable[Line], group: str | None, last: int, set_aside: SetAside) -> list[RecordedGroup]:
     """Returns the newest recorded rebalances of one group or of every group. `group`: the group; None for every group
     in the lines. The groups are in the order in which they appear in the lines. The returned list has at least one
-    element. Raises InputError if all lines can be used and none has a rebalance of the chosen groups.
+    element. Raises InputError if all lines can be used, but no line has a rebalance of the chosen groups.
     """
     groups: dict[str, _Newest] = {}
     any_set_aside = False
@@ -128,8 +129,8 @@ def histories_of(lines: Iterable[Line], group: str | None, last: int, set_aside:
 
 @dataclass(slots=True)
 class _Newest:
-    """The newest lines of one group. `limit`: the largest number of lines. The generation and the time of a line are
-    its key.
+    """The newest lines of one group. `limit`: the largest number of lines. Each line is stored under its generation and
+    time.
     """
 
     limit: int
@@ -149,8 +150,9 @@ class _Newest:
 
 
 def _place(line: Line) -> tuple[str, int | None, int]:
-    """Returns the group, generation and time of a line. A placement problem has no generation; the caller then uses its
-    position among the lines of its group. Raises InputError if the line is not a rebalance and not a placement problem.
+    """Returns the group, generation and time of a line. For a placement problem, the generation is None, and the caller
+    uses the position of the line among the lines of its group. Raises InputError if the line is neither a rebalance nor
+    a placement problem.
     """
     document = line.usable_document()
     if document.get("format") == PLACEMENT_FORMAT:

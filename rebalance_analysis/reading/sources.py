@@ -160,7 +160,7 @@ def opened(source: Source) -> Iterator[io.BufferedReader]:
         yield buffer if isinstance(buffer, io.BufferedReader) else io.BufferedReader(io.BytesIO(buffer.read()))
         return
     with input_errors("cannot be opened", source.name, ValueError):
-        stream = open(source.name, "rb")  # noqa: SIM115 - `stream` is closed below
+        stream = open(source.name, "rb")  # `stream` is closed below. # noqa: SIM115
     with stream:
         yield stream
 
@@ -177,7 +177,7 @@ def lines_of(source: Source, raw: io.BufferedReader) -> Iterator[RawLine]:
             raise InputError(f"{_EXTRAS[kind][0]} is not read from a pipe: name the file", name)
         stream: Iterable[bytes] = raw
         if kind is SourceKind.GZIP:
-            stream = gzip.open(raw)  # noqa: SIM115 - the GzipFile only wraps `raw`, which the caller closes
+            stream = gzip.open(raw)  # The caller closes `raw`. # noqa: SIM115
         for content in stream:
             number += 1
             if content.strip():

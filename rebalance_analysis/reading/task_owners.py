@@ -13,7 +13,7 @@ from assignor.types import TaskId
 
 @dataclass(slots=True)
 class TaskOwners:
-    """The owners of each task. In rebalance/1, the owners are members. In placement/1, they are processes."""
+    """The owners of each task. In rebalance/1, the owners are members. In placement/1, the owners are processes."""
 
     active: dict[TaskId, list[str]] = field(default_factory=dict)
     standby: dict[TaskId, list[str]] = field(default_factory=dict)
@@ -30,13 +30,13 @@ def owners_in(document: Mapping[str, object]) -> TaskOwners:
 
 
 def tasks_of(before: TaskOwners, after: TaskOwners) -> set[TaskId]:
-    """Returns every task that has an owner before or after."""
+    """Returns every task that has an owner in `before` or in `after`."""
     return {*before.active, *before.standby, *after.active, *after.standby}
 
 
 def owner_moves(before: TaskOwners, after: TaskOwners) -> Iterator[dict[str, object]]:
     """Yields an object for each task whose owners differ, sorted by task. The object has the fields `task`, `active`
-    and `standby`. `active` has the fields `from` and `to`; it is None if the active owners are equal. `standby` has the
+    and `standby`. `active` has the fields `from` and `to`, or is None if the active owners are equal. `standby` has the
     fields `gone` and `new`.
     """
     for task in sorted(tasks_of(before, after)):

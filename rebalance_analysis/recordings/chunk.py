@@ -1,8 +1,9 @@
 """A chunk of recordings is the position and the number of consecutive lines of one input. A chunk does not contain the
 lines. The worker that runs the chunk reads the lines.
 
-An input that can be read only once or only by the driver, such as a pipe or a database, is spooled to a file. Each line
-of a spool file has three parts: the position of the recorded line as JSON text, a tab, and the recorded line.
+Some inputs, such as pipes and databases, can be read only once or only by the driver. The driver spools such an input
+to a file. Each line of a spool file has three parts: the position of the recorded line as JSON text, a tab, and the
+recorded line.
 
 A worker keeps the reader of a gzip file open for later chunks of the file, so nothing is decompressed twice. A worker
 also keeps the reader of a Parquet file open for the next chunk of the file. For a chunk of a plain file, a worker opens
@@ -43,11 +44,11 @@ class RecordingChunk:
     """Consecutive lines of one input. `number`: the number of the chunk; the first chunk has number 0. `source`: the
     name of the input, for messages about a line. `path`: the file that the worker reads.
 
-    `start`: the position of the first line; the file begins at position 0. The unit is bytes in plain and spooled
-    files, lines in gzip files, and rows in Parquet files. `first_line`: the line number of the first line in the input.
-    The input begins with line 1, and blank lines count. `readable`: the number of lines that are not blank, or the
-    number of Parquet rows. `damage`: the error that ends the input; set only in the last chunk of a damaged input. The
-    error counts as one more line of the chunk, at the position `damaged_at`.
+    `start`: the position of the first line; the file begins at position 0. A position is a byte in a plain or spooled
+    file, a line in a gzip file, and a row in a Parquet file. `first_line`: the line number of the first line in the
+    input. The input begins with line 1, and blank lines count. `readable`: the number of lines that are not blank, or
+    the number of Parquet rows. `damage`: the error that ends the input; set only in the last chunk of a damaged input.
+    This error counts as one more line of the chunk, at the position `damaged_at`.
     """
 
     number: int
@@ -151,9 +152,9 @@ class _RecordingReader:
         return chunk.kind is ChunkKind.PARQUET and self._next_line == chunk.first_line
 
     def take(self, chunk: RecordingChunk) -> tuple[list[RawLine], DamagedSource | None]:
-        """Returns the lines of the chunk, and the error at which the input ended. The lines end before this error. The
-        error is None if the chunk could be read completely. Raises InputError if the input has become shorter since the
-        chunk was planned.
+        """Returns the lines of the chunk before any error, and the error at which the input ended. The error is None if
+        the chunk could be read completely. Raises InputError if the input has become shorter since the chunk was
+        planned.
         """
         lines: list[RawLine] = []
         taken = 0
@@ -179,7 +180,7 @@ _Numbered = Generator[tuple[int, RawLine], None, None]
 
 
 def _plain(chunk: RecordingChunk) -> _Numbered:
-    """Reads a plain file or a spooled file. In a spooled file, the position stands before each line."""
+    """Reads a plain file or a spooled file. In a spooled file, each line has its position in front."""
     with opened(Source(chunk.path, SourceKind.JSONL)) as raw:
         raw.seek(chunk.start)
         for number, content in enumerate(raw, chunk.first_line):

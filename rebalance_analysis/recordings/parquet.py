@@ -4,10 +4,10 @@ reads the rows from a given row on.
 The position of a line has the form file:row. The first row has number 1. A file is read in batches of `ROWS_AT_ONCE`
 rows, so a large row group does not need much memory.
 
-A table can have one text column `value` with lines of JSON. Or it has a column for each field of rebalance/1 or
+A table can have one text column `value` with lines of JSON. Or the table has a column for each field of rebalance/1 or
 placement/1. Objects and lists are stored as JSON text, or in the nested types to which Spark converts JSON (struct,
 map, list). In a nested type, null means that the field is absent. Spark leaves out fields that are empty in every row.
-This module adds such fields again. Binary values become base64 text, as in JSON Lines recordings.
+This module adds empty fields again. Binary values become base64 text, as in JSON Lines recordings.
 """
 
 import base64
@@ -133,8 +133,8 @@ Convert = Callable[[object], object]
 
 
 def read_columns(names: Sequence[str], where: str | None = None) -> list[str]:
-    """Returns the columns to read from a table. `names`: the names of all its columns. Raises InputError if the names
-    are not the columns of recordings.
+    """Returns the columns to read from a table. `names`: the names of all columns of the table. Raises InputError if
+    the names are not the columns of recordings.
     """
     if FORMAT_COLUMN not in names:
         if LINE_COLUMN in names:
@@ -193,8 +193,8 @@ def _member(name: str, value: object, convert: Convert) -> str:
 
 
 def _json_text(value: str | bytes) -> str:
-    """Returns the value of a column of JSON text. Text that is not JSON is returned as a JSON string, which the parser
-    of the line then refuses.
+    """Returns the value of a column of JSON text. Text that is not JSON becomes a JSON string, and the parser of the
+    line then refuses this string.
     """
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     try:
@@ -238,9 +238,9 @@ def _struct_converter(kind: pa.DataType, path: str) -> Convert:
 
 
 def _missing(path: str, names: set[str]) -> list[tuple[str, bool]]:
-    """Returns the fields that have to be added to a row. The flag of a field is True for an empty object and False for
-    null. If no row has the field `changelog_end_offsets`, it was an empty object in every row. A null would mean that
-    the request for end offsets failed.
+    """Returns the fields that have to be added to a row. The second value of a field is True if the field becomes an
+    empty object, and False if it becomes null. If no row has the field `changelog_end_offsets`, the field was an empty
+    object in every row. A null would mean that the request for end offsets failed.
     """
     required = _REQUIRED.get(path, {})
     if path == "output":

@@ -1,8 +1,8 @@
 """Divides inputs into chunks. Each input is read once to find its chunks. The position of a chunk is a byte offset in a
-plain file. In a gzip file, the position of a chunk is a line number. In a Parquet file, it is a row number. A chunk has
-the number of lines that `spark_engine/batch/work.py` sets. A chunk has fewer lines if the lines are very long, or if it
-is the last chunk of an input. An input that can be read only once, or only by the driver (stdin, pipes, databases), is
-first spooled to a file.
+plain file. In a gzip file, the position of a chunk is a line number. In a Parquet file, the position of a chunk is a
+row number. A chunk has the number of lines that `spark_engine/batch/work.py` sets. A chunk has fewer lines if the lines
+are very long, or if it is the last chunk of an input. An input that can be read only once, or only by the driver
+(stdin, pipes, databases), is first spooled to a file.
 """
 
 import functools
@@ -57,8 +57,9 @@ def plan_recordings(
 
 
 def identity_of_inputs(chunks: Sequence[RecordingChunk]) -> list[dict[str, object]]:
-    """Returns the identity of each input. A later run compares it with the identities of its own inputs. The identity
-    of a file is its name, its size and its modification time. The identity of a spooled input is its SHA-256.
+    """Returns the identity of each input. A later run compares these identities with the identities of its own inputs.
+    The identity of a file is its name, its size and its modification time. The identity of a spooled input is its
+    SHA-256.
 
     Raises InputError if an input no longer exists.
     """
@@ -67,8 +68,8 @@ def identity_of_inputs(chunks: Sequence[RecordingChunk]) -> list[dict[str, objec
 
 def check_of_inputs(chunks: Sequence[RecordingChunk]) -> Callable[[], None]:
     """Returns a function that checks whether input files have changed since this call. The returned function raises
-    InputError for a file that was rewritten. The returned function accepts a file that was removed. It also accepts
-    appended lines, because the run does not read them.
+    InputError for a file that was rewritten. The returned function accepts a file that was removed. The function also
+    accepts appended lines, because the run does not read them.
     """
     files = {chunk.path: chunk.source for chunk in chunks if chunk.kind is not ChunkKind.SPOOLED}
     before = {path: found for path in files if (found := _stat(path)) is not None}
@@ -90,7 +91,7 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def _goes_on(then: os.stat_result, now: os.stat_result) -> bool:
-    """True if both states belong to the same file, and the file is unchanged or has become longer."""
+    """True if both states belong to one file, and the file is unchanged or longer."""
     same_file = (then.st_dev, then.st_ino) == (now.st_dev, now.st_ino)
     return same_file and (
         now.st_size > then.st_size or (now.st_size, now.st_mtime_ns) == (then.st_size, then.st_mtime_ns)
@@ -112,8 +113,8 @@ def _advance(progress: Progress, bar: TaskID, done: int) -> None:
 
 
 class _PlannedLine(NamedTuple):
-    """The position of a line in an input. `place`: its byte offset; in a gzip file, its line number. `number`: its line
-    number. `length`: its length in bytes.
+    """The position of a line in an input. `place`: the byte offset of the line, or the line number in a gzip file.
+    `number`: the line number. `length`: the length of the line in bytes.
     """
 
     place: int

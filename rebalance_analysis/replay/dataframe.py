@@ -45,8 +45,8 @@ def replayed(df: DataFrame, column: str = LINE_COLUMN, *, changes: Changes = NO_
     `df`: the recordings. Recordings are lines of JSON in one text column (`spark.read.text`), or have a column for each
     field of rebalance/1 or placement/1 (`rebalance_analysis.recordings.parquet`). `column`: the name of the text
     column. The result has the columns of docs/batch/replay.md. The result also has the columns `reject_kind` ("refused"
-    or "unusable"), `reject` (the reason) and `reject_line`. These three columns are null for a rebalance that was run.
-    Raises InputError if `df` does not have the columns of recordings.
+    or "unusable"), `reject` (the reason) and `reject_line`. For a rebalance that was run, the three reject columns are
+    null. Raises InputError if `df` does not have the columns of recordings.
     """
     if FORMAT_COLUMN not in df.columns and column in df.columns:
         lines = df.select(df[f"`{column}`"].alias(LINE_COLUMN))

@@ -1,9 +1,9 @@
 """Defines the columns of rounds.parquet, and makes the result row of one rebalance that was run again.
 
 `rebalance_analysis.measures` defines the measures of a result row. The columns `recorded_…` have the measures of the
-recorded placement. If the result of the rerun equals the recording, its placement is used. If the results differ, the
-placement is read from the recorded bytes. In these bytes, a warm-up looks like a standby, and a task that is held back
-has no active copy.
+recorded placement. If the result of the rerun equals the recording, the placement of the rerun is used. If the results
+differ, the placement is read from the recorded bytes. In assignment bytes, a warm-up looks like a standby, and a task
+that is held back has no active copy.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance
 Recorded = RecordedRebalance | RecordedPlacement
 
 MAX_THREADS = 1_000_000
-"""A rebalance with more threads than this number gets no measures, because a line may request any number of threads,
-and `thread_loads` has an element for each thread.
+"""A rebalance with more threads than this number gets no measures. A line may request any number of threads, and
+`thread_loads` has an element for each thread.
 """
 
 COMPUTE_COLUMN = "compute_ms"
@@ -70,7 +70,7 @@ SCHEMA = pa.schema(
 class Replayed(NamedTuple):
     """A rebalance that was run again. `recorded`: the recorded rebalance. `ran`: the result of the rerun with the
     changes that the command's options describe. `as_recorded`: the result of a rerun without these changes; None if
-    there was no such rerun. Without changes, the two are the same object.
+    there was no such rerun. Without changes, `ran` and `as_recorded` are the same object.
     """
 
     recorded: Recorded

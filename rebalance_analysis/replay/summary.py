@@ -1,6 +1,6 @@
 """Computes the summary of a replay from its result files, for `summary.json` and for the tables on stdout. The summary
-counts lines in the same way as `assignor assign --check`. The result files are read in batches of some thousand rows.
-Only the totals of each input are kept in memory.
+counts lines in the same way as `assignor assign --check`. Reads the result files in batches of some thousand rows. Only
+the totals of each input are kept in memory.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ _AVERAGED = ("skew", "active_skew", "standby_coverage", "rack_spread")
 
 @dataclass(slots=True)
 class MeasureSums:
-    """Computes sums and means of the measures, over all rebalances that have measures. `measured`: the number of these
-    rebalances.
+    """Computes sums and means of the measures, over all rebalances that have measures. `measured`: the number of
+    rebalances that have measures.
 
     The sum of `records_to_restore` includes only rebalances in which all lags are known. The sum of `cross_rack_reads`
     includes only rebalances in which all racks are known.
@@ -137,8 +137,8 @@ _MOVED = ("active_moved", "standby_moved")
 
 @dataclass(slots=True)
 class Beside:
-    """Computes sums of measures that compare recorded placements with reruns. Includes only rebalances that have
-    measures of both.
+    """Sums measures of recorded placements and of their reruns, for comparison. The sums include only rebalances that
+    have measures of both placements.
     """
 
     rounds: int = 0

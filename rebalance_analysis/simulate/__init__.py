@@ -3,7 +3,7 @@
 the assumptions of this model. `placement_leader` makes the forecast of a placement problem. In this forecast, a member
 is a whole process. A model of the assignment pipeline holds a moved task back until its owner has revoked it.
 `rebalance_leader` makes the forecast of a rebalance. In this forecast, a member is a stream thread with its
-subscription bytes. The assignment pipeline itself holds a moved task back.
+subscription bytes. The assignment pipeline itself holds a moved task back until its owner has revoked it.
 """
 
 from rebalance_analysis.simulate.forecasting import forecast

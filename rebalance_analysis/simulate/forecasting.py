@@ -2,7 +2,7 @@
 in a loop, or after `max_rounds` rebalances.
 
 The leader decides at the start of a rebalance. The members receive their assignments `rebalance_ms` later. Until then,
-they continue to process their present tasks. If a member has to rejoin at once, it rejoins when it receives its
+the members continue to process their present tasks. If a member has to rejoin at once, it rejoins when it receives its
 assignment. If no member has to rejoin, the group waits for the probing rebalance. All times are in milliseconds since
 the recorded rebalance.
 """
@@ -32,7 +32,7 @@ from rebalance_analysis.simulate.placement_leader import PlacementLeader
 from rebalance_analysis.simulate.rebalance_leader import RebalanceLeader
 
 MeasureEnd = Callable[[PlacementProblem, Placement], tuple[float, ...]]
-"""A function that computes measures of the caller for the last rebalance. The arguments of the function are the
+"""A function of the caller that computes measures for the last rebalance. The arguments of the function are the
 placement problem and the placement.
 """
 
@@ -40,8 +40,8 @@ placement problem and the placement.
 @dataclass(slots=True)
 class ForecastHistory:
     """Collects the rebalances of a forecast and computes their totals. A task has moved if the placement of a rebalance
-    has it on a different process than the placement before. So a task that is held back and then assigned in the
-    follow-up rebalance counts as one move.
+    has it on a different process than the placement before. So if a task is held back and then assigned in the
+    follow-up rebalance, it counts as one move.
     """
 
     _rebalances: list[ForecastRebalance] = field(default_factory=list)
@@ -143,12 +143,12 @@ def forecast(
     give equal forecasts.
 
     `max_rounds`: the largest number of rebalances, including the recorded rebalance. `load_own`: a function that loads
-    a user's own assignor (`LoadOwn` in `rebalance_analysis.rerun`). `as_recorded`: for a what-if, the line without the
-    changes; it shows the previous owners of tasks and the previous number of standbys. `measure_end`: a function that
-    measures the placement of the last rebalance. If the leader cannot place the tasks of a rebalance, the forecast ends
-    with `End.ERROR`. Raises InputError if a value of the model is out of bounds, or if a member has a future version.
-    Raises DecodeError if the bytes of a member cannot be decoded. Raises NotBuiltYet if the recording needs a later
-    release of this program.
+    a user's own assignor (`LoadOwn` in `rebalance_analysis.rerun`). `as_recorded`: for a what-if, the recorded line
+    without the changes. This line shows the previous owners of tasks and the previous number of standbys.
+    `measure_end`: a function that computes measures for the placement of the last rebalance. If the leader cannot place
+    the tasks of a rebalance, the forecast ends with `End.ERROR`. Raises InputError if a value of the model is out of
+    bounds, or if a member has a future version. Raises DecodeError if the bytes of a member cannot be decoded. Raises
+    NotBuiltYet if the recording needs a later release of this program.
     """
     check_model(model, max_rounds)
     leader: RebalanceLeader | PlacementLeader

@@ -3,15 +3,15 @@ that they report. `first_members` makes the members as they were when the record
 subscriptions.
 
 If a process closes a task, it keeps the state of the task on disk until the clean-up delay has passed. In Kafka, when
-all members rejoin, the thread that first locks a state directory reports the state. Usually this is the thread that
-last had the task open, because it locks the directory immediately after it has closed the task. In this model, the
-thread that last had the task open always reports the state.
+all members rejoin, the thread that first locks a state directory reports the state. Usually this thread last had the
+task open, because it locks the directory immediately after it has closed the task. In this model, the thread that last
+had the task open always reports the state.
 
-If a task has no owner and other tasks of the group run, the model usually assumes that its owner has failed. A task of
-a failed owner did not run for the session timeout, because the group notices a failure only after this time. But if the
-task has more caught-up copies than num.standby.replicas, the model assumes that its owner has just revoked it. The
-owner is then still in the group, as before a follow-up rebalance. If no task of the group runs, the model assumes that
-the group has just started.
+If a task has no owner and other tasks of the group run, the model usually assumes that its owner has failed. The group
+notices a failed owner only after the session timeout, so a task of this owner did not run for this time. But if the
+task has more caught-up copies than num.standby.replicas, the model assumes that the owner has just revoked the task. An
+owner that has just revoked its task is still in the group, as before a follow-up rebalance. If no task of the group
+runs, the model assumes that the group has just started.
 """
 
 from collections.abc import Iterable, Mapping
@@ -53,8 +53,9 @@ class Decided:
 
 
 class ClosedState(NamedTuple):
-    """The state of a task on disk that no thread has open. `offset_sum`: its offset sum; may be UNKNOWN_OFFSET_SUM.
-    `since_ms`: the time at which the state was closed. `reporter`: the thread that reports this state.
+    """The state of a task on disk that no thread has open. `offset_sum`: the offset sum of the state, or
+    UNKNOWN_OFFSET_SUM. `since_ms`: the time at which the state was closed. `reporter`: the thread that reports this
+    state.
     """
 
     offset_sum: int
@@ -75,7 +76,7 @@ class Members:
     closed: dict[_Copy, ClosedState] = field(default_factory=dict)
 
     def owners(self) -> dict[TaskId, ModelledThread]:
-        """Returns the thread of each active task. An active task runs or is being restored."""
+        """Returns the thread of each active task. Active tasks include tasks that are being restored."""
         return {task: thread for thread in self.threads.values() for task in thread.active}
 
     def offset_sums(self, now_ms: int) -> dict[str, dict[TaskId, int]]:
@@ -90,7 +91,7 @@ class Members:
 
     def hand_out(self, handed_out: Mapping[str, HandedOut], now_ms: int) -> None:
         """Applies an assignment: every thread closes its revoked tasks and opens its new tasks. `handed_out`: the new
-        tasks of each thread, by name. A thread that is missing here closes all its tasks.
+        tasks of each thread, by name. A thread without an entry in `handed_out` closes all its tasks.
         """
         self._clean_up(now_ms)
         on_disk = self._on_disk(now_ms)
@@ -141,8 +142,8 @@ class Members:
         return to_restore_from(on_disk.get((thread.process, task)))
 
     def _on_disk(self, now_ms: int) -> dict[_Copy, int]:
-        """Returns the offset sum of each copy on disk, open or closed. The offset sum of a running task is the sum of
-        its end offsets.
+        """Returns the offset sum of each copy on disk. The copy may be open or closed. The offset sum of a running task
+        is the sum of its end offsets.
         """
         on_disk = {copy: state.offset_sum for copy, state in self.closed.items()}
         for thread in self.threads.values():
@@ -152,7 +153,7 @@ class Members:
         return on_disk
 
     def _reporters(self) -> dict[_Copy, str]:
-        """Returns, for each open or closed copy, the thread that reports its state."""
+        """Returns, for each open or closed copy, the thread that reports the state of the copy."""
         reporters = {copy: state.reporter for copy, state in self.closed.items()}
         for name, thread in self.threads.items():
             reporters.update(((thread.process, task), name) for task in (*thread.active, *thread.standby))
@@ -176,7 +177,7 @@ class Members:
 
 
 _Disks = Mapping[ProcessId, Mapping[TaskId, int]]
-"""The offset sums of the state on disk, by process and task."""
+"""Maps process and task to the offset sum of the task's state on disk."""
 
 
 class Past(NamedTuple):
@@ -232,8 +233,8 @@ def first_members(
 def _reporters(
     threads: Iterable[ModelledThread], reported: Mapping[str, Iterable[TaskId]]
 ) -> dict[tuple[ProcessId, TaskId | None], str]:
-    """Returns, for each process and task, the first thread that reported the task. With None as the task, this is the
-    first thread of the process.
+    """Returns, for each process and task, the first thread that reported the task. For None in place of a task, returns
+    the first thread of the process.
     """
     reporters: dict[tuple[ProcessId, TaskId | None], str] = {}
     for thread in threads:

@@ -1,11 +1,10 @@
 """Finds loops in a forecast. A loop begins at a rebalance that a later rebalance repeats with the same input and
 output.
 
-The comparison uses everything that determines the future of the group. The open and closed state of each thread, the
-lags of copies and the leader's decision determine this future. The comparison ignores absolute times and offsets. The
-age of closed state also matters, because a process removes old state. But if there are only follow-up rebalances
-between the two rebalances, the age is ignored, because follow-up rebalances take far less time than a process waits
-before it removes state.
+The comparison uses the open and closed state of each thread, the lags of copies and the leader's decision. These values
+determine the later rebalances. In the comparison, absolute times and offsets are ignored. The age of closed state also
+matters, because a process removes old state. But if there are only follow-up rebalances between the two rebalances, the
+age is ignored. Follow-up rebalances end long before a process removes closed state.
 """
 
 import hashlib
@@ -27,7 +26,7 @@ class _LoopCandidate(NamedTuple):
 @dataclass(slots=True)
 class LoopFinder:
     """Finds the first rebalance that repeats an earlier rebalance. The field `_last_other` has the number of the last
-    rebalance that was not a follow-up.
+    rebalance that is not a follow-up.
     """
 
     _seen: dict[Digest, _LoopCandidate] = field(default_factory=dict)
@@ -36,8 +35,8 @@ class LoopFinder:
     def find(
         self, number: int, trigger: ForecastTrigger, decided: Decided, members: Members, now_ms: int
     ) -> int | None:
-        """Returns the number of the earlier rebalance that this rebalance repeats; None if it repeats none. Call `find`
-        for every rebalance, before the members apply their assignments.
+        """Returns the number of the earlier rebalance that this rebalance repeats; None if it repeats no rebalance.
+        Call `find` for every rebalance, before the members apply their assignments.
         """
         if trigger is not ForecastTrigger.FOLLOW_UP:
             self._last_other = number
@@ -75,8 +74,7 @@ def _lag(members: Members, task: TaskId, offset_sum: int, now_ms: int) -> int:
 
 def _unreported(members: Members, acceptable_lag: int, now_ms: int) -> list[object]:
     """Returns the tasks whose whole changelog has at most acceptable.recovery.lag records. A client without state of
-    such a task counts as caught up, because the client's lag is the whole changelog, and so at most
-    acceptable.recovery.lag.
+    such a task counts as caught up. The client's lag is the whole changelog, which is at most acceptable.recovery.lag.
     """
     return [task for task, end in members.ends.ends(now_ms).items() if end <= acceptable_lag]
 

@@ -11,17 +11,17 @@ from rebalance_analysis.measures import RebalanceMeasures
 
 @dataclass(frozen=True, slots=True)
 class ForecastModel:
-    """The assumptions of a forecast. Rates are in records per second, and times are in milliseconds.
+    """The assumptions of a forecast. Rates are in records per second. Times are in milliseconds.
 
     `restore_records_per_s`: the rate at which one stream thread restores all its active tasks together.
     `standby_records_per_s`: the rate at which one stream thread reads records for all its standbys and warm-ups
-    together. Standbys and warm-ups wait while the thread restores active tasks. `appended_records_per_s`: the rate at
-    which the changelogs of each stateful task grow while the task runs. `rebalance_ms`: the time from the start of a
-    rebalance until its members have their assignments. `session_timeout_ms`: the time until the group notices that a
-    process failed; it affects only the unowned time in the result. `state_cleanup_delay_ms`: the time after which a
-    process removes the state of a closed task that it has not got again (Kafka's state.cleanup.delay.ms). `jitter`: a
-    number from 0 to 1. Each process has a random number between 1 - jitter and 1 + jitter, by which all its rates are
-    multiplied. `seed`: the seed of these random numbers.
+    together. Standbys and warm-ups read no records while the thread restores active tasks. `appended_records_per_s`:
+    the rate at which the changelogs of each stateful task grow while the task runs. `rebalance_ms`: the time from the
+    start of a rebalance until its members have their assignments. `session_timeout_ms`: the time until the group
+    notices that a process failed; it affects only the unowned time in the result. `state_cleanup_delay_ms`: Kafka's
+    state.cleanup.delay.ms. After this time, a process removes the state of a closed task, unless the process gets the
+    task again. `jitter`: a number from 0 to 1. Each process has a random number between 1 - jitter and 1 + jitter, by
+    which all its rates are multiplied. `seed`: the seed of the random numbers of the processes.
     """
 
     restore_records_per_s: float = 100_000.0
@@ -74,7 +74,7 @@ class ForecastRebalance:
 @dataclass(frozen=True, slots=True)
 class Loop:
     """A sequence of rebalances that repeats endlessly. `first_round`: the number of the first rebalance of the
-    sequence. `length`: the number of rebalances in it.
+    sequence. `length`: the number of rebalances in the sequence.
 
     `tasks`: the tasks that move, warm up or are held back in the loop. Because of these tasks, the group never becomes
     stable.
@@ -93,8 +93,8 @@ class Forecast:
     `standby_moves`, `warm_ups`: the numbers of moved active copies, moved standbys and warm-ups in all rebalances. A
     warm-up counts only when it begins. `unowned_ms`: the time for which a task did not run, added up over all tasks. A
     task does not run between revocation and assignment, while it is restored, and after the failure of its process.
-    `unowned_longest_ms`: the longest time for which a task did not run. `unowned_longest_task`: this task. `final`: the
-    measures of the last rebalance.
+    `unowned_longest_ms`: the longest time for which a task did not run. `unowned_longest_task`: the task that did not
+    run for this longest time. `final`: the measures of the last rebalance.
     """
 
     end: End
@@ -111,10 +111,10 @@ class Forecast:
     error: str | None
     final: RebalanceMeasures | None
     owners: tuple[tuple[TaskId, ProcessId], ...]
-    """Each task, with the process that has its active copy at the end of the forecast."""
+    """Pairs of a task and the process that has the task's active copy at the end of the forecast."""
     behind: tuple[TaskId, ...] = ()
-    """If the group becomes stable, the tasks that have a copy which never catches up. If the group does not become
-    stable, the tasks that have a copy which has not caught up at the end of the forecast.
+    """The tasks with a copy that is still behind at the end of the forecast. If the group becomes stable, these copies
+    never catch up.
     """
     own_measures: tuple[float, ...] = ()
     """The values that the caller's function (`MeasureEnd`) computed for the last rebalance."""
@@ -136,8 +136,8 @@ _LONGEST_SHOWN_BITS = 128
 
 
 def check_model(model: ForecastModel, max_rounds: int) -> None:
-    """Checks that the value of every field is within its bounds. If a value is not, raises InputError with the name of
-    the field in `where`.
+    """Checks that the value of every field is within its bounds. If the value of a field is out of bounds, raises
+    InputError with the name of the field in `where`.
     """
     for name in ("restore_records_per_s", "standby_records_per_s"):
         _check_number(name, getattr(model, name), LOWEST_RATE, HIGHEST_RATE)
@@ -161,7 +161,7 @@ def _shown(number: float) -> str:
 
 def forecast_document(forecast: Forecast, model: ForecastModel | None = None) -> dict[str, object]:
     """Returns the forecast as a JSON document. The keys are the names of the fields. Tasks and processes are text, and
-    times are in milliseconds. `model`: the assumptions of the forecast, which become a part of the document.
+    times are in milliseconds. `model`: the assumptions of the forecast, which the document then contains.
     """
     document = {
         **document_of_fields(forecast, "end", "stable_after_ms", "restored_after_ms", "probing_rounds"),

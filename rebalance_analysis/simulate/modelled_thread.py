@@ -3,12 +3,12 @@ runs, and the growth of changelogs.
 
 A thread restores its active tasks one after the other, in the order of task ids. Each task runs as soon as it is
 restored. When the thread has restored all its active tasks, it reads records for its standbys and warm-ups, at the same
-rate for each. A task appends no records while it does not run. So the number of records that it has to restore is known
-when it is assigned. But a standby may read a changelog that grows at the same time.
+rate for each. A task appends no records while it does not run. So the number of records to restore is known when the
+task is assigned. But a standby may read a changelog that grows at the same time.
 
-When a task is assigned, the model computes the time at which its owner will have restored it. The task runs from this
-time. If the task is revoked before this time, the model discards the computed time. All times are in milliseconds since
-the recorded rebalance.
+When a task is assigned, the model computes the time at which its owner will have restored it. From this time on, the
+task runs. If the task is revoked before this time, the model discards the computed time. All times are in milliseconds
+since the recorded rebalance.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Rates(NamedTuple):
 
 def rates_of(model: ForecastModel, process: ProcessId, threads: int = 1) -> Rates:
     """Returns the rates of the model, multiplied by the jitter factor of the process. `threads`: the number of stream
-    threads for which one ModelledThread stands.
+    threads that one ModelledThread represents.
     """
     factor = _factor(model, process) * threads
     return Rates(model.restore_records_per_s * factor, model.standby_records_per_s * factor)
@@ -105,7 +105,7 @@ class ModelledThread:
 
     def offset_sums(self, ends: ChangelogEnds, now_ms: int) -> dict[TaskId, int]:
         """Returns the offset sums that the thread reports. For a running stateful task, the offset sum is
-        LATEST_OFFSET. For any other copy, it is the position of the copy.
+        LATEST_OFFSET. For any other copy, the offset sum is the position of the copy.
         """
         sums = {
             task: LATEST_OFFSET if runs_from_ms <= now_ms else self._restored(self.restores[task], now_ms)
@@ -172,16 +172,17 @@ def shared_out(missing: Mapping[TaskId, int], records: int) -> dict[TaskId, int]
 
 def to_restore_from(offset_sum: int | None) -> int:
     """Returns the offset sum from which a copy begins to read. If the copy has no state, or if the position of its
-    state is not known, this is 0.
+    state is not known, this offset sum is 0.
     """
     return 0 if offset_sum is None or offset_sum == UNKNOWN_OFFSET_SUM else offset_sum
 
 
 @dataclass(slots=True)
 class TaskRuns:
-    """The times in which tasks run. `unowned_since`: for each task that does not run, the time at which it stopped.
-    `unowned_ms`: the sum of the periods in which a task did not run. `longest_ms`: the longest of these periods. A
-    period counts when it has ended; `finish` adds the periods that have not ended.
+    """Measures the periods in which tasks do not run. `unowned_since`: for each task that does not run, the time at
+    which it stopped. `unowned_ms`: the sum of the periods in which a task did not run. `longest_ms`: the longest of
+    these periods. A period is added when it ends. At the end of the forecast, `finish` adds the periods that have not
+    ended.
     """
 
     unowned_since: dict[TaskId, int]
@@ -196,7 +197,7 @@ class TaskRuns:
         self._runs_from[task] = at_ms
 
     def stops(self, task: TaskId, at_ms: int) -> None:
-        """Records that the owner of the task closes it at the time `at_ms`. Until then, the task ran or was being
+        """Records that the owner of the task closes it at the time `at_ms`. Before this time, the task ran or was being
         restored.
         """
         runs_from = self._runs_from.pop(task)
@@ -215,8 +216,9 @@ class TaskRuns:
         return self._ran_ms.get(task, 0) + running
 
     def finish(self, now_ms: int) -> None:
-        """Adds the periods that have not ended, in which tasks do not run. Call `finish` after the last assignment. If
-        the task is being restored, its period ends when it runs. If the task has no owner, its period ends at `now_ms`.
+        """Adds the periods that have not ended, in which a task does not run. Call `finish` after the last assignment.
+        For a task that is being restored, the period ends when the task runs. For a task without an owner, the period
+        ends at `now_ms`.
         """
         for task in sorted(self.unowned_since):
             self._count(task, self._runs_from.get(task, now_ms))
@@ -251,8 +253,8 @@ class ChangelogEnds:
         return self.recorded[task] + self.appended(task, now_ms)
 
     def appended(self, task: TaskId, now_ms: int) -> int:
-        """Returns the number of records that the task has appended since the recorded rebalance. The number is limited,
-        so the end-offset sum is never larger than Java's largest long.
+        """Returns the number of records that the task has appended since the recorded rebalance. The number has an
+        upper limit, so the sum of end offsets is never larger than Java's largest long.
         """
         if not self.appended_records_per_s:
             return 0

@@ -21,7 +21,7 @@ from rebalance_analysis.simulate.modelled_thread import ModelledThread, rates_of
 
 MAX_THREADS = 1_000_000
 """The largest number of threads that all clients together may have. Without this limit, a short line could request
-billions of threads, and the load of each thread is measured.
+billions of threads, and measuring their loads would take too long.
 """
 
 

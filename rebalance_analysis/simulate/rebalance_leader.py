@@ -9,7 +9,7 @@ of the forecast.
 
 The bytes of a member are decoded once. For each rebalance, the bytes are encoded again with the tasks and offset sums
 that the member has at that rebalance. ConsumerProtocol version, endpoint, tags, topics, rack and process id stay as
-recorded. The unique field of a subscription is higher by one in each rebalance. If an assignment shows that all members
+recorded. The unique field of a subscription grows by one in each rebalance. If an assignment shows that all members
 support a higher version, the member uses this version from the next rebalance on. Source:
 `StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`.
 """
@@ -66,7 +66,8 @@ class RebalanceLeader:
         reported = {member_id: member.info.task_offset_sums for member_id, member in self._members.items()}
         ends = _recorded_ends(result.problem)
         members = first_members(result.problem, threads, active, reported, ends, self._model, self._past)
-        # the operator command that keeps owned tasks in place is valid for one rebalance; a drain is valid for all
+        # The operator command that keeps owned tasks in place is valid for one rebalance. A drain is valid for all
+        # rebalances.
         later = replace(self._snapshot.steering, keeps_owned=False)
         self._snapshot = with_created(replace(self._snapshot, steering=later), result.created_topics)
         try:
@@ -114,10 +115,10 @@ class RebalanceLeader:
         )
 
     def _leader_misses(self, created: Iterable[str]) -> bool:
-        """True if the rebalance created topics that the group reads. The metadata of the leader's consumer does not
-        have these topics yet. When the metadata has the topics, the consumer requests another rebalance
-        (`ConsumerCoordinator.rejoinNeededOrPending`). A leader that is not a member of the group has no consumer; then
-        this is False.
+        """True if the rebalance created topics that the group reads. At first, the metadata of the leader's consumer
+        lacks these topics. When the metadata has them, the consumer requests another rebalance
+        (`ConsumerCoordinator.rejoinNeededOrPending`). For a leader that is not a member of the group, returns False,
+        because this leader has no consumer.
         """
         read = {topic for each in self._snapshot.topology.subtopologies for topic in each.source_topics}
         return self._snapshot.leader_process_id is not None and not read.isdisjoint(created)
@@ -232,7 +233,7 @@ def _committed(offsets: tuple[int | None, ...], more: Mapping[int, int]) -> tupl
 @dataclass(slots=True)
 class RecordedMember:
     """A member of a forecast. The owned partitions, version, generation and unique field of a member may change at each
-    rebalance. All its other fields stay as recorded.
+    rebalance. All other fields of the member keep their recorded values.
     """
 
     member: Member

@@ -1,9 +1,9 @@
 """Finds the episodes of recorded groups: the rebalances from which forecasts start. The first rebalance of a group is
-an episode. A rebalance is also an episode if its processes or numbers of threads are not the same as in the previous
-rebalance. A change of processes or threads means that an instance joined, left, was killed or was restarted. All other
-recorded rebalances are follow-ups or probing rebalances, and the forecast computes these itself. Each placement problem
-is an episode. The `meta.chain` of a placement problem is the name of its group. Without `meta.chain`, the placement
-problem is a group of its own with one episode.
+an episode. A rebalance is also an episode if its processes or numbers of threads differ from the previous rebalance. A
+change of processes or threads means that an instance joined, left, was killed or was restarted. All other recorded
+rebalances are follow-ups or probing rebalances. The forecast computes these rebalances without recordings. Each
+placement problem is an episode. The `meta.chain` of a placement problem is the name of its group. Without `meta.chain`,
+the placement problem is a group of its own with one episode.
 
 The driver writes the lines of all chunks to one spool file, and the workers read this file. So a chunk only contains a
 position in the spool file. The spool file is in the output directory, which every executor can read. In the spool file,
@@ -49,7 +49,7 @@ class GroupEpisodes:
 @dataclass(frozen=True, slots=True)
 class Episodes:
     """The episodes of all groups. `groups`: the episodes of each group, sorted by group id. `rejects`: the positions of
-    the lines that cannot be used, in blocks of LINES_A_CHUNK lines. `read_rejects` reads a block.
+    the lines that cannot be used, in blocks of LINES_A_CHUNK lines. `read_rejects` reads one block of these lines.
 
     `digest`: the SHA-256 of the spool file, which identifies its lines.
     """
@@ -75,9 +75,9 @@ class _Candidate(NamedTuple):
 
 
 def gather_episodes(lines: Iterable[Line], spool: Path) -> Episodes:
-    """Reads the lines of recordings, and writes the episodes and the rejects to a spool file. `spool`: the path of this
-    file. Until all lines are read, a temporary file in the same directory holds the rebalances. So each rebalance needs
-    only some 200 bytes of memory.
+    """Reads the lines of recordings, and writes the episodes and the rejects to a spool file. `spool`: the path of the
+    spool file. Until all lines are read, a temporary file in the same directory holds the rebalances. So each rebalance
+    needs only some 200 bytes of memory.
     """
     rebalances: dict[str, list[_Candidate]] = {}
     rejects: list[SpooledRecord] = []
@@ -172,8 +172,8 @@ class SpooledLines:
 
 @dataclass(frozen=True, slots=True)
 class SpooledRecord:
-    """The position and the length of one record of a spool file, in bytes. The length includes the four bytes before
-    the line.
+    """The position and the length of one record of a spool file, in bytes. The length in a SpooledRecord includes the
+    four bytes before the line.
     """
 
     offset: int

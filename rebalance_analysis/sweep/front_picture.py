@@ -2,9 +2,9 @@
 shows the number of standbys by its colour, and the skew by its size.
 
 The number of a mark is the number of its combinations in the table and in the list beside the plot. A line joins the
-points of the front that have the same number of standbys. Along a line, a shorter time costs more moves. Points that
-are not on the front are shown as faint marks. If there is room, labels do not cover marks or other labels. All lengths
-in this module are in typographic points.
+points of the front that have the same number of standbys. Along such a line, a shorter time to stable means more moves.
+Points that are not on the front are shown as faint marks. If there is room, labels do not cover marks or other labels.
+All lengths in this module are in typographic points.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class _Sizes:
 
     def handles(self, axes: Axes) -> list[PathCollection]:
         """Returns the legend entries for mark sizes. Every skew has an entry. But if there are many skews, only the
-        lowest, the middle and the highest have one.
+        lowest, the middle and the highest skew have an entry.
         """
         few = len(self.skews) <= _FEW_LEVELS
         shown = self.skews if few else [self.skews[0], self.skews[len(self.skews) // 2], self.skews[-1]]
@@ -238,7 +238,7 @@ _MARGIN = 2.0
 
 class Label(NamedTuple):
     """The label of a mark. `dx`, `dy`: the offset of the centre of the text from the centre of the mark. `is_far`: True
-    if a line should join the mark and the text.
+    if the text is so far from the mark that a line should join them.
     """
 
     text: str
@@ -263,8 +263,8 @@ def place_labels(
     texts: Sequence[str], marks: Sequence[Mark], obstacles: Sequence[Mark], font_size: float
 ) -> list[Label]:
     """Places one label for each mark, in the order of the marks. A label gets the nearest free position. If no position
-    is free, it gets the position at which it covers the smallest area of marks and labels. `obstacles`: marks that get
-    no label.
+    is free, the label gets the position at which it covers the smallest area of marks and labels. `obstacles`: marks
+    that get no label.
     """
     taken = [_Box(x - radius, y - radius, x + radius, y + radius) for x, y, radius in (*marks, *obstacles)]
     labels = []
@@ -276,9 +276,9 @@ def place_labels(
 
 
 def _best(text: str, mark: Mark, marks: Sequence[Mark], taken: Sequence[_Box], font_size: float) -> tuple[Label, _Box]:
-    """Returns the best position of a label. Three rules decide, in this order. The label should cover as little area as
-    possible. The label should be nearer to its own mark than to every other mark. The label should be as near to its
-    own mark as possible.
+    """Returns the best position of a label. The first aim is that the label covers as little area as possible. The
+    second aim is that the label's own mark is the nearest mark. The third aim is a short distance between the label and
+    its own mark.
     """
     x, y, radius = mark
     reach = radius + _GAP + _RINGS * font_size + len(text) * font_size

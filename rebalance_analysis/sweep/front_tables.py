@@ -1,5 +1,5 @@
 """Makes the output of a sweep: a table of the Pareto front, a table of all combinations, and the document in
-`front.json`. Combinations of the front with equal results share a line. For example, all values of
+`front.json`. In the table, combinations of the front with equal results share a line. For example, all values of
 `max.warmup.replicas` from 4 to 16 may give the same result.
 """
 
@@ -192,9 +192,8 @@ def values_text(axis: Axis, values: Sequence[Value]) -> str:
 
 
 def _blocks(combinations: Sequence[Combination], grid: Grid) -> list[AlikeCombinations]:
-    """Divides combinations into blocks. In a block, the combinations are all combinations of some values of each axis.
-    If the given combinations are not such a block, they are divided by the values of the first axis with several
-    values.
+    """Divides combinations into blocks. A block consists of all combinations of some values of each axis. If the given
+    combinations do not form a block, they are divided by the values of the first axis with several values.
     """
     if not combinations:
         return []

@@ -1,8 +1,8 @@
 """Parses the grid of a sweep, such as `--grid max.warmup.replicas=1..16,num.standby.replicas=0..2`. A grid has axes,
 separated by commas. An axis is a config under Kafka's dotted name, or `assignor`. The values of an axis are separated
-by bars, such as `1..4|8|16`. Between bars stands a single value or a range of whole numbers, such as `1..16` or
-`1..16:3` (every third number). Combinations are numbered in the order of nested loops. The first axis is the outermost
-loop. So a number means the same combination in every run.
+by bars, such as `1..4|8|16`. A bar separates two entries. An entry is a single value or a range of whole numbers, such
+as `1..16` or `1..16:3` (every third number). Combinations are numbered in the order of nested loops. The first axis is
+the outermost loop. So a number means the same combination in every run.
 """
 
 import math
@@ -29,8 +29,8 @@ _TEXT_KEYS = (ASSIGNOR, RACK_AWARE_ASSIGNMENT_STRATEGY, RACK_AWARE_ASSIGNMENT_TA
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a grid. `values`: the values without duplicates, in the given order. All values are whole numbers, or
-    all are text.
+    """One axis of a grid. `values`: the values without duplicates, in the given order. The values are either all whole
+    numbers or all texts.
     """
 
     key: str
@@ -43,8 +43,8 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """One combination of a grid. `number`: its number in the grid; the first combination has number 0. `values`: one
-    value for each axis.
+    """One combination of a grid. `number`: the number of the combination in the grid; the first combination has number
+    0. `values`: one value for each axis.
     """
 
     number: int

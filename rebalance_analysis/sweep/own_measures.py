@@ -1,6 +1,6 @@
 """Loads and calls a user's own measures of a sweep. A measure is a function with the name `module:function`. A measure
-adds a column to the results. The function returns a number. The arguments of the function are the input of the last
-rebalance of a forecast, and the active tasks that this rebalance placed on each process.
+adds a column to the results. A measure function returns a number. A measure function gets the input of a forecast's
+last rebalance, and the active tasks that this rebalance placed on each process.
 
     def busiest_thread(application_state: ApplicationState, active: Mapping[ProcessId, frozenset[TaskId]]) -> float
 

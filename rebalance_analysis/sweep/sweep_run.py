@@ -57,7 +57,7 @@ class FinishedSweep:
 
 
 def run_sweep(order: SweepOrder, lines: Iterable[Line], console: Console) -> FinishedSweep:
-    """Runs a sweep. `lines`: the lines of the recordings. `console`: the console that shows the progress. Raises
+    """Runs a sweep of the recordings that `lines` contains. `console`: the console that shows the progress. Raises
     InputError if an input cannot be used. Also raises the errors of `run_plan`.
     """
     grid = parse_grid(order.grid)

@@ -1,7 +1,7 @@
 """Does the work of a sweep on one chunk. A chunk has some combinations and one group. The work makes forecasts from
 every episode of the group, and a result row for each combination.
 
-A chunk takes about half a second, as in all jobs (`spark_engine.batch.work`). So it has few forecasts, because a
+A chunk takes about half a second, as in all jobs (`spark_engine.batch.work`). So a chunk has few forecasts, because a
 forecast has some tens of rebalances. All episodes of a result row are in one chunk. If a group has very many episodes,
 a chunk has a single combination and takes longer.
 """
@@ -61,8 +61,8 @@ SweepChunk = CombinationsOfGroup | RejectedLines
 
 
 class _Episode(NamedTuple):
-    """An episode of a group. `recorded`: the recorded rebalance. `start`: this rebalance with the changes that apply to
-    all combinations.
+    """An episode of a group. `recorded`: the recorded rebalance. `start`: the recorded rebalance with the changes that
+    apply to all combinations.
     """
 
     recorded: Recorded
@@ -72,7 +72,7 @@ class _Episode(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class SweepWork:
     """The work of a sweep. `changes`: changes that are applied to each episode. The values of a combination are applied
-    after them.
+    after these changes.
     """
 
     grid: Grid

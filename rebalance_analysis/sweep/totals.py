@@ -3,9 +3,9 @@ Pareto front.
 
 The Pareto front compares five measures: time to stable, moves, standbys, skew, and traffic across racks. More standbys
 are better. For the other measures, less is better. The traffic across racks includes only groups whose racks are known
-with every combination. A point is on the Pareto front if no other point dominates it. A point dominates another if it
-is at least as good in every measure, and better in at least one. If an episode does not become stable with a
-combination, this combination is not on the front.
+with every combination. A point is on the Pareto front if no other point dominates it. One point dominates another point
+if it is at least as good in every measure, and better in at least one measure. If an episode does not become stable
+with a combination, this combination is not on the Pareto front.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,8 +30,8 @@ _READS = "cross_rack_reads"
 @dataclass(frozen=True, slots=True)
 class CombinationTotal:
     """The totals of one combination over all groups. `time_to_stable_ms`: the mean over all episodes; None if an
-    episode did not become stable. `skew`: the highest skew among the episodes. The other numbers are sums over
-    episodes. `standbys`, `stateful_tasks` and `cross_rack_reads` are counted at the end of each episode.
+    episode did not become stable. `skew`: the highest skew among the episodes. All other numbers of a CombinationTotal
+    are sums over episodes. `standbys`, `stateful_tasks` and `cross_rack_reads` are counted at the end of each episode.
     `cross_rack_reads`: includes only groups whose racks are known with every combination; None if there is no such
     group. `own_measures`: the means of the user's own measures over all episodes; None for a measure that a group does
     not have.
@@ -64,7 +64,8 @@ class CombinationTotal:
     @property
     def point(self) -> Vector | None:
         """The values that the Pareto front compares: time to stable, moves, standbys, skew and traffic across racks.
-        The number of standbys is negated, so less is better for every value. None if an episode did not become stable.
+        The number of standbys is negated, so less is better for every value. `point` is None if an episode did not
+        become stable.
         """
         if self.time_to_stable_ms is None:
             return None
@@ -74,8 +75,8 @@ class CombinationTotal:
 @dataclass(frozen=True, slots=True)
 class SweepResult:
     """The result of a sweep. `totals`: the totals of all combinations, in the order of their numbers. `front`: the
-    numbers of the combinations on the front, sorted by time to stable. `defaults`: the number of the combination of
-    Kafka's defaults; None if the grid does not contain this combination. `beats_defaults`: the number of the first
+    numbers of the combinations on the front, sorted by time to stable. `defaults`: the number of the combination that
+    has Kafka's defaults; None if the grid does not contain this combination. `beats_defaults`: the number of the first
     combination on the front that is better than Kafka's defaults. `beats_defaults` is None if the front is empty, if
     the defaults are on the front, or if the grid does not contain the defaults.
     """
@@ -105,7 +106,7 @@ def sweep_result(grid: Grid, batches: Iterable[pa.RecordBatch], own_measures: tu
     """
     means = ("time_to_stable_ms", *own_measures)
     table = pa.Table.from_batches(batches).select(["group_id", "combination", _READS, "skew", *_SUMS, *means])
-    for name in means:  # convert the means over the episodes of a group back to sums
+    for name in means:  # Convert the means over the episodes of a group back to sums.
         place = table.schema.get_field_index(name)
         table = table.set_column(place, name, pc.multiply(table[name], table["episodes"]))
     unless_null = pc.ScalarAggregateOptions(skip_nulls=False)
@@ -130,8 +131,8 @@ def sweep_result(grid: Grid, batches: Iterable[pa.RecordBatch], own_measures: tu
 
 
 def _reads_of(table: pa.Table, groups: list[str]) -> dict[int, int]:
-    """Returns, for each combination, the sum of the reads across racks. `groups`: the groups whose racks are known with
-    every combination. Only these are included.
+    """Returns, for each combination, the sum of the reads across racks. `groups`: the groups to include. The racks of
+    these groups are known with every combination.
     """
     known = table.filter(pc.is_in(table["group_id"], pa.array(groups, pa.string())))
     sums = known.group_by("combination").aggregate([(_READS, "sum")]).to_pylist()
@@ -162,9 +163,9 @@ def _beats(totals: Sequence[CombinationTotal], front: Sequence[int], defaults: i
 
 
 def pareto_front(points: Sequence[Vector]) -> list[int]:
-    """Returns the indices of the points on the front, in ascending order. Equal points are all on the front, or none of
-    them is. If the points are sorted, only an earlier point can dominate a point. A point that is not on the front is
-    dominated by a point of the front. So n points need n * (size of the front) comparisons.
+    """Returns the indices of the points on the front, in ascending order. Equal points are either all on the front, or
+    all not on it. If the points are sorted, only an earlier point can dominate a point. Some point on the front
+    dominates each point that is not on the front. So n points need n * (size of the front) comparisons.
     """
     kept: list[Vector] = []
     for point in sorted(set(points)):
@@ -214,13 +215,14 @@ def schema_of(axes: Sequence[Axis], own_measures: Sequence[str] = ()) -> pa.Sche
 class EpisodeTotals:
     """The totals over all episodes of one group with one combination.
 
-    Times are in milliseconds. `time_to_stable_max_ms` and `skew` are the highest values among the episodes. The other
-    numbers are sums. `stateful_tasks`, `standbys` and `cross_rack_reads` are counted at the end of each episode.
-    `racks_known`: the number of episodes whose racks are known. `cross_rack_reads` includes only these episodes.
-    `coverage_sum`: the sum of the standby coverages. `coverages`: the number of episodes in this sum. A result row has
-    the mean of the standby coverages. If no forecast could be made from an episode, only `episodes` counts it. `error`:
-    the first error of an episode. `own_sums`: the sums of the user's own measures. `measured`: the number of episodes
-    in these sums. A result row has the means of the user's own measures. If `measured` is 0, they are null.
+    Times are in milliseconds. `time_to_stable_max_ms` and `skew` are the highest values among the episodes. All other
+    numbers of these totals are sums. `stateful_tasks`, `standbys` and `cross_rack_reads` are counted at the end of each
+    episode. `racks_known`: the number of episodes whose racks are known. Only episodes with known racks count in
+    `cross_rack_reads`. `coverage_sum`: the sum of the standby coverages. `coverages`: the number of episodes in
+    `coverage_sum`. A result row has the mean of the standby coverages. If no forecast could be made from an episode,
+    only `episodes` counts it. `error`: the first error of an episode. `own_sums`: the sums of the user's own measures.
+    `measured`: the number of episodes in `own_sums`. A result row has the means of the user's own measures. If
+    `measured` is 0, these means are null.
     """
 
     episodes: int = 0

@@ -1,5 +1,5 @@
-"""Runs a recorded rebalance under other conditions. `Changes` has the changed conditions. `changed` applies the
-changes. `difference` compares two results.
+"""Runs a recorded rebalance under other conditions. The class `Changes` has the changed conditions. `changed` applies
+the changes. `difference` compares two results.
 
 The result of the changed rebalance is not an estimate: the code that leads real groups computes it
 (`rebalance_analysis.rerun`).

@@ -3,7 +3,7 @@ conditions. `changed_document` returns this line as a document.
 
 Changes are applied in this order: assignor and configs, topology and partition counts, removed instances, threads,
 tags, added instances, lags. So changes of threads and tags affect only recorded instances. The definition of an added
-instance has its own threads and tags.
+instance contains the threads and tags of the instance.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Defines and parses the changes of a what-if: configs, instances, threads, tags, partitions, topology, lags, assignor.
 
-A user can name a process by its id, or by the client id, group instance id or member id of one of its members. A prefix
-of such an id is enough if it matches only one process. The name `*` stands for all processes. Changes are sent over
-HTTP as JSON. The note in a changed recording also contains them as JSON.
+A user can name a process by its id. A user can also give the client id, group instance id or member id of one of the
+process's members. A prefix of such an id is enough if it matches only one process. The name `*` stands for all
+processes. Changes are sent over HTTP as JSON. The note in a changed recording also contains the changes as JSON.
 
 The functions `typed_...` parse changes such as `3x4`, `P=2` and `P/0_3=5000`, which users type in options and forms.
 The parameter `where` is the name of the option; error messages show it. For a web form, `where` is empty, because the
@@ -49,11 +49,11 @@ class Changes:
     """The changes of a what-if. Every field is optional. `Changes()` changes nothing.
 
     `configs`: config values by dotted names; they override the recorded values. `remove`: the names of processes that
-    are removed with all their tasks. `threads`: the new number of stream threads, by process name. `tags`: by process
-    name, client tags that are added to the process or replace its tags of the same key. `partitions`: the new partition
-    counts of input topics. `topology`: the topology that replaces the recorded topology. `lags`: the new lags in
-    records. A key `task` is for every process that reported the task. A key `process/task` is for one process. If a
-    task is reported as running, its lag is not changed.
+    are removed with all their tasks. `threads`: the new number of stream threads, by process name. `tags`: for each
+    process name, the client tags to set. A new tag replaces the tag that has the same key. `partitions`: the new
+    partition counts of input topics. `topology`: the topology that replaces the recorded topology. `lags`: the new lags
+    in records. A key `task` is for every process that reported the task. A key of the form `process/task` sets the lag
+    for one process only. If a task is reported as running, its lag is not changed.
     """
 
     assignor: str | None = None
@@ -68,8 +68,8 @@ class Changes:
 
 
 MAX_INSTANCES = 10_000
-"""The largest number of added instances, and the largest number of threads of an instance. Real groups are far smaller.
-The limit protects the service from callers that are not trusted.
+"""The largest number of added instances, and the largest number of threads of an instance. A real group has far fewer
+instances and threads. The limit protects the service from callers that are not trusted.
 """
 
 _FIELDS = tuple(field.name for field in fields(Changes))
@@ -103,8 +103,8 @@ def changes_from_document(document: object, where: str = "changes") -> Changes:
 
 
 def check_count(value: object, where: str) -> int:
-    """Checks a number of instances or threads, and returns it. Raises InputError if it is not a whole number from 1 to
-    MAX_INSTANCES.
+    """Checks a number of instances or threads, and returns it. Raises InputError if the number is not a whole number
+    from 1 to MAX_INSTANCES.
     """
     return as_integer(value, where, 1, MAX_INSTANCES)
 

@@ -1,8 +1,8 @@
 """Compares two results of the same rebalance: the tasks with copies on other processes, the records to restore, and the
 restore time. The first result is without changes, and the second is with changes. The leader of this project computed
-both, so they are not estimates. In both results, the members own the same tasks when the rebalance begins. If a task
-has different processes in the two results, the second result has not always moved it. The second result may keep the
-task on its owner, while the first result moved it.
+both results, so they are not estimates. In both results, the members own the same tasks when the rebalance begins. If a
+task has different processes in the two results, this does not always mean that the second result moved the task. The
+second result may keep the task on its owner, while the first result moved it.
 """
 
 import math
@@ -26,8 +26,8 @@ class ComparedRebalance:
     placed. `measures`: the measures of the rebalance; None if no task was placed.
 
     `records_by_process`: the number of records that each process has to read to catch up; None if a lag is not known.
-    `restore_s`: the time in seconds that the slowest process needs for this with all its threads; None if a lag is not
-    known.
+    `restore_s`: the time in seconds that the slowest process needs for these records with all its threads; None if a
+    lag is not known.
     """
 
     error: str | None
@@ -118,7 +118,7 @@ class Difference:
 
 def difference(before: Rerun, after: Rerun, *, restore_records_per_s: float = RESTORE_RECORDS_PER_S) -> Difference:
     """Compares two rebalances. `restore_records_per_s`: the restore rate of one stream thread. Raises InputError if
-    this rate is not above 0.
+    `restore_records_per_s` is not above 0.
     """
     if not (math.isfinite(restore_records_per_s) and restore_records_per_s > 0):
         raise InputError(f"must be a number above 0, not {restore_records_per_s}", "restore_records_per_s")
@@ -209,7 +209,7 @@ def _records(problem: PlacementProblem, task: TaskId, copies: _TaskCopies) -> di
 @dataclass(frozen=True, slots=True)
 class ProcessCopies:
     """The numbers of copies on one process. `active_kept`: the number of active tasks that ran on this process before
-    the rebalance. `active_moved_in`: the number of active tasks that did not.
+    the rebalance. `active_moved_in`: the number of active tasks that did not run on this process before.
 
     `standby_kept`: the number of standbys whose task had a copy of any role on this process before. `standby_new`: the
     number of standbys whose task had no copy on this process before. Warm-ups do not count as standbys, but have the

@@ -30,7 +30,7 @@ from rebalance_analysis.what_if.process_names import (
 
 def remove_instances(group: OpenGroup, names: Iterable[str]) -> frozenset[ProcessId]:
     """Removes processes from the group, and returns these processes. Raises InputError if a name does not match exactly
-    one process, or if no process would be left.
+    one process, or if no process would remain.
     """
     removed = removed_processes(names, group.names())
     for process, members in group.processes().items():
@@ -95,8 +95,8 @@ def _rack_of(members: Iterable[OpenMember]) -> str | None:
 
 
 def _empty_member(like: OpenMember, process: ProcessId, tags: Mapping[str, str], rack: str | None) -> OpenMember:
-    """Returns a new member without an endpoint. `like`: the member from which it gets its versions and its subscribed
-    topics.
+    """Returns a new member without an endpoint. `like`: the member from which the new member gets its versions and its
+    subscribed topics.
     """
     if tags:
         must_speak(like, FIRST_VERSION_WITH_CLIENT_TAGS, "client tags", "add_instances")
@@ -125,11 +125,12 @@ def _add_threads(
 
 def _with_state_of(first: OpenMember, gone: Sequence[OpenMember], ends: EndOffsetSums) -> OpenMember:
     """Returns the first thread of a process after other threads of the process were removed. The state of removed
-    threads stays on disk, and the first thread reports it. So their offset sums are added to the offset sums of the
-    first thread. `gone`: the removed threads.
+    threads stays on disk, and the first thread reports it. So the offset sums of the removed threads' tasks are added
+    to the offset sums of the first thread. `gone`: the removed threads.
 
-    If a task ran on a removed thread, its offset sum is the sum of the end offsets of its changelogs. If the
-    subscription version of the first thread has no offset sums, each added offset sum is UNKNOWN_OFFSET_SUM.
+    For a task that ran on a removed thread, the added offset sum is the sum of the end offsets of the task's
+    changelogs. If the subscription version of the first thread has no offset sums, each added offset sum is
+    UNKNOWN_OFFSET_SUM.
     """
     has_offsets = first.info.version >= FIRST_VERSION_WITH_OFFSET_SUMS
     sums = dict(first.info.task_offset_sums)
@@ -216,14 +217,16 @@ class OpenGroup:
 
 
 def must_be_known(member: OpenMember, where: str) -> None:
-    """Raises InputError if the member has a future version. Only the version of a future subscription can be read."""
+    """Raises InputError if the member has a future version. This program can read only the version of a future
+    subscription, and not its other fields.
+    """
     if member.info.is_future:
         raise InputError(f"member {member.member_id} speaks version {member.info.version}, not known here", where)
 
 
 def must_speak(member: OpenMember, version: int, what: str, where: str) -> None:
-    """Raises InputError if the subscription version of the member is lower than `version`. A lower version lacks a
-    feature. `what`: the name of this feature.
+    """Raises InputError if the subscription version of the member is lower than `version`. `what`: the name of the
+    feature that a lower version lacks.
     """
     must_be_known(member, where)
     if member.info.version < version:

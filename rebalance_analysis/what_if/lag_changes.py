@@ -22,7 +22,7 @@ _TASKS_SHOWN = 8
 @dataclass(frozen=True, slots=True)
 class _AskedLags:
     """The lags that a user wants to set. `of_process`: the lag for a process and a task. `of_all`: the lag for a task
-    on every process. None in place of a task means every task.
+    on every process. If a key is None in place of a task, the lag is for every task.
     """
 
     of_all: Mapping[TaskId | None, int]
@@ -30,8 +30,8 @@ class _AskedLags:
 
     def lag(self, process: ProcessId, task: TaskId, *, reported: bool) -> int | None:
         """Returns the lag that the user set for a task of a process; None if the user set no lag for this task. If
-        several lags apply, the most specific is used. `reported`: True if the process reported the task. If it did not
-        report the task, only a lag for exactly this process and task is used.
+        several lags apply, the lag with the most specific key is used. `reported`: True if the process reported the
+        task. If the process did not report the task, only a lag for exactly this process and task is used.
         """
         own = self.of_process.get(process, {})
         if task in own:
@@ -73,7 +73,7 @@ def set_group_lags(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSu
 
 def client_with_lags(client: PlacementClient, asked: _AskedLags, stateful: Iterable[TaskId]) -> PlacementClient:
     """Returns a copy of a client of a placement problem, with changed lags. If the user sets a lag for a task of which
-    the client has no copy, the client gets a standby of this task.
+    the client has no copy, the client gets a standby copy of this task.
     """
     held = client.previous_active | client.previous_standby
     reported = dict(client.lags.reported)

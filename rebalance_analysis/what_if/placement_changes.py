@@ -63,8 +63,9 @@ def _with_threads(client: PlacementClient, threads: int) -> PlacementClient:
 
 
 def _added(problem: PlacementProblem, clients: Clients, asked: Iterable[AddedInstances]) -> Iterator[PlacementClient]:
-    """Yields the clients of added instances. A new client has to restore each task completely. So its lag of a task is
-    the size of the changelog. The best estimate of this size is the largest lag of a client.
+    """Yields the clients of added instances. A new client has to restore each task completely. So the lag of a new
+    client is, for each task, the size of the task's changelog. The best estimate of this size is the largest lag of a
+    client.
     """
     furthest = _furthest_lags(problem)
     racks = [client.rack for client in clients.values()]

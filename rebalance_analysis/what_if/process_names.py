@@ -1,9 +1,9 @@
 """Finds the processes that a user's changes name. Also makes labels of processes for texts and pictures, and ids and
 racks of new processes.
 
-If several processes are equally good, Kafka's assignors choose by process id. If all new ids were higher or lower than
-the recorded ids, some placements would be more likely than in a real group. So new ids are hashes. The new ids are
-distributed like random ids, but are the same for the same input.
+If several processes are equally good, Kafka's assignors choose by process id. New ids that are all higher or all lower
+than the recorded ids would make some placements more likely than in a real group. So new ids are hashes. The new ids
+are distributed like random ids, but are the same for the same input.
 """
 
 import hashlib
@@ -49,9 +49,9 @@ def _listed(processes: Iterable[ProcessId], known: Mapping[ProcessId, tuple[str,
 def by_process(
     asked: Mapping[str, Value], names: Mapping[ProcessId, Iterable[str]], where: str
 ) -> dict[ProcessId, Value]:
-    """Returns, for each process, the value that the user wants to set. A value for one process overrides the value for
-    all processes. Raises InputError if a name does not match exactly one process, or if two names match the same
-    process.
+    """Returns, for each process, the value that the user wants to set. If the user gives one value for a process and
+    another for all processes, the value for the process is used. Raises InputError if a name does not match exactly one
+    process, or if two names match the same process.
     """
     found: dict[ProcessId, Value] = {}
     if EVERY_PROCESS in asked:
@@ -125,8 +125,8 @@ def _new_process_ids(seed: str, taken: Container[ProcessId]) -> Iterator[Process
 
 
 def new_members(process: ProcessId, count: int, client_prefix: str, taken: Container[str]) -> Iterator[tuple[str, str]]:
-    """Yields a client id and a member id for each new thread. The ids look like ids of Kafka Streams. `count`: the
-    number of threads. `taken`: ids that must not be used.
+    """Yields a pair of ids for each new thread: a client id and a member id. The ids look like ids of Kafka Streams.
+    `count`: the number of threads. `taken`: ids that must not be used.
     """
     thread = 0
     while count:
@@ -147,10 +147,10 @@ def _uuid(text: str) -> ProcessId:
 
 
 def _new_racks(racks: Iterable[str | None]) -> Iterator[str | None]:
-    """Yields racks for new instances without end. A rack-aware strategy needs the rack of each instance. `racks`: the
-    racks of the existing instances.
+    """Yields racks for new instances without end. Each instance needs a rack, because rack-aware strategies use it.
+    `racks`: the racks of the existing instances.
 
-    Each new instance is placed on the rack that has the fewest instances at this point. If several racks have equally
+    Each new instance is placed on the rack that has the fewest instances at that moment. If several racks have equally
     few, the first of them by name is used. So the instances are spread over the racks as evenly as possible. If no
     existing instance has a rack, a new instance has none either.
     """

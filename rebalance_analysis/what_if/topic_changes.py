@@ -1,7 +1,7 @@
 """Applies changed partition counts and a changed topology to a snapshot.
 
-If an application has state, Kafka Streams does not allow a changed partition count of an input topic. The internal
-topics would have the wrong partition count, and each rebalance would fail until the application is reset. A what-if
+If an application has state, Kafka Streams does not allow a changed partition count of an input topic. If the
+application is not reset, its internal topics have the wrong partition count, and each rebalance fails. A what-if
 assumes that the application was reset, and that tasks which still exist kept their state. A what-if also assumes that
 internal topics have the partition counts that they need, and that new partitions are empty.
 """
@@ -42,8 +42,8 @@ def with_topics(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSnaps
 
 
 def _needed_tasks(snapshot: RebalanceSnapshot) -> GroupTasks:
-    """Returns the tasks that the leader would create if no internal topic existed. The internal topics then have the
-    partition counts that the user's changes need.
+    """Returns the tasks that the leader would create if no internal topic existed. In the returned tasks, internal
+    topics have the partition counts that the user's changes need.
     """
     without_internal_topics = replace(snapshot, existing_internal_topics={}, failures=frozenset[str]())
     return make_tasks(without_internal_topics, gather_members(snapshot).versions, created={})
@@ -79,9 +79,7 @@ def _no_input(topic: str, inputs: Iterable[str], topology: GroupTopology) -> str
 
 
 def _with_fixed_counts(topology: GroupTopology, fixed: Mapping[str, int]) -> GroupTopology:
-    """Sets fixed partition counts of repartition topics. In Kafka Streams, `Repartitioned.numberOfPartitions` does
-    this.
-    """
+    """Sets fixed partition counts of repartition topics, as Kafka's `Repartitioned.numberOfPartitions` does."""
 
     def with_fixed(subtopology: Subtopology) -> Subtopology:
         topics = tuple(

@@ -4,9 +4,9 @@ same result.
 A chunk is a small portion of the work, such as 256 input lines. The process that runs a chunk writes the result to a
 Parquet file in the output directory. The file with the result of a chunk is called the part of the chunk. The process
 writes the part under a temporary name, and renames the complete part. So the progress of a run is the number of rows in
-existing parts. A stopped run continues with the chunks that have no part. If an executor dies and its chunk runs again,
-only one part exists. At the end of a run, the parts are merged in the order of the chunks. So both engines give the
-same result.
+existing parts. If a run was stopped, the next run computes only the chunks whose results are missing. If an executor
+dies and its chunk runs again, only one part exists. At the end of a run, the parts are merged in the order of the
+chunks. So both engines give the same result.
 
 `work`: the classes that describe a run, its results and its errors. `running`: runs a plan from start to end.
 `local_engine`, `spark_engine`, `worker`: run spans of chunks. `output_directory`, `parts`: the files of a run.
@@ -19,7 +19,7 @@ from enum import StrEnum
 
 RESULT_MARK, RESULT_FORMAT = "plan.json", "batch/1"
 """The name of the file that marks a directory with results of `replay` or `sweep`, and the format that this file names.
-`replay` and `sweep` read no recordings from a marked directory.
+If a directory has this file, `replay` and `sweep` read no recordings from it.
 """
 
 

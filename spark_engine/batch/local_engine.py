@@ -24,8 +24,8 @@ from spark_engine.batch.work import Chunk, ChunkT, EngineFailed, Wait
 from spark_engine.batch.worker import Job, run_span
 
 MAX_ATTEMPTS = 16
-"""The largest number of attempts to run a span, similar to Spark's limit for a task. `worker` abandons a span whose
-chunks kill their processes. The limit is high enough that this happens first.
+"""The largest number of attempts to run a span, similar to Spark's limit for a task. If chunks kill their processes,
+`worker` abandons their span before it reaches this limit.
 """
 _READY, _FAILED = "ready", "failed"
 
@@ -129,7 +129,7 @@ def _exit_code(each: _Process) -> int | None:
 @contextlib.contextmanager
 def _held_interrupts() -> Iterator[None]:
     """Blocks SIGINT while a child process is started. The child inherits the signal mask, so SIGINT is blocked in the
-    child too. The child sets SIGINT to be ignored, and then unblocks it.
+    child too. The child first sets SIGINT to be ignored, and then unblocks SIGINT.
     """
     # start multiprocessing's resource tracker now: starting it unblocks SIGINT in this process
     resource_tracker.ensure_running()
@@ -148,11 +148,11 @@ def _work(pipe: Connection, job_content: bytes) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_the_driver, daemon=True).start()
     try:
-        job: Job[Chunk] = pickle.loads(job_content)  # noqa: S301 (sent by the driver of this process)
+        job: Job[Chunk] = pickle.loads(job_content)  # The driver sent these bytes. # noqa: S301
         while True:
             pipe.send((_READY, ""))
             content, attempt = pipe.recv()
-            run_span(job, pickle.loads(content), attempt)  # noqa: S301
+            run_span(job, pickle.loads(content), attempt)  # The driver sent these bytes, too. # noqa: S301
     except EOFError:
         return
     except Exception as fault:

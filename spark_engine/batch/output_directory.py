@@ -1,10 +1,10 @@
 """Manages the output directory of a run. The output directory contains the results of the run. If the run is stopped,
-it contains the finished parts, from which the next run continues.
+the directory contains the finished parts, from which the next run continues.
 
 `plan.json` identifies the run. When all parts are merged, `plan.json` also marks the run as finished. Before the merge,
 `parts/<digest>/` has the parts. The result of a run is `<rows_name>.parquet`, `rejects.jsonl` and `timings.parquet`.
 The driver holds a lock on the file `.lock` during the run. Files of other programs are never changed. A directory with
-the output of a different run is refused. The name of the parts directory is a digest of the plan, so a leftover process
+the output of a different run is refused. The name of the parts directory is a digest of the plan. So a leftover process
 of a different run writes to a different directory. A command copies inputs to a spool directory below the output
 directory (`spool_directory`). At the end, the command adds a summary as JSON (`write_document`).
 """
@@ -187,8 +187,8 @@ def _lock(lock: int, path: Path) -> None:
 
 
 def _plan_document(plan: Plan[ChunkT]) -> dict[str, object]:
-    """Returns the document that identifies a run. The values of the document have the types that a JSON parser returns,
-    so it can be compared with the plan file of an earlier run.
+    """Returns the document that identifies a run. The values have the types that a JSON parser returns. So the document
+    can be compared with the plan file of an earlier run.
     """
     document: dict[str, object] = json.loads(
         json.dumps(
@@ -255,8 +255,8 @@ def _both(before: str, now: str) -> str:
 def spool_directory(output: Path) -> Iterator[Path]:
     """Creates a spool directory for this process below `output`, because executors can read `output`. First removes the
     spool directories of killed processes. At the end of the block, removes the spool directory of this process. Then
-    also removes `output`, if this function created it and no run left files there. Raises InputError if the spool
-    directory cannot be created.
+    also removes the directory `output` if this function created it and no run left files in it. Raises InputError if
+    the spool directory cannot be created.
     """
     check_no_url(output)
     parent = output.absolute() / TEMPORARY
@@ -268,8 +268,8 @@ def spool_directory(output: Path) -> Iterator[Path]:
         spool.mkdir(parents=True)
         held = os.open(spool, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        # If the file system cannot lock directories, flock raises OSError here and in `_remove_abandoned`. Then
-        # `_remove_abandoned` removes nothing.
+        # If the file system cannot lock directories, flock raises OSError here and in `_remove_abandoned`. In this
+        # case, `_remove_abandoned` removes nothing.
         with contextlib.suppress(OSError):
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield spool

@@ -55,8 +55,8 @@ class Part:
 
 
 class PartsSeen:
-    """The content of a parts directory. Callers refresh it repeatedly. A refresh is fast, because it ignores the names
-    of known files.
+    """The content of a parts directory. Callers refresh this object repeatedly. A refresh is fast, because it ignores
+    the names of known files.
     """
 
     def __init__(self, directory: Path, chunks: Sequence[Chunk]) -> None:
@@ -68,7 +68,7 @@ class PartsSeen:
         self.rejects = 0
         self.planned = sum(chunk.lines for chunk in chunks)
         """The largest number of rows and rejects that all chunks together can have. The number becomes smaller when a
-        chunk ends with fewer rows and rejects than planned.
+        chunk has fewer rows and rejects than planned.
         """
         self._lines = {chunk.number: chunk.lines for chunk in chunks}
         self._known: set[str] = set()
@@ -106,8 +106,8 @@ def mark_started(directory: Path) -> None:
 
 
 def deaths(directory: Path, number: int) -> int:
-    """Records that a process died while it ran this chunk. Returns the number of processes that have died in this
-    way.
+    """Records that a process died while it ran this chunk. Returns the number of processes that have died while they
+    ran this chunk.
     """
     before = len([found for found in map(_DIED.fullmatch, os.listdir(directory)) if found and int(found[1]) == number])
     (directory / f"{number:08d}.died-{before + 1}").touch()

@@ -1,8 +1,13 @@
 """Runs a plan to its end in an output directory, with the local engine or with Spark.
 
-A run has four steps. (1) Lock the output directory. (2) Find the finished chunks. (3) Run the other chunks in an
-engine, while the driver counts new parts. (4) Merge the parts. If a stopped run is started again, it begins with step
-1. Step 2 then finds the chunks that are finished.
+A run has four steps:
+
+- The driver locks the output directory.
+- The driver finds the finished chunks.
+- An engine runs the other chunks, while the driver counts new parts.
+- The driver merges the parts.
+
+If a stopped run is started again, it begins with the first step. The second step then finds the finished chunks.
 """
 
 import functools
@@ -23,7 +28,7 @@ from spark_engine.batch.work import ChunksFailed, ChunkT, PartsNotSeen, Plan, Ru
 from spark_engine.batch.worker import Job, spans
 
 MAX_FAILURES = 10
-"""The driver stops the engine after this number of failed chunks."""
+"""The number of failed chunks after which the driver stops the engine."""
 POLL_S = 0.25
 _START_POLL_S = 0.05
 _POLL_SHARE = 0.05
@@ -102,9 +107,8 @@ def _engine(
 
 
 def _run(engine: AbstractContextManager[Wait], seen: PartsSeen, progress: RowsProgress) -> tuple[float, float]:
-    """Runs the engine until all chunks were tried, or until too many chunks failed. Returns two durations in seconds.
-    The first duration is the time from the start of the first chunk to the end of the run. The second duration is the
-    time before the first chunk.
+    """Runs the engine until all chunks were tried, or until too many chunks failed. Returns two times in seconds: the
+    time from the start of the first chunk to the end, and the time before the first chunk.
     """
     entered_s = time.monotonic()
     started_s: float | None = None
@@ -117,8 +121,8 @@ def _run(engine: AbstractContextManager[Wait], seen: PartsSeen, progress: RowsPr
                 started_s = began_s
             if started_s is not None:
                 progress.show(seen.rows + seen.rejects, seen.planned, seen.rejects)
-                # on a slow file system, poll less often: listing the directory may take at most the share `_POLL_SHARE`
-                # of the time
+                # On a slow file system, poll less often. Listing the directory may take at most the share `_POLL_SHARE`
+                # of the time.
                 pause_s = max(POLL_S, (time.monotonic() - began_s) / _POLL_SHARE)
         ended_s = time.monotonic()
         seen.refresh()

@@ -1,11 +1,11 @@
 """Runs spans of chunks on Spark executors. Each span is one Spark task.
 
 Executors write parts to storage that the driver shares. So if an executor dies, only the chunk that it was running is
-lost. Spark gives the span of the dead executor to another executor. The other executor runs the chunks of the span that
-have no part. If the work of a chunk raises an error, the error is written to a file beside the parts, and the Spark
-task continues. A Spark task fails if its executor is lost or if a chunk kills the process. `worker` limits the number
-of times that a chunk may kill its process. So Spark's own limit of task failures is only reached if executors cannot
-run Python at all.
+lost. Spark gives the span of the dead executor to another executor. The other executor runs only those chunks of the
+span that have no part yet. If the work of a chunk raises an error, the error is written to a file beside the parts, and
+the Spark task continues. A Spark task fails if its executor is lost or if a chunk kills the process. `worker` limits
+the number of times that a chunk may kill its process. So Spark's own limit of task failures is only reached if
+executors cannot run Python at all.
 """
 
 import contextlib
@@ -70,8 +70,9 @@ def cores_of_master(master: str) -> int | None:
 
 
 def _retrying(master: str) -> str:
-    """Adds the limit of task failures to the name of a local master, such as `local[4,16]`. For a local master, Spark
-    reads the limit only from the name. Without the limit, the first failed task ends the job.
+    """Adds the largest number of task failures to the address of a local master, such as `local[4,16]`. For a local
+    master, Spark reads this limit only from the master's address. Without the limit, the first failed task ends the
+    job.
     """
     found = re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*\])?", master)
     return f"local[{found[1] or 1},{MAX_TASK_FAILURES}]" if found else master
@@ -91,7 +92,7 @@ def _run_spans(context: SparkContext, job: Job[ChunkT], cut: Sequence[Sequence[C
         task = TaskContext.get()
         assert task is not None, "this runs as a Spark task"
         try:
-            received: Job[Chunk] = pickle.loads(job_content)  # noqa: S301 (the bytes are from the driver of this job)
+            received: Job[Chunk] = pickle.loads(job_content)  # The driver sent these bytes. # noqa: S301
             run_span(received, pickle.loads(contents[number]), task.attemptNumber())  # noqa: S301
         except Exception as fault:
             return f"{type(fault).__name__}: {fault}"

@@ -52,7 +52,7 @@ class RowsProgress:
 
     def show(self, done: int, planned: int, rejects: int) -> None:
         """Shows the progress. `done`: the number of finished rows and rejects. `planned`: the number of planned rows
-        and rejects. The rows and rejects of earlier runs count in `done` and in `planned`.
+        and rejects. `done` and `planned` include the rows and rejects of earlier runs.
         """
         task = self._bar.tasks[0]
         # `total` is assigned directly, because `update` would reset the rate when the total changes

@@ -13,12 +13,12 @@ from assignor.errors import AssignorFault
 LINES_A_CHUNK = 256
 """The number of lines in a chunk. A rebalance takes 1 to 3 ms, so a chunk takes about half a second. A progress bar
 then moves smoothly, and an executor that dies loses little work. A chunk needs some hundred kilobytes of memory.
-Scheduling a chunk and writing its Parquet part take a few milliseconds, which is less than 1 % of the time of the
+Scheduling a chunk and writing its part take a few milliseconds. These milliseconds are less than 1 % of the time of the
 chunk.
 """
 BYTES_A_CHUNK = 8 * 1024 * 1024
 """The largest size of a chunk in bytes. The size is limited because a whole chunk is in memory at once. If the lines
-are long, a chunk has fewer lines: the line of a rebalance with 1,000 members has about a megabyte.
+are long, a chunk has fewer lines. For example, the line of a rebalance with 1,000 members has about a megabyte.
 """
 
 
@@ -79,11 +79,11 @@ class Work(Protocol[ChunkT_contra]):
 class Plan(Generic[ChunkT]):
     """A plan of a run. `identity`: a JSON object that identifies the run (inputs with size and time, options, version).
     A run does not continue in the output directory of a run with another identity. `chunks`: the chunks of the run,
-    with the numbers 0, 1, 2, ... `rows_name`: the merged file is `<rows_name>.parquet`. `timing_columns`: the columns
-    of timings.parquet that identify the row to which a compute time (the column `compute_ms`) belongs. `beside`: the
-    names of files that the command itself adds at the end of a run. If the run is discarded, these files are removed
-    too. `check`: a function that the driver calls before the merge of the parts. `check` raises InputError if the
-    inputs have changed since the plan was made.
+    with the numbers 0, 1, 2, ... `rows_name`: the name of the merged file, without `.parquet`. `timing_columns`: the
+    columns of timings.parquet that identify the row to which a compute time (the column `compute_ms`) belongs.
+    `beside`: the names of files that the command itself adds at the end of a run. If the run is discarded, the files in
+    `beside` are removed too. `check`: a function that the driver calls before the merge of the parts. `check` raises
+    InputError if the inputs have changed since the plan was made.
     """
 
     work: Work[ChunkT]

@@ -1,6 +1,6 @@
 """Runs spans. A span is a sequence of chunks that one process runs one after the other. An engine schedules spans, not
 single chunks. A chunk that has a part is not run again. A chunk fails if its work raises an exception, or if
-`MAX_DEATHS` processes died while they ran the chunk. The reason of the failure is written to a file. After a failed
+`MAX_DEATHS` processes died while they ran the chunk. The reason of a failure is written to a file. After a failed
 chunk, the next chunk of the span runs. If `MAX_FAILURES` chunks of a span have failed, its other chunks are not run,
 because they would probably fail, too.
 """
@@ -30,8 +30,8 @@ class Job(Generic[ChunkT]):
 
 
 def run_span(job: Job[ChunkT], span: Sequence[ChunkT], attempt: int) -> None:
-    """Runs the chunks of a span that have no part yet. `attempt`: the number of earlier attempts to run this span; each
-    of them ended because its process died or was lost.
+    """Runs the chunks of a span that have no part yet. `attempt`: the number of earlier attempts to run this span. Each
+    earlier attempt ended because its process died or was lost.
 
     Raises OSError if the file that marks a chunk as failed cannot be written. If the parts directory does not exist,
     runs no chunk. The driver then finds that parts are missing.
@@ -73,7 +73,7 @@ def _run(job: Job[ChunkT], left: deque[ChunkT]) -> None:
 def spans(chunks: Sequence[ChunkT], cores: int) -> list[list[ChunkT]]:
     """Divides `chunks`, in order, into spans for `cores` processes.
 
-    Each span has the fraction 1 / (2 * cores) of the remaining chunks. So the first spans are long and the last spans
+    Each span takes the fraction 1 / (2 * cores) of the remaining chunks. So the first spans are long and the last spans
     have one chunk each. Long spans save time, because a gzip reader has to skip to the first chunk of each span. Short
     spans at the end let all cores finish at about the same time. No span has more than `MAX_SPAN` chunks, because a
     single executor runs the rest of a span whose executor died.

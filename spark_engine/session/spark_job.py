@@ -15,8 +15,8 @@ Result = TypeVar("Result")
 
 
 class SparkJob(Generic[Result]):
-    """Runs `body`, which starts a Spark job and returns its result. `failure`: the exception that `body` raised; None
-    if it raised no exception.
+    """Runs the function `body`, which starts a Spark job and returns its result. `failure`: the exception that `body`
+    raised; None if it raised no exception.
     """
 
     def __init__(self, context: SparkContext, title: str, body: Callable[[], Result]) -> None:
@@ -27,8 +27,8 @@ class SparkJob(Generic[Result]):
         self._context = context
         self._title = title
         self._body = body
-        # The main thread waits for this event. It does not call Thread.join, because Python treats a thread as ended
-        # after an interrupted join (bpo-45274).
+        # The main thread waits for this event. The main thread does not call Thread.join, because Python treats a
+        # thread as ended after an interrupted join (bpo-45274).
         self._ended = threading.Event()
 
     def start(self) -> None:

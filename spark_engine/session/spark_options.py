@@ -1,10 +1,10 @@
 """The options with which Spark is started. The options have the names and the order of precedence of spark-submit.
 
-The order of precedence, from highest to lowest: `--master`; `--conf`; PYSPARK_SUBMIT_ARGS; `--properties-file`, or else
-spark-defaults.conf in SPARK_CONF_DIR or SPARK_HOME/conf; the defaults of this project. spark-submit itself reads all of
-these settings except the defaults of this project. A default of this project applies only to a key without a value.
-This module itself reads one setting from the properties files: the master, because it has to be known before the JVM
-starts.
+From the highest to the lowest precedence, settings come from `--master`, `--conf`, PYSPARK_SUBMIT_ARGS,
+`--properties-file` and the defaults of this project. Without `--properties-file`, spark-defaults.conf in SPARK_CONF_DIR
+or SPARK_HOME/conf is read in its place. spark-submit itself reads all of these settings except the defaults of this
+project. A default of this project applies only to a key without a value. This module itself reads one setting from the
+properties files: the master, because it has to be known before the JVM starts.
 """
 
 import os
@@ -100,7 +100,7 @@ def parsed_confs(texts: Iterable[str]) -> dict[str, str]:
 
 
 def is_on_loopback(master: str) -> bool:
-    """True if the driver and all executors of this master run on this machine, so that they can communicate over
+    """True if the driver and all executors of this master run on this machine and can therefore communicate over
     loopback.
     """
     return _LOOPBACK_MASTER.match(master) is not None

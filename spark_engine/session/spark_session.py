@@ -7,10 +7,10 @@ directory that is removed at the end. PySpark itself uses one JVM until the Pyth
 JVM with the session, so the next session may use a different Java and a different directory.
 
 This module starts the driver's JVM as a child process, by `spark-submit`. PySpark then connects to the JVM as if
-`spark-submit` had started this program. PySpark could start the JVM, too. But if its start of the JVM is interrupted,
-PySpark returns no process handle, and this program could not end the JVM. The JVM has its own process group, so that
-Ctrl-C in a terminal reaches only this program, which first drains the instances. The JVM ends when its stdin is closed,
-so the JVM never outlives this program.
+`spark-submit` had started this program. PySpark could start the JVM, too. But if a start of the JVM by PySpark is
+interrupted, PySpark returns no process handle, so this program could not end the JVM. The JVM has its own process
+group, so that Ctrl-C in a terminal reaches only this program, which first drains the instances. The JVM ends when its
+stdin is closed, so the JVM never outlives this program.
 """
 
 import contextlib
@@ -64,10 +64,10 @@ def spark_session(
     options: SparkOptions | None = None,
     defaults: ConfDefaults = lambda _conf: {"spark.ui.enabled": "false"},
 ) -> Iterator[SparkSession]:
-    """Starts a Spark session. Stops it at the end of the block, even if the block raises an error. `master`, `conf`:
-    settings of the caller; they override the user's configuration. `options`: options that are used in place of
-    `master` and `conf`. `defaults`: a function that returns settings; the user's configuration overrides them. Raises
-    InputError for unusable settings. Raises SparkNotStarted and JavaNotFound.
+    """Starts a Spark session. Stops the session at the end of the block, even if the block raises an error. `master`,
+    `conf`: the caller's settings, which override the user's configuration. `options`: options that are used in place of
+    `master` and `conf`. `defaults`: a function that returns default settings, which the user's configuration overrides.
+    Raises InputError for unusable settings. Raises SparkNotStarted and JavaNotFound.
     """
     if _PORT in os.environ:
         raise SparkNotStarted(
@@ -246,7 +246,7 @@ def driver_jvm(home: Path, arguments: Sequence[str], log: IO[bytes]) -> Iterator
     with contextlib.ExitStack() as undo:
         with tempfile.TemporaryDirectory(prefix="spark-connection-") as directory:
             connection = Path(directory) / "connection"
-            with undisturbed():  # if Popen were interrupted, this program could not end the started process
+            with undisturbed():  # If Popen were interrupted, this program could not end the started process.
                 process = subprocess.Popen(  # noqa: S603
                     [str(home / "bin" / "spark-submit"), *arguments, "pyspark-shell"],
                     stdin=subprocess.PIPE,

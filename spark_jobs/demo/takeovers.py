@@ -16,9 +16,9 @@ class Takeover:
 
     `assigned_ms`: the time until another thread owned the task. `processed_ms`: the time until the new owner had
     processed a record of the task. `origin`: the kind of state from which the task started on the new owner, such as a
-    checkpoint. `records`: the number of changelog records that the task read before it ran; None for a task without
-    state. `had_standby`: True if a thread of the new owner's instance had the task as a standby when the old owner
-    died. Such a standby means that the instance of the new owner already had the task's state.
+    checkpoint. `records`: the number of changelog records that the task read before it ran. `records` is None for a
+    task without state. `had_standby`: True if a thread of the new owner's instance had the task as a standby when the
+    old owner died. Such a standby means that the instance of the new owner already had the task's state.
     """
 
     task: str

@@ -1,5 +1,7 @@
 """The application of `assignor demo`: counts how often each package of Python's standard library uses each word.
 
+The records flow from the input topics on the left to the output topic on the right:
+
     lines (by module) --join--> with its package --> words --repartition by package and word--> count --> word-counts
     modules (a table) --^
 

@@ -19,8 +19,8 @@ _GENERATIONS = 4
 @dataclass(frozen=True, slots=True)
 class ExecutorIdentity:
     """The Spark executor of a process. `executor_id`: Spark's number of the executor, or `driver` in local mode; empty
-    for a process outside of Spark. `jvm_pid`: the process id of the executor's JVM; None if there is no JVM or it
-    cannot be found.
+    for a process outside of Spark. `jvm_pid`: the process id of the executor's JVM; None if there is no such JVM, or if
+    the JVM cannot be found.
 
     `host`: the name under which other machines reach this machine; loopback in Spark's local mode.
     """

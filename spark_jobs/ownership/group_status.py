@@ -53,8 +53,8 @@ class ThreadRow:
     """A stream thread and its copies, active copies first. `instance`: the endpoint of the thread's instance, or the
     process id of an instance without an endpoint.
 
-    `processed`, `dropped`, `passed_over`: how many input records the thread has processed, dropped or passed over since
-    its start; 0 if the instance does not report this.
+    `processed`, `dropped`, `passed_over`: the numbers of input records that the thread has processed, dropped or passed
+    over since its start. The numbers are 0 if the instance does not report them.
     """
 
     instance: str
@@ -80,8 +80,8 @@ class GroupStatus:
     threads: tuple[ThreadRow, ...]
 
     def instance_of(self, process_id: str) -> str:
-        """Returns the name of an instance, as in `ThreadRow.instance`. If the instance has left the group, the name is
-        the first characters of its process id.
+        """Returns the name of an instance, as in `ThreadRow.instance`. If the instance has left the group, returns the
+        first characters of its process id.
         """
         return next((each.instance for each in self.view.members if each.process_id == process_id), process_id[:8])
 

@@ -78,8 +78,8 @@ class GroupView:
 
     @property
     def is_settled(self) -> bool:
-        """True if the group is Stable, every member has received its assignment, and no rebalance is due. A probing
-        rebalance may be due.
+        """True if the group is Stable, every member has received its assignment, and no rebalance except a probing
+        rebalance is due.
         """
         return (
             self.state == STABLE and self.outcome in SETTLED_OUTCOMES and all(member.fetched for member in self.members)
@@ -164,8 +164,8 @@ def wait_until_held(
     what: str,
     timeout_s: float,
 ) -> GroupView:
-    """Polls the group until three conditions are true. The function `wanted` returns True. The group is settled. The
-    ownership log of every member has the member's assignment. Raises NotInTime, CoordinatorError.
+    """Polls the group until the function `wanted` returns True, the group is settled (`is_settled`), and each ownership
+    log has the member's assignment. Raises NotInTime, CoordinatorError.
     """
 
     def held(view: GroupView) -> bool:

@@ -39,8 +39,8 @@ class OwnershipEvent(StrEnum):
     `started`, `lost`, `closed`: the thread started, lost all its tasks, or ended; it owns no tasks after the event.
     `joining`: the thread is about to send a subscription and keeps all its tasks. `revoked`: the thread has revoked
     some of its tasks and keeps its other tasks. `assigned`: the thread has received the assignment of a generation.
-    `restored`: an active task has restored its state. `processed`: an active task has processed its first record on
-    this thread. The owned tasks do not change at these two events.
+    `restored`: an active task has restored its state, and the owned tasks do not change. `processed`: an active task
+    has processed its first record on this thread, and the owned tasks do not change.
     """
 
     STARTED = "started"

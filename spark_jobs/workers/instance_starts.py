@@ -82,7 +82,7 @@ class WorkersFailed(AssignorFault):
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:
     """A failed attempt to run an instance. `place`: the executor or process that ran the instance. `duration_ms`: the
-    time from the start of the attempt to its failure. `is_loss`: True if the executor or process died; False if the
+    time between the start of the attempt and its failure. `is_loss`: True if the executor or process died; False if the
     instance itself failed.
     """
 

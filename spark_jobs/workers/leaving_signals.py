@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Self
 
 LEAVING_SIGNALS = (signal.SIGHUP, signal.SIGTERM)
-_WOKEN = b"\0"  # no signal has this number
+_WOKEN = b"\0"  # No signal has this number.
 
 
 class LeavingSignals:
@@ -48,8 +48,8 @@ class LeavingSignals:
         self._closing.close()
 
     def wait(self) -> bool:
-        """Blocks until a signal arrives or `wake` is called. If this has already happened, returns at once. The
-        result is True for a signal, and False for a call of `wake`.
+        """Blocks until a signal arrives or `wake` is called. If a signal has arrived or `wake` was called before,
+        returns at once. The result is True for a signal, and False for a call of `wake`.
         """
         while (found := self._reader.recv(1)) != _WOKEN:
             if found[0] in LEAVING_SIGNALS:
@@ -57,7 +57,9 @@ class LeavingSignals:
         return False
 
     def wake(self) -> None:
-        """Makes `wait` return False. Any thread may call `wake`, also after the end of the context manager's block."""
+        """Makes the call of `wait` return False, or the next call if no call is blocked. Any thread may call `wake`,
+        also after the end of the context manager's block.
+        """
         with contextlib.suppress(OSError):
             self._writer.send(_WOKEN)
 

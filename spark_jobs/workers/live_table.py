@@ -41,7 +41,7 @@ _ROLES = (ACTIVE, STANDBY, WARM_UP)
 _LOST = {"dropped": attrgetter("dropped"), "passed over": attrgetter("passed_over")}
 """Columns that are only shown if at least one thread has a number above 0 in the column."""
 _PERCENT_STEP = 10
-_NO_THREAD = "\0"  # no thread name begins with NUL
+_NO_THREAD = "\0"  # No thread name begins with NUL.
 _GROUP, _PROBLEM, _ADVICE, _NOTICE = (f"{_NO_THREAD}{about}" for about in ("group", "problem", "advice", "notice "))
 _WHAT_TO_DO = "what to do: "
 _NOTICES_SHOWN = 8
@@ -78,7 +78,8 @@ class LiveTable:
         self._console = console
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._printed: dict[str, object] = {}
-        self._processed: dict[tuple[str, str], int] = {}  # key: instance and thread; threads that have ended stay
+        # key: the instance and the thread. Threads that have ended remain in this dict
+        self._processed: dict[tuple[str, str], int] = {}
         self._shown: list[RenderableType] = []
 
     def __enter__(self) -> Self:
@@ -106,7 +107,7 @@ class LiveTable:
             return
         self._print_change(_GROUP, headline(status), headline(status))
         self._print_change(_ADVICE, f"{_WHAT_TO_DO}{status.view.advice}", status.view.advice)
-        # a line is printed when the bit length of the count changes, which is whenever the count has about doubled
+        # print a line when the bit length of the count changes, that is, whenever the count has about doubled
         for notice in status.view.notices:
             about_notice = f"{_NOTICE}{notice.process_id} {notice.code}"
             self._print_change(about_notice, notice_text(notice, status), notice.count.bit_length())
@@ -145,7 +146,7 @@ def show_until_ended(
     workers: RunningInstances, client: CoordinatorClient, application: Application, console: Console
 ) -> list[InstanceEnd]:
     """Shows the group until all instances have ended, and returns an InstanceEnd for each instance. On a
-    KeyboardInterrupt, drains the instances.
+    KeyboardInterrupt, makes the instances commit their work, leave the group and end.
 
     Raises WorkersFailed, and InputError for certificate files that cannot be used.
     """
@@ -241,8 +242,9 @@ def _copies_text(row: ThreadRow, role: str) -> str:
 
 
 def _as_of_change(copy: CopyStatus) -> tuple[object, ...]:
-    """Returns the values of a task copy that are compared with the last poll. A new line is printed if the values
-    differ. The restored share is rounded to tens of percent, so not every restored record causes a line.
+    """Returns the values of a task copy that this module compares with the values at the last poll. If the values
+    differ, the module prints a new line. The restored share is rounded to tens of percent, so not every restored record
+    causes a line.
     """
     percent = copy.restore_percent
     behind = copy.role != ACTIVE and bool(copy.lag)

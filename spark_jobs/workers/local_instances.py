@@ -7,8 +7,8 @@ Rules:
   instance again. If one instance fails at four starts in a row, all instances are stopped (`instance_starts`). A crash,
   such as SIGSEGV in an extension module, counts as a failure. An instance that ended by itself is not started again,
   even if it ended with an error.
-- Each line that an instance writes to stderr is printed after the name of the instance, such as `instance-0`. The state
-  directory of the instance has this name, too.
+- Each line that an instance writes to stderr is printed after the name of the instance, such as `instance-0`. The name
+  of the instance's state directory is also `instance-0`.
 - SIGTERM makes an instance commit and leave the group. Each instance is in its own process group, so Ctrl-C in a
   terminal reaches only the process of the command. This process then stops the instances. If this process is killed,
   each instance leaves the group by itself and ends.
@@ -43,8 +43,7 @@ had tasks and locks (`end_process`).
 _CRASHES = frozenset(
     (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP)
 )
-"""The signals that a process gets because of an error in its own code. All other signals come from outside of the
-process.
+"""The signals that a process gets because of an error in its own code. Processes get all other signals from outside.
 """
 
 
@@ -147,7 +146,7 @@ class LocalInstances:
 
 class _Child:
     """A process that runs an instance. The constructor starts the process. When the process has ended and its output
-    has been read, the object puts itself into the queue `ended`.
+    has been read, this object is put into the queue `ended`.
     """
 
     def __init__(self, instance: LocalInstance, report: Callable[[str], None], ended: SimpleQueue[_Child]) -> None:

@@ -1,14 +1,14 @@
-"""Runs one instance of an application in the present process. This process is the Python worker of an executor, or a
-plain process.
+"""Runs one instance of an application in the present process. The present process is the Python worker of an executor,
+or a plain process.
 
 Rules:
 - Stream threads are static members `<application>-p<partition>-t<thread>`, so their ids stay the same after a restart.
-  The incarnation of a member is the number of the attempt to run its instance; on Spark, the id of the task attempt. So
-  a new attempt fences an older attempt. Host and executor are client tags of the members. Without Spark, each host
-  numbers its own instances from 0, so the host's name is part of the member ids.
+  Without Spark, the incarnation of a member is the number of the attempt to run its instance. On Spark, the incarnation
+  is the id of the task attempt. So a new attempt fences an older attempt. Host and executor are client tags of the
+  members. Without Spark, each host numbers its own instances from 0, so the host's name is part of the member ids.
 - State is kept in `<state.dir>/instance-<partition>`, where a restart on the same host finds it. If an earlier process
-  holds this directory, the instance waits. A relative `state.dir` is below the machine's directory for temporary files,
-  as in Kafka's default. State is not below the working directory, because each executor has a different working
+  holds this state directory, the instance waits. A relative `state.dir` is below the machine's directory for temporary
+  files, as in Kafka's default. State is not below the working directory, because each executor has a different working
   directory and would not find the state again.
 - When the executor's JVM dies, pyspark's daemon sends SIGHUP to the instance. After SIGHUP, the instance commits,
   writes checkpoints, leaves the group and ends its process. So the instance's tasks move to the standbys long before
@@ -53,8 +53,8 @@ class InstanceSettings:
     `coordinator_url`: the URL of the coordinator, or several URLs separated by commas. `state_dir`, `threads`: values
     that replace the application's configs state.dir and num.stream.threads; None to keep the application's value.
     `log_dir`: the directory of ownership logs; None to write no ownership logs. `state_dir` and `log_dir` are paths on
-    the instance's machine. `host`: the name of the host, if each host numbers its own instances; None if the number of
-    an instance is unique in the group.
+    the machine of the instance. `host`: the name of the host if each host numbers its own instances. `host` is None if
+    the number of an instance is unique in the group.
     """
 
     application: Application
@@ -93,7 +93,7 @@ class InstanceEnd:
     partition: int
     state: InstanceState
     errors: tuple[str, ...] = ()
-    notices: tuple[str, ...] = field(default=(), compare=False)  # not compared by `==`
+    notices: tuple[str, ...] = field(default=(), compare=False)  # `==` does not compare this field
 
     @property
     def is_good(self) -> bool:
@@ -203,7 +203,9 @@ def _on_this_machine(directory: str | Path) -> Path:
 
 
 def _wait(instance: StreamsInstance, signals: LeavingSignals, on_leaving: Callable[[], None]) -> None:
-    """Blocks until the instance has ended. If a signal arrives, drains the instance."""
+    """Blocks until the instance has ended. If a signal arrives, the instance commits its work, leaves the group and
+    ends.
+    """
 
     def report_end() -> None:
         instance.wait()

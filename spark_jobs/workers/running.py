@@ -52,7 +52,7 @@ def check_picklable(app: Application) -> None:
     """
     try:
         cloudpickle.dumps(app)  # type: ignore[no-untyped-call]
-    except Exception as error:  # pickling an object of the application may raise any exception
+    except Exception as error:  # Pickling an object of the application may raise any exception.
         raise InputError(
             "the application cannot be pickled for executors: "
             f"{_unpicklable_part(app)}{type(error).__name__}: {error}. "
@@ -155,11 +155,11 @@ def run(
     """Declares the application's group at the coordinator (`declare`), and starts its instances in the background
     (`start`).
 
-    `coordinator_url`: the URL of a coordinator. If several coordinators share a database, it has all their URLs,
-    separated by commas. `threads`, `state_dir`: values that replace the application's configs num.stream.threads and
-    state.dir; None to keep the application's value. `log_dir`: the directory of ownership logs (`ownership_log`); None
-    to write no ownership logs. `state_dir` and `log_dir` are paths on the executors. The coordinator's setting
-    cluster.bootstrap.servers must list the application's bootstrap.servers.
+    `coordinator_url`: the URL of a coordinator. If several coordinators share a database, `coordinator_url` has the
+    URLs of all these coordinators, separated by commas. `threads`, `state_dir`: values that replace the application's
+    configs num.stream.threads and state.dir; None to keep the application's value. `log_dir`: the directory of
+    ownership logs (`ownership_log`); None to write no ownership logs. `state_dir` and `log_dir` are paths on the
+    executors. The coordinator's setting cluster.bootstrap.servers must list the application's bootstrap.servers.
 
     `spark`: any Spark session, for example the session of a program that spark-submit started. For a new session,
     `with_defaults` returns suitable settings. `report`: a function that receives messages for the user, one line each.
@@ -215,7 +215,7 @@ def _until(deadline_s: float | None) -> float:
 
 
 class InstanceTasks:
-    """Asks Spark about the tasks of one job: the number of running tasks, and the failed attempts with their reasons.
+    """Asks Spark for the tasks of one job: the number of running tasks, and the failed attempts with their reasons.
     This class is necessary because Spark starts a failed task again and writes the failure only to its own log file.
     After the JVM has ended, `running` returns 0, and `new_failures` returns an empty list.
     """
@@ -240,7 +240,7 @@ class InstanceTasks:
             return []
 
     def _stages(self) -> Iterable[tuple[int, Any]]:
-        if self._context._jsc is None:  # the Spark context is stopped
+        if self._context._jsc is None:  # The Spark context has been stopped.
             return
         tracker = self._context.statusTracker()
         for job in tracker.getJobIdsForGroup(self._job_group):
