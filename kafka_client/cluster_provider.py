@@ -41,7 +41,7 @@ CLIENT_CONFIG = "ASSIGNOR_KAFKA_CLIENT_CONFIG"
 
 LONGEST_WAIT_FOR_OFFSETS_S = 15.0
 """The time limit for reading offsets. The coordinator waits longer than this limit for the data about a cluster. So if
-offsets cannot be read in time, the coordinator places tasks without lags, and does not postpone the rebalance.
+offsets cannot be read in time, the coordinator does not postpone the rebalance. It then places tasks without lags.
 """
 
 _logger = logging.getLogger(__name__)

@@ -5,9 +5,10 @@ Rules: a request that any broker can answer uses an open connection. If no conne
 brokers in the newest metadata, and then the bootstrap servers. So the client finds the cluster even after all its
 brokers have moved to other addresses. A failure that no retry can fix (credentials, certificates) raises KafkaRefused.
 A failure that may pass (nothing listens, the connection is lost, the broker is too slow) raises NotNow. This package
-uses aiokafka's connections, but not aiokafka's client, because that client hides the reasons of failures and never
-returns to the bootstrap servers. If no caller closes a connection, it is closed when its `Connections` object is
-garbage-collected, or at the latest when the program ends. Short scripts often do not close their connections.
+uses aiokafka's connections, but not aiokafka's client. That client hides the reasons of failures and never returns to
+the bootstrap servers. If no caller closes a connection, it is closed when its `Connections` object is
+garbage-collected. At the latest, it is closed when the program ends. Short scripts often do not close their
+connections.
 """
 
 import asyncio

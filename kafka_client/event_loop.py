@@ -1,7 +1,7 @@
 """An event loop in its own thread. Other threads run coroutines in this loop, and wait for the results.
 
 Rules: any thread except the loop's own thread may call `run`, and several threads may call `run` at once. After a fork,
-the child process lacks the loop's thread, so the child's next call starts a new thread and loop. Connections and other
+the child process lacks the loop's thread. So the child's next call starts a new thread and loop. Connections and other
 objects of the old loop belong to the parent process, and the child process does not use them.
 """
 

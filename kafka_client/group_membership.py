@@ -179,8 +179,7 @@ class GroupMembership(AbstractAsyncContextManager["GroupMembership"]):
         try:
             response = await self._joined(metadata, reason)
         except asyncio.CancelledError:
-            # close the connection, because the answer to the parked join could be taken for the answer to a later
-            # request
+            # Close the connection. The answer to the parked join could be taken for the answer to a later request.
             await self._parking.close()
             raise
         self._joining = False

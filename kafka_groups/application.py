@@ -15,8 +15,8 @@ Options add facts that the text of `Topology#describe` lacks:
   windowstore.changelog.additional.retention.ms to the retention of its changelog.
 - `--store STORE=history.retention.ms:N`: The store is versioned, with a history retention of N ms.
 - `--copartitioned A,B`: Kafka requires equal numbers of partitions of these topics, for example for a join.
-- `--not-copartitioned A,B`: Kafka does not require equal numbers of partitions of these topics, because only the user's
-  own processor combines their records.
+- `--not-copartitioned A,B`: Kafka does not require equal numbers of partitions of these topics. Only the user's own
+  processor combines their records.
 
 The application's property `topology.optimization` determines whether the tables of the DSL are restored from their
 source topics.

@@ -2,8 +2,8 @@
 byte.
 
 The comparison after decoding respects the order of partitions and active tasks. Standby tasks and host maps are
-compared as sets. The order of standby tasks and host maps in the bytes comes from Java's hash maps, and receivers
-ignore it. Two errors are equal if they have the same class. Different messages, causes or bytes are reported
+compared as sets. In the bytes, the order of standby tasks and host maps comes from Java's hash maps. Receivers ignore
+this order. Two errors are equal if they have the same class. Different messages, causes or bytes are reported
 separately.
 """
 

@@ -1,4 +1,4 @@
-"""Creates and saves pictures with matplotlib. The extra `batch` installs matplotlib. Equal figures give equal files: an
+"""Creates and saves pictures with matplotlib. The extra `batch` installs matplotlib. Equal figures give equal files. An
 SVG file gets no date, and its ids are made with a fixed salt.
 """
 

@@ -101,7 +101,7 @@ def previous_owners(problem: PlacementProblem) -> dict[TaskId, list[ProcessId]]:
 def moves_owned(problem: PlacementProblem, placement: Placement) -> bool:
     """True if the placement moves an active task or a standby away from the client that reported it. Of the reported
     standbys of a task, only the num.standby.replicas standbys with the smallest lags count. Any other reported standby
-    may be a closed task, because a client reports the state directory of a closed task like a standby.
+    may be a closed task. A client reports the state directory of a closed task like a standby.
     """
     owners = previous_owners(problem)
     for process, placed in placement.clients.items():

@@ -1,6 +1,6 @@
 """The commands `demo` and `workers run` of the `assignor` program.
 
-Spark and HTTP libraries are imported only when a command runs, so that the other commands of `assignor` start faster.
+Spark and HTTP libraries are imported only when a command runs. So the other commands of `assignor` start faster.
 `workers run --local` needs no Spark at all.
 """
 

@@ -3,7 +3,7 @@ uses aiokafka's classes.
 
 `setup.py` compiles this file, because the compiled loops over records take half the time. The library aiokafka cannot
 read or write a header name that is not UTF-8. So this module gives aiokafka an ASCII text of equal length in place of
-such a name, and restores the name afterwards. Source: `DefaultRecord`.
+such a name. It restores the name afterwards. Source: `DefaultRecord`.
 """
 
 from collections.abc import Iterator, Sequence

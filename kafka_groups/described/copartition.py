@@ -121,7 +121,7 @@ class CopartitionChoice:
 
     def _in_order(self, found: Sequence[Copartitioning], chosen: Sequence[Sources]) -> tuple[Sources, ...]:
         """Returns the groups of co-partitioned sources, in the order of the DSL calls in the application's program. The
-        order matters: Kafka's builder merges a group of sources with the first earlier group that shares a topic with
+        order matters. Kafka's builder merges a group of sources with the first earlier group that shares a topic with
         it.
 
         `found`: the joins and cogroups. `chosen`: first the chosen sources of each element of `found`, then the groups

@@ -1,11 +1,11 @@
 """Makes a group's topology from the text that Java's `Topology#describe` prints.
 
-The text shows the nodes with their edges, stores and topics. Topic names in the text lack the application id. Kafka's
-builder has facts that the text lacks: the internal topics, the logged stores, their changelogs, the co-partitioned
-sources, and fixed partition counts. This module derives the missing facts from the graph, from the names that the DSL
-generates, or from the topics of the cluster. Normally the partition count of a repartition topic follows from the
-topics upstream. If the topic on the cluster has a different partition count, the topic is assumed to have a fixed
-count. Each assumption about the topology is reported.
+The text shows the nodes with their edges, stores and topics. Topic names in the text lack the application id. The text
+lacks some facts of Kafka's builder: the internal topics, the logged stores and their changelogs. It also lacks the
+co-partitioned sources and fixed partition counts. This module derives the missing facts from the graph, from the names
+that the DSL generates, or from the topics of the cluster. Normally the partition count of a repartition topic follows
+from the topics upstream. If the topic on the cluster has a different partition count, the topic is assumed to have a
+fixed count. Each assumption about the topology is reported.
 Source: `InternalTopologyBuilder.subtopologyToTopicsInfo`, `KStreamImpl` and `KTableImpl` for the nodes that the DSL
 adds for a call, `Repartitioned.numberOfPartitions`, `RepartitionTopics`.
 """

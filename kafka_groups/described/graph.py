@@ -105,8 +105,8 @@ def _source_topics(
     read: Sequence[ReadSubtopology], partition_counts: Mapping[str, int] | None
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     for node in (node for each in read for node in each.nodes if node.kind == "Source"):
-        # Text without brackets is ambiguous: an old release prints a list of topics like this, and a pattern can look
-        # like a list.
+        # Text without brackets is ambiguous. An old release prints a list of topics without brackets, and a pattern can
+        # look like a list.
         if node.pattern is None or (
             node.items and (partition_counts is None or all(topic in partition_counts for topic in node.items))
         ):

@@ -2,9 +2,9 @@
 
 A task's id and its source partitions show which topics a subtopology reads. Internal topics are recognised by Kafka's
 names (`<application id>-...-repartition`, `-changelog`). A changelog is assigned to a subtopology whose number of tasks
-equals the number of partitions of the changelog. If several subtopologies fit, the changelog's name decides: it may
-contain the name of a topic of one of them. The tasks and topics of a group do not show the sinks of its topology, so
-repartition topics keep their present partition counts.
+equals the number of partitions of the changelog. If several subtopologies fit, the changelog's name decides. The name
+may contain the name of a topic of one of them. The tasks and topics of a group do not show the sinks of its topology.
+So repartition topics keep their present partition counts.
 Source: `InternalTopologyBuilder.decorateTopic`, `ProcessorStateManager.storeChangelogTopic`.
 """
 
@@ -204,7 +204,7 @@ class _Inference:
         """Returns a sort key by which the subtopology that most probably has the store comes first. The subtopology
         whose topics share the most words with the store's name comes first. If the numbers of words are equal, a
         subtopology without a changelog comes first. If both have a changelog or both have none, a subtopology with a
-        repartition topic comes first, because an aggregate reads a repartition topic.
+        repartition topic comes first. An aggregate reads a repartition topic.
         """
         aggregates = any(map(self._is_repartition, seen.topics))
         return -self._words_in_common(store, seen), bool(seen.stores), not aggregates, seen.id

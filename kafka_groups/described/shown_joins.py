@@ -55,8 +55,8 @@ _FILLER = re.compile(
 _WINDOW_FILLER = re.compile(rf"KSTREAM-WINDOWED{_NUMBER}|.+-(?:this|other)-windowed", re.ASCII | re.DOTALL)
 _MOVED_OWNER = re.compile(rf"KSTREAM-TOTABLE{_NUMBER}|.+-STATE-STORE{_NUMBER}", re.ASCII)
 """Matches the names of nodes and stores from which the DSL makes the name of a repartition topic. Normally this node,
-or a node that uses this store, reads the repartition topic. If neither this node nor a user of this store reads the
-repartition topic, the optimizer has moved the topic.
+or a node that uses this store, reads the repartition topic. If a different node reads the repartition topic, the
+optimizer has moved the topic.
 """
 _ENDS_WITH_NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
 _STORE_OF_JOIN = re.compile(r"KSTREAM-(?:JOIN|OUTER)(?:THIS|OTHER|SHARED)-(\d{10})-store", re.ASCII)
@@ -301,7 +301,7 @@ class _ShownJoins:
         method starts at `source`, the source node of a repartition topic that the optimizer may have moved. From there,
         the method follows the streams down to the first stateful operators. For each join of a stream, the builder
         records a new source for the repartition topic of the stream. The second join reuses the repartition topic of
-        the first join, so its source does not become a node of the topology.
+        the first join. So its source does not become a node of the topology.
         """
         streams = [source]
         while streams:
@@ -394,8 +394,8 @@ def _sources_above(
 
 def _order_of_calls(definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]]) -> dict[str, int]:
     """Returns, for each node, the number of the DSL call that added the node. The DSL counts its calls and writes the
-    number into generated names. A node that the user has named has no number in its name. For a node without a number,
-    the result is the largest number among its parents, its stores, and the processors that fill its stores.
+    number into generated names. A node that the user has named has no number in its name. A node without a number gets
+    the largest number among its parents, its stores, and the processors that fill its stores.
     """
     order: dict[str, int] = {}
     for name, node in definition.nodes.items():

@@ -8,9 +8,9 @@ as the changelog of the table's store. The text does not show the kind of a stor
 changelog show the kind. If the changelog does not exist, the store's name may show the kind.
 
 A leader that creates missing topics treats a store without a changelog as logged. The changelog may be missing because
-the store is new, or because the previous leader failed while it was creating the changelogs. An unneeded empty
-changelog does no harm, but a missing changelog stops a task. If the kind of a store is unknown, its changelog gets safe
-configs: the brokers then delete no record that the store may need. Source: `InternalTopologyBuilder`,
+the store is new. Or the previous leader failed while it was creating the changelogs. An unneeded empty changelog does
+no harm, but a missing changelog stops a task. If the kind of a store is unknown, its changelog gets safe configs. With
+these configs, the brokers delete no record that the store may need. Source: `InternalTopologyBuilder`,
 `TableSourceNode`.
 
 The name of a store can show its kind. If the user does not name a store, the DSL generates a name that shows the DSL
@@ -275,9 +275,9 @@ def described_stores(
 
 def _reusable_topic(definition: TopologyDefinition, users: Sequence[ProcessorNode]) -> tuple[str, bool] | None:
     """Returns the source topic that may serve as the changelog of a store; None if there is no such topic. The second
-    value is True for the store of a DSL table, because the topic always serves as its changelog in an optimized
-    topology. The second value is False for a store that may be read-only. A store may be read-only if the user has
-    named its processor, and this processor reads one topic and forwards no records.
+    value is True for the store of a DSL table. In an optimized topology, the topic always serves as the changelog of
+    this store. The second value is False for a store that may be read-only. A store may be read-only if its processor
+    has a user-given name, reads one topic and forwards no records.
     """
     for user in users:
         read = definition.source_topics(user.parents[0]) if len(user.parents) == 1 else ()
@@ -351,9 +351,9 @@ def _table_topic(definition: TopologyDefinition, store: str, users: Sequence[Pro
     """Returns the topic from which the store of a table is filled. Returns None if the store is filled from several
     topics or from an internal topic.
 
-    The processor that fills the store is found by its generated name, or by the store's name, which contains the topic.
-    If the names do not show this processor, and exactly one processor of the store reads a single topic, that processor
-    is assumed to fill the store.
+    The processor that fills the store is found by its generated name. Otherwise it is found by the store's name, which
+    contains the topic. If the names do not show this processor, the only processor of the store that reads a single
+    topic is taken.
     """
     topics: dict[str, str] = {}
     for user in users:

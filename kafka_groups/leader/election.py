@@ -6,10 +6,10 @@ process can be a member of the application's group at a time. The election group
 the elected process. If the elected process fails, its session in the election group expires, and another process is
 elected. The new process then joins the application's group in place of the failed process. The new process joins before
 the failed process's session in that group expires. A process that starts now does not have to wait for the end of a
-session. The join of a process starts a rebalance of the election group, and a failed process does not join this
-rebalance in time. If the session of an elected process expires although the process runs, another process is elected.
-The process with the expired session ends when it learns of this election. If two processes are ever elected at the same
-time, the brokers fence the process that joined the application's group first (KIP-345).
+session. The join of a process starts a rebalance of the election group. A failed process does not join this rebalance
+in time. If the session of an elected process expires although the process runs, another process is elected. The process
+with the expired session ends when it learns of this election. If two processes are ever elected at the same time, the
+brokers fence the process that joined the application's group first (KIP-345).
 Source: `GroupMetadataManager.completeClassicGroupJoin`.
 """
 
@@ -37,7 +37,7 @@ _HEARTBEATS_PER_SESSION = 4
 _LONGEST_HEARTBEAT_INTERVAL_S = 0.5
 _REJOIN_TIMEOUT_MS = 2_000
 """The rebalance time-out of the election group. The time-out is short, because a restarted process has little time. The
-process has to be elected and to join the application's group within the shortest session of that group (6 s).
+process has to be elected and to join the application's group within the shortest session, which is 6 s.
 """
 _CANDIDATE = b"1"
 

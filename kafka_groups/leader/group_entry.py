@@ -2,7 +2,7 @@
 
 The first member to join an empty group leads the group. A member that joins a group with a running leader gets tasks
 like any other member. `assignor lead` does not process tasks, so tasks that it gets would be idle. The brokers do not
-report which member leads a group. So if a group has members, but not the static member of `assignor lead`, another
+report which member leads a group. So if a group has members without the static member of `assignor lead`, another
 member is assumed to lead the group. `assess_group` decides before a join whether this process can lead the group.
 `assess_group` uses the brokers' description of the group, and does no I/O. `GroupEntry` joins the group, and tries
 again if another member became the leader.

@@ -1,7 +1,6 @@
 """The command `assignor lead`: this process leads a real Kafka Streams group.
 
-The Kafka and HTTP libraries are imported only when the command runs, so the other commands of `assignor` do not need
-them.
+The Kafka and HTTP libraries are imported only when the command runs. The other commands of `assignor` do not need them.
 """
 
 from __future__ import annotations

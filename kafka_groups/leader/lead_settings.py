@@ -4,7 +4,7 @@ Times are in milliseconds. Most defaults are the defaults of Kafka's consumer. R
 - If the leader fails in the middle of a rebalance, the group waits until the leader's session expires. So the default
   session time-out is the shortest that the brokers allow.
 - If there is a standby, the default session time-out in the application's group is 1.5 times as long. The standby needs
-  this time: it learns of a failed leader when the leader's session in the election group expires. Then the standby has
+  this time. It learns of a failed leader when the leader's session in the election group expires. Then the standby has
   to join the application's group, before the leader's session in that group expires.
 - A session time-out that the user gives is used unchanged in the application's group. The session time-out in the
   election group is then two thirds of it, and at most 6 s.

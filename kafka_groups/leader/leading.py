@@ -1,4 +1,4 @@
-"""Runs `assignor lead` from its start to its stop: defines the group, connects to Kafka, wins the election, leads the
+"""Runs `assignor lead` from its start to its stop. Defines the group, connects to Kafka, wins the election, leads the
 group, and leaves it.
 
 The group's definition comes from the application's file, the command line and the topics of the cluster. The command

@@ -14,11 +14,11 @@ Rules:
 
 Source: `StreamsPartitionAssignor.assign`, `addClientAssignments`.
 
-The leader is itself a member of the group: it sends a subscription and gets an assignment, both without tasks. The
+The leader is itself a member of the group. It sends a subscription and gets an assignment, both without tasks. The
 leader's subscription contains a SubscriptionInfo, and its assignment contains an AssignmentInfo. SubscriptionInfo and
 AssignmentInfo have a version that the group uses, so every member can read them. When this leader has left, a JVM
 member can become the leader and read the SubscriptionInfo and AssignmentInfo. A restart does not change the leader's
-subscription and assignment, so the brokers see no change when the static member returns.
+subscription and assignment. So the brokers see no change when the static member returns.
 """
 
 import uuid
@@ -213,7 +213,7 @@ def _carrier(snapshot: RebalanceSnapshot, result: RebalanceResult) -> ProcessId 
     the deadline. Returns None if no process can carry the deadline.
 
     A consumer that has to rejoin at once cannot carry the probing deadline. So members with a future protocol version
-    cannot carry the deadline, because they rejoin at once with a lower version.
+    cannot carry the deadline. They rejoin at once with a lower version.
     """
     assert result.problem is not None, "a rebalance with a deadline has a placement"
     future = snapshot.future_process_id or DEFAULT_FUTURE_PROCESS_ID

@@ -3,7 +3,7 @@ makes a progress line for each rebalance.
 
 Rules: the line of a rebalance is on disk before the next rebalance begins. A crash may leave an incomplete line at the
 end of the file, but loses no other line. Only the leader changes the file, so a leader and its standbys may share one
-file. If the file cannot be written or the coordinator fails, the rebalance continues, and the error is reported as a
+file. If the file cannot be written or the coordinator fails, the rebalance continues. The error is reported as a
 progress line.
 """
 

@@ -177,8 +177,8 @@ class _Reading:
     async def _begin(self) -> None:
         """Sets the offset at which reading begins in each partition of `__consumer_offsets`. Reading usually begins at
         the saved offset of the partition. If the last record of a group has a lower offset, reading begins at this
-        record, because the record shows the group's tasks. If a group of the partition is new, reading begins at the
-        first record of the partition.
+        record. The record shows the group's tasks. If a group of the partition is new, reading begins at the first
+        record of the partition.
         """
         starts: dict[int, int] = {}
         for group, recorder in self._groups.items():

@@ -7,9 +7,9 @@ Rules:
   record with the generation and the assignments of the last rebalance does not show a new rebalance.
 - A new group has generation 0 and no members. A group that all members have left has a generation without members. A
   generation without members is not a rebalance. After the tombstone of a group, its next generation has number 1.
-- If the next rebalance begins before a rebalance ends, or if the leader is gone, the brokers write no record of this
-  rebalance. So the records of some generations are missing. If the recorder reads records while they are written, a
-  missing generation never got an assignment. If the recorder reads old records, compaction may have removed the record.
+- The brokers write no record of a rebalance if the next rebalance begins first, or if the leader is gone. So the
+  records of some generations are missing. If the recorder reads records while they are written, a missing generation
+  never got an assignment. If the recorder reads old records, compaction may have removed the record.
 
 Source: `GroupMetadataManager.classicGroupSyncToClassicGroup`, `updateStaticMemberThenRebalanceOrCompleteJoin`.
 """

@@ -4,8 +4,9 @@
 HighAvailabilityTaskAssignor logs its whole input and output in one line. For the sticky assignors, the lines of the
 leader show the clients, the tasks, the previous owners of tasks, and the result. The lines of the leader have no lags,
 but the sticky assignors do not use lags. The sticky assignors iterate over clients and tasks in the order of Java's
-hash maps. The log shows this order only at level DEBUG, so this module computes it from the names of clients and tasks.
-If the lines of a rebalance are cut off or mixed with other lines, the rebalance is left out and the reason is reported.
+hash maps. The log shows this order only at level DEBUG. So this module computes the order from the names of clients and
+tasks. If the lines of a rebalance are cut off or mixed with other lines, the rebalance is left out. The reason is
+reported.
 Source: `HighAvailabilityTaskAssignor.assign`, `StreamsPartitionAssignor.assignTasksToClients`, `computeNewAssignment`.
 """
 

@@ -10,9 +10,9 @@ tried view. The recorded line then names the first difference between the two re
 reading the clock.
 
 A leader uses only the sum of a task's end offsets. The leader subtracts the offset sum that a member reports, and
-compares the difference with `acceptable.recovery.lag`. So only a few sums of each task are worth trying. The sums worth
-trying are the lowest and the highest possible sum, and the sums at which a member crosses `acceptable.recovery.lag` or
-is exactly caught up.
+compares the difference with `acceptable.recovery.lag`. So only a few sums of each task are worth trying. The search
+tries the lowest and the highest possible sum. It also tries the sums at which a member crosses
+`acceptable.recovery.lag` or is exactly caught up.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PolledViews:
     """The views of the cluster before and after a rebalance. `since`: the views of polls after all members had joined.
     The last view in `since` is from after the rebalance, so `since` has at least one view. `before`: the view of the
     last poll before all members had joined; None if there was no such poll. `may_create`: True if the rebalance may
-    have created all internal topics, because nothing shows that they existed before the rebalance.
+    have created all internal topics. In this case, no fact shows that the topics existed before the rebalance.
     """
 
     since: tuple[ClusterView, ...]

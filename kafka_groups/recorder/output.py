@@ -4,7 +4,7 @@ Rules:
 - A line is synced to disk before the position that covers the line is saved. After a kill, the output file may end with
   an incomplete line. The next run removes the incomplete line. The next run reads the record of this line again,
   because no saved position covers that record.
-- The position is stored in the file `<output>.position`. The position file is replaced as a whole, so after a kill it
+- The position is stored in the file `<output>.position`. The position file is replaced as a whole. So after a kill it
   has either the old or the new position. The output may have lines that the position does not cover. But the position
   never covers a line that the output lacks. The field `size` of the position is the number of bytes of the output that
   the position covers. The next run reads the lines of the output after this number of bytes. The id of each line shows

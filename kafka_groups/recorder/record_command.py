@@ -1,10 +1,8 @@
 """The command `assignor record`: writes the rebalances of real Kafka Streams groups as `rebalance/1` lines, as they
 happen.
 
-If the records of a group in `__consumer_offsets` cannot be read, `--from-log` reads the log files of JVM members
-instead.
-The Kafka and HTTP libraries are imported only when the command runs, so the other commands of `assignor` do not need
-them.
+If the records of a group in `__consumer_offsets` cannot be read, use `--from-log` to read the log files of JVM members.
+The Kafka and HTTP libraries are imported only when the command runs. The other commands of `assignor` do not need them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`assignor explain`: shows recorded rebalances and the reasons for their changes, as the history of each group or of
 one task.
 
-The output of `assignor explain` is usually a history. If FILE and `--format json` or `yaml` are given without other
+The output of `assignor explain` is usually a history. With FILE and `--format json` or `yaml`, and without other
 options, the output has one document for each task of each line.
 
 A new option that selects tasks changes three files. `commands/explain.py` declares the option.

@@ -1,8 +1,8 @@
 """The pictures of `what-if` and `simulate`.
 
-The what-if picture shows the task copies of every instance: the recorded rebalance on the left, the changed rebalance
-on the right. Each instance has one row with two bars, one on each side. All bars have the same scale. The forecast
-picture shows three numbers over time: moved tasks, tasks that are warming up, and tasks without an owner.
+The what-if picture shows the task copies of every instance. The recorded rebalance is on the left, and the changed
+rebalance is on the right. Each instance has one row with two bars, one on each side. All bars have the same scale. The
+forecast picture shows three numbers over time: moved tasks, tasks that are warming up, and tasks without an owner.
 """
 
 from __future__ import annotations

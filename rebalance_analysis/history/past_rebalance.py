@@ -3,7 +3,7 @@
 The bytes of the assignments are in the recording. The reasons come from a new run of the rebalance. Usually the
 recorded leader and the new run place the tasks in the same way. The placements may differ if another leader or another
 Kafka release led the rebalance. If the two placements of a task differ, its copies are read from the recorded bytes. In
-the recorded bytes, a warm-up looks like a standby, and a task that is held back has no active copy.
+the recorded bytes, a warm-up looks like a standby. A task that is held back has no active copy.
 """
 
 from __future__ import annotations

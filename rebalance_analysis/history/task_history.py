@@ -1,6 +1,6 @@
 """Makes the history of one task over recorded rebalances. For each rebalance, the history has the copies of the task
 before and after, and the kind of change. The history also has the event that the task waits for. The history also has
-the total number of moves of the task, and the total time during which the task had no owner.
+the total number of moves of the task. It also has the total time during which the task had no owner.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -67,8 +67,8 @@ class ProcessView(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class RebalanceView:
     """The values of a rebalance with which the next rebalance is compared. `held_back`: the tasks that wait until their
-    old owner has revoked them. `created`: the topics that the rebalance created for the group to read. When the topics
-    in this field appear in the metadata of the leader's consumer, the leader requests a new rebalance.
+    old owner has revoked them. `created`: the topics that the rebalance created for the group to read. When these
+    topics appear in the metadata of the leader's consumer, the leader requests a new rebalance.
     """
 
     processes: Mapping[ProcessId, ProcessView]
@@ -205,7 +205,7 @@ def _processes(snapshot: RebalanceSnapshot) -> dict[ProcessId, ProcessView]:
 
 
 def _process(members: Sequence[tuple[str, Member, SubscriptionInfo]]) -> ProcessView:
-    # the leader does not receive the client ids of other members, but a member id begins with the client id
+    # The leader does not receive the client ids of other members, but a member id begins with the client id.
     names = {instance_name(member.client_id or called(member_id)) for member_id, member, _ in members}
     return ProcessView(
         {member_id: member.group_instance_id or member.client_id or member_id for member_id, member, _ in members},

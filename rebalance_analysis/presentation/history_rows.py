@@ -424,8 +424,8 @@ def task_summary_rows(summary: TaskSummary, names: ShortNames) -> Iterator[FactR
 
 
 def _without_owner(summary: TaskSummary) -> str:
-    """Returns the time without an owner, as text. The real time may be shorter, because the old owner runs the task
-    until a heartbeat answer tells it to rejoin.
+    """Returns the time without an owner, as text. The real time may be shorter. The old owner runs the task until a
+    heartbeat answer tells it to rejoin.
     """
     parts = []
     if summary.without_owner_ms:

@@ -149,8 +149,8 @@ def standby_reason(explanation: Explanation, hosts: frozenset[ProcessId], name: 
 
 
 def missing_standbys(explanation: Explanation) -> int:
-    """Returns the number of configured standbys (num.standby.replicas) that were not placed, because no client is left
-    for another copy of the task.
+    """Returns the number of configured standbys (num.standby.replicas) that were not placed. A standby is not placed if
+    no client is left for another copy of the task.
     """
     return sum(step.detail or 0 for step in explanation.steps if step.kind is DecisionKind.NO_STANDBY_HOST)
 

@@ -1,5 +1,5 @@
 """Reads recordings line by line from the sources that `sources.py` finds. If a line cannot be used, the result has a
-problem instead of a document, and reading continues with the next line.
+problem instead of a document. Reading then continues with the next line.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -150,9 +150,9 @@ class _Newest:
 
 
 def _place(line: Line) -> tuple[str, int | None, int]:
-    """Returns the group, generation and time of a line. For a placement problem, the generation is None, and the caller
-    uses the position of the line among the lines of its group. Raises InputError if the line is neither a rebalance nor
-    a placement problem.
+    """Returns the group, generation and time of a line. For a placement problem, the generation is None. The caller
+    then uses the position of the line among the lines of its group. Raises InputError if the line is neither a
+    rebalance nor a placement problem.
     """
     document = line.usable_document()
     if document.get("format") == PLACEMENT_FORMAT:

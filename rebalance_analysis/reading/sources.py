@@ -211,8 +211,8 @@ def plug_in(group: str, name: str) -> Any:
 
 def _in_directory(directory: str) -> list[Source]:
     """Returns the recordings in the directory and its subdirectories, sorted by path. Leaves out files whose names
-    begin with `_` or a dot, because Spark gives such names to markers and unfinished files. Also leaves out the results
-    of a replay or sweep, so users can keep results beside the recordings.
+    begin with `_` or a dot. Spark gives such names to markers and unfinished files. Also leaves out the results of a
+    replay or sweep, so users can keep results beside the recordings.
     """
     if _has_results(directory):
         raise InputError("has the results of a run, and no recordings", directory)

@@ -5,7 +5,7 @@ Some inputs, such as pipes and databases, can be read only once or only by the d
 to a file. Each line of a spool file has three parts: the position of the recorded line as JSON text, a tab, and the
 recorded line.
 
-A worker keeps the reader of a gzip file open for later chunks of the file, so nothing is decompressed twice. A worker
+A worker keeps the reader of a gzip file open for later chunks of the file. So nothing is decompressed twice. A worker
 also keeps the reader of a Parquet file open for the next chunk of the file. For a chunk of a plain file, a worker opens
 a new reader at the byte offset of the chunk.
 """
@@ -45,10 +45,10 @@ class RecordingChunk:
     name of the input, for messages about a line. `path`: the file that the worker reads.
 
     `start`: the position of the first line; the file begins at position 0. A position is a byte in a plain or spooled
-    file, a line in a gzip file, and a row in a Parquet file. `first_line`: the line number of the first line in the
-    input. The input begins with line 1, and blank lines count. `readable`: the number of lines that are not blank, or
-    the number of Parquet rows. `damage`: the error that ends the input; set only in the last chunk of a damaged input.
-    This error counts as one more line of the chunk, at the position `damaged_at`.
+    file. A position is a line in a gzip file, and a row in a Parquet file. `first_line`: the line number of the first
+    line in the input. The input begins with line 1, and blank lines count. `readable`: the number of lines that are not
+    blank, or the number of Parquet rows. `damage`: the error that ends the input; set only in the last chunk of a
+    damaged input. This error counts as one more line of the chunk, at the position `damaged_at`.
     """
 
     number: int
@@ -74,7 +74,7 @@ _TAB = b"\t"  # a tab can separate the two, because JSON text never contains a r
 
 def write_spool(lines: Iterable[RawLine], path: Path) -> None:
     """Writes lines to a spool file. Raises InputError if the file cannot be written. If the iterator `lines` raises an
-    error, raises the same error; the lines before it stay in the spool file.
+    error, raises the same error. The lines before the error stay in the spool file.
     """
     with input_errors("cannot be written", path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """Divides inputs into chunks. Each input is read once to find its chunks. The position of a chunk is a byte offset in a
 plain file. In a gzip file, the position of a chunk is a line number. In a Parquet file, the position of a chunk is a
 row number. A chunk has the number of lines that `spark_engine/batch/work.py` sets. A chunk has fewer lines if the lines
-are very long, or if it is the last chunk of an input. An input that can be read only once, or only by the driver
-(stdin, pipes, databases), is first spooled to a file.
+are very long, or if it is the last chunk of an input. Some inputs can be read only once or only by the driver, such as
+stdin, pipes and databases. These inputs are first spooled to a file.
 """
 
 import functools

@@ -2,8 +2,8 @@
 
 `rebalance_analysis.measures` defines the measures of a result row. The columns `recorded_…` have the measures of the
 recorded placement. If the result of the rerun equals the recording, the placement of the rerun is used. If the results
-differ, the placement is read from the recorded bytes. In assignment bytes, a warm-up looks like a standby, and a task
-that is held back has no active copy.
+differ, the placement is read from the recorded bytes. In assignment bytes, a warm-up looks like a standby. A task that
+is held back has no active copy.
 """
 
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
-"""Does the work of a replay on one chunk: runs every line again, and makes a result row or a reject for it. This code
-runs in local processes and on Spark executors.
+"""Does the work of a replay on one chunk. Runs every line again, and makes a result row or a reject for the line. This
+code runs in local processes and on Spark executors.
 
 A line is "refused" if it needs a feature of a later release, and "unusable" if it is invalid. The texts of the reasons
 are the same as in `assignor assign`. A line is also "unusable" if the changes cannot be applied to it.

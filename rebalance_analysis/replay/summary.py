@@ -162,7 +162,7 @@ class Beside:
 
 
 class ComputeTimes:
-    """A histogram of compute times in milliseconds. Each class of the histogram is 1 % wide, so the histogram of
+    """A histogram of compute times in milliseconds. Each class of the histogram is 1 % wide. So the histogram of
     millions of values needs only a few kilobytes.
     """
 

@@ -40,7 +40,7 @@ placement problem and the placement.
 @dataclass(slots=True)
 class ForecastHistory:
     """Collects the rebalances of a forecast and computes their totals. A task has moved if the placement of a rebalance
-    has it on a different process than the placement before. So if a task is held back and then assigned in the
+    has it on a different process than the previous placement. So if a task is held back and then assigned in the
     follow-up rebalance, it counts as one move.
     """
 

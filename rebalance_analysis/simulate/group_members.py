@@ -4,14 +4,14 @@ subscriptions.
 
 If a process closes a task, it keeps the state of the task on disk until the clean-up delay has passed. In Kafka, when
 all members rejoin, the thread that first locks a state directory reports the state. Usually this thread last had the
-task open, because it locks the directory immediately after it has closed the task. In this model, the thread that last
-had the task open always reports the state.
+task open. It locks the directory immediately after it has closed the task. In this model, the thread that last had the
+task open always reports the state.
 
 If a task has no owner and other tasks of the group run, the model usually assumes that its owner has failed. The group
-notices a failed owner only after the session timeout, so a task of this owner did not run for this time. But if the
-task has more caught-up copies than num.standby.replicas, the model assumes that the owner has just revoked the task. An
-owner that has just revoked its task is still in the group, as before a follow-up rebalance. If no task of the group
-runs, the model assumes that the group has just started.
+notices a failed owner only after the session timeout. So a task of this owner did not run for this time. But if the
+task has more caught-up copies than num.standby.replicas, the owner is assumed to have just revoked the task. An owner
+that has just revoked its task is still in the group, as before a follow-up rebalance. If no task of the group runs, the
+model assumes that the group has just started.
 """
 
 from collections.abc import Iterable, Mapping

@@ -18,10 +18,10 @@ class ForecastModel:
     together. Standbys and warm-ups read no records while the thread restores active tasks. `appended_records_per_s`:
     the rate at which the changelogs of each stateful task grow while the task runs. `rebalance_ms`: the time from the
     start of a rebalance until its members have their assignments. `session_timeout_ms`: the time until the group
-    notices that a process failed; it affects only the unowned time in the result. `state_cleanup_delay_ms`: Kafka's
-    state.cleanup.delay.ms. After this time, a process removes the state of a closed task, unless the process gets the
-    task again. `jitter`: a number from 0 to 1. Each process has a random number between 1 - jitter and 1 + jitter, by
-    which all its rates are multiplied. `seed`: the seed of the random numbers of the processes.
+    notices that a process failed. This time affects only the unowned time in the result. `state_cleanup_delay_ms`:
+    Kafka's state.cleanup.delay.ms. After this time, a process removes the state of a closed task, unless the process
+    gets the task again. `jitter`: a number from 0 to 1. Each process has a random number between 1 - jitter and 1 +
+    jitter. All its rates are multiplied by this number. `seed`: the seed of the random numbers of the processes.
     """
 
     restore_records_per_s: float = 100_000.0

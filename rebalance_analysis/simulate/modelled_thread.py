@@ -2,9 +2,9 @@
 runs, and the growth of changelogs.
 
 A thread restores its active tasks one after the other, in the order of task ids. Each task runs as soon as it is
-restored. When the thread has restored all its active tasks, it reads records for its standbys and warm-ups, at the same
-rate for each. A task appends no records while it does not run. So the number of records to restore is known when the
-task is assigned. But a standby may read a changelog that grows at the same time.
+restored. When the thread has restored all its active tasks, it reads records for its standbys and warm-ups. It reads at
+the same rate for each. A task appends no records while it does not run. So the number of records to restore is known
+when the task is assigned. But a standby may read a changelog that grows at the same time.
 
 When a task is assigned, the model computes the time at which its owner will have restored it. From this time on, the
 task runs. If the task is revoked before this time, the model discards the computed time. All times are in milliseconds

@@ -1,16 +1,16 @@
 """Makes the forecast of a recorded rebalance with the whole assignment pipeline, from the members' subscriptions to
 their assignments.
 
-From the second rebalance of a forecast on, the internal topics that the first rebalance created exist, and the
-changelogs have grown. The records that a stateful task appends are divided equally among its changelogs. If a source
-topic serves as a changelog, the records increase its committed offset instead of its end offset
-(`assignor.clients.client_state`). If a request of the leader failed in the recording, it also fails in each rebalance
-of the forecast.
+From the second rebalance of a forecast on, the internal topics that the first rebalance created exist. The changelogs
+have grown, too. The records that a stateful task appends are divided equally among its changelogs. If a source topic
+serves as a changelog, the records increase its committed offset instead of its end offset. See
+`assignor.clients.client_state`. If a request of the leader failed in the recording, it also fails in each rebalance of
+the forecast.
 
 The bytes of a member are decoded once. For each rebalance, the bytes are encoded again with the tasks and offset sums
 that the member has at that rebalance. ConsumerProtocol version, endpoint, tags, topics, rack and process id stay as
-recorded. The unique field of a subscription grows by one in each rebalance. If an assignment shows that all members
-support a higher version, the member uses this version from the next rebalance on. Source:
+recorded. The unique field of a subscription grows by one in each rebalance. An assignment may show that all members
+support a higher version. The member then uses this version from the next rebalance on. Source:
 `StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`.
 """
 
@@ -247,8 +247,8 @@ class RecordedMember:
         return self.info.process_id
 
     def receives(self, assignment: bytes) -> tuple[HandedOut, bool]:
-        """Applies an assignment. Returns the assigned tasks. Also returns True if the member rejoins at once, because
-        it has to revoke a partition or changes to a higher version.
+        """Applies an assignment. Returns the assigned tasks. Also returns True if the member rejoins at once. It does
+        so if it has to revoke a partition or changes to a higher version.
         """
         decoded = decode_assignment(assignment)
         tasks = decode_assigned_tasks(decoded.user_data or b"")

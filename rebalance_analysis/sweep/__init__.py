@@ -1,4 +1,4 @@
-"""`assignor sweep`: makes a forecast from every episode of recorded groups, for every combination of a grid of config
+"""`assignor sweep`: makes forecasts from every episode of recorded groups, for every combination of a grid of config
 values. An episode is a rebalance in which the instances of the group changed.
 
 `sweep_run` runs the job from the inputs to the results. `grid` has the combinations of config values. `episodes` finds

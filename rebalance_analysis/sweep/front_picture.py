@@ -263,8 +263,8 @@ def place_labels(
     texts: Sequence[str], marks: Sequence[Mark], obstacles: Sequence[Mark], font_size: float
 ) -> list[Label]:
     """Places one label for each mark, in the order of the marks. A label gets the nearest free position. If no position
-    is free, the label gets the position at which it covers the smallest area of marks and labels. `obstacles`: marks
-    that get no label.
+    is free, the label gets the position that covers the smallest area of marks and labels. `obstacles`: marks that get
+    no label.
     """
     taken = [_Box(x - radius, y - radius, x + radius, y + radius) for x, y, radius in (*marks, *obstacles)]
     labels = []

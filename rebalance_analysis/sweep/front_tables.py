@@ -193,7 +193,7 @@ def values_text(axis: Axis, values: Sequence[Value]) -> str:
 
 def _blocks(combinations: Sequence[Combination], grid: Grid) -> list[AlikeCombinations]:
     """Divides combinations into blocks. A block consists of all combinations of some values of each axis. If the given
-    combinations do not form a block, they are divided by the values of the first axis with several values.
+    combinations do not form a block, they are divided by the first axis with several values.
     """
     if not combinations:
         return []

@@ -103,7 +103,7 @@ def _log_ends(snapshot: RebalanceSnapshot) -> EndOffsetSums:
 
 def changed_document(recorded: RecordedRebalance | RecordedPlacement, changes: Changes) -> dict[str, object]:
     """Returns the result of `changed` as a rebalance/1 or placement/1 document. The document has the id of the recorded
-    line and no output. The document of a rebalance must not be mistaken for a recording, so it gets the source
+    line and no output. The document of a rebalance must not be mistaken for a recording. So it gets the source
     `generated` and a note with the changes.
     """
     if isinstance(recorded, RecordedPlacement):

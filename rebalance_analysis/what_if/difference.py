@@ -26,8 +26,8 @@ class ComparedRebalance:
     placed. `measures`: the measures of the rebalance; None if no task was placed.
 
     `records_by_process`: the number of records that each process has to read to catch up; None if a lag is not known.
-    `restore_s`: the time in seconds that the slowest process needs for these records with all its threads; None if a
-    lag is not known.
+    `restore_s`: the time in seconds in which the slowest process restores its records with all its threads. `restore_s`
+    is None if a lag is not known.
     """
 
     error: str | None

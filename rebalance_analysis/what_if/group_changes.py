@@ -128,9 +128,8 @@ def _with_state_of(first: OpenMember, gone: Sequence[OpenMember], ends: EndOffse
     threads stays on disk, and the first thread reports it. So the offset sums of the removed threads' tasks are added
     to the offset sums of the first thread. `gone`: the removed threads.
 
-    For a task that ran on a removed thread, the added offset sum is the sum of the end offsets of the task's
-    changelogs. If the subscription version of the first thread has no offset sums, each added offset sum is
-    UNKNOWN_OFFSET_SUM.
+    If a task ran on a removed thread, its added offset sum is the sum of the end offsets of its changelogs. If the
+    subscription version of the first thread has no offset sums, each added offset sum is UNKNOWN_OFFSET_SUM.
     """
     has_offsets = first.info.version >= FIRST_VERSION_WITH_OFFSET_SUMS
     sums = dict(first.info.task_offset_sums)

@@ -73,7 +73,7 @@ def set_group_lags(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSu
 
 def client_with_lags(client: PlacementClient, asked: _AskedLags, stateful: Iterable[TaskId]) -> PlacementClient:
     """Returns a copy of a client of a placement problem, with changed lags. If the user sets a lag for a task of which
-    the client has no copy, the client gets a standby copy of this task.
+    the client has no copy, the client gets a standby copy.
     """
     held = client.previous_active | client.previous_standby
     reported = dict(client.lags.reported)

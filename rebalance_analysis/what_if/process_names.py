@@ -1,9 +1,9 @@
 """Finds the processes that a user's changes name. Also makes labels of processes for texts and pictures, and ids and
 racks of new processes.
 
-If several processes are equally good, Kafka's assignors choose by process id. New ids that are all higher or all lower
-than the recorded ids would make some placements more likely than in a real group. So new ids are hashes. The new ids
-are distributed like random ids, but are the same for the same input.
+If several processes are equally good, Kafka's assignors choose by process id. If all new ids were higher or all lower
+than the recorded ids, some placements would be more likely than in a real group. So new ids are hashes. The new ids are
+distributed like random ids, but are the same for the same input.
 """
 
 import hashlib

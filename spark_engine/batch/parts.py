@@ -13,9 +13,9 @@ Files of a parts directory are not synced to disk. So a power cut may damage a p
 removed when it is read. The next run writes the part again.
 
 At the end of a run, `merge` makes the result files from the parts, in the order of the chunks. Runs with the same rows
-write the same bytes, because row groups and compression do not depend on the chunks. The files contain no times and no
-names of writers. Compute times are in a separate file, because they differ from run to run. During a merge, only one
-row group and one part are in memory at a time.
+write the same bytes. Row groups and compression do not depend on the chunks. The files contain no times and no names of
+writers. Compute times are in a separate file, because they differ from run to run. During a merge, only one row group
+and one part are in memory at a time.
 """
 
 import json

@@ -2,8 +2,8 @@
 
 Executors write parts to storage that the driver shares. So if an executor dies, only the chunk that it was running is
 lost. Spark gives the span of the dead executor to another executor. The other executor runs only those chunks of the
-span that have no part yet. If the work of a chunk raises an error, the error is written to a file beside the parts, and
-the Spark task continues. A Spark task fails if its executor is lost or if a chunk kills the process. `worker` limits
+span that have no part yet. If the work of a chunk raises an error, the error is written to a file beside the parts. The
+Spark task then continues. A Spark task fails if its executor is lost or if a chunk kills the process. `worker` limits
 the number of times that a chunk may kill its process. So Spark's own limit of task failures is only reached if
 executors cannot run Python at all.
 """

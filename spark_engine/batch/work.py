@@ -65,7 +65,7 @@ ChunkT = TypeVar("ChunkT", bound=Chunk)
 
 class Work(Protocol[ChunkT_contra]):
     """The work of a run. Objects of this class must be picklable. A worker process calls `run` with several chunks in
-    the order of their numbers, so `run` may keep a reader open between chunks. `run` yields one output for each chunk,
+    the order of their numbers. So `run` may keep a reader open between chunks. `run` yields one output for each chunk,
     in order.
     """
 

@@ -1,8 +1,8 @@
 """Runs spans. A span is a sequence of chunks that one process runs one after the other. An engine schedules spans, not
 single chunks. A chunk that has a part is not run again. A chunk fails if its work raises an exception, or if
 `MAX_DEATHS` processes died while they ran the chunk. The reason of a failure is written to a file. After a failed
-chunk, the next chunk of the span runs. If `MAX_FAILURES` chunks of a span have failed, its other chunks are not run,
-because they would probably fail, too.
+chunk, the next chunk of the span runs. If `MAX_FAILURES` chunks of a span have failed, its other chunks are not run.
+They would probably fail, too.
 """
 
 from collections import deque
@@ -75,8 +75,8 @@ def spans(chunks: Sequence[ChunkT], cores: int) -> list[list[ChunkT]]:
 
     Each span takes the fraction 1 / (2 * cores) of the remaining chunks. So the first spans are long and the last spans
     have one chunk each. Long spans save time, because a gzip reader has to skip to the first chunk of each span. Short
-    spans at the end let all cores finish at about the same time. No span has more than `MAX_SPAN` chunks, because a
-    single executor runs the rest of a span whose executor died.
+    spans at the end let all cores finish at about the same time. No span has more than `MAX_SPAN` chunks. If the
+    executor of a span dies, a single executor runs the rest of the span.
     """
     cut: list[list[ChunkT]] = []
     start = 0

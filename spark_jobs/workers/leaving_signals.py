@@ -1,6 +1,6 @@
 """Waits for the signals that tell an instance to leave: SIGHUP and SIGTERM.
 
-The system may deliver a signal to any thread of the process, especially if the main thread has not yet handled an
+The system may deliver a signal to any thread of the process. This is likely if the main thread has not yet handled an
 earlier signal. Python's signal handler runs only in the main thread. If the main thread waits on a lock or a queue, a
 signal to another thread does not end the wait. So the handler does not run before the wait ends. So the main thread
 waits by reading from a socket. When any thread gets a signal, Python writes to this socket (`signal.set_wakeup_fd`),
@@ -21,7 +21,7 @@ _WOKEN = b"\0"  # No signal has this number.
 
 
 class LeavingSignals:
-    """A context manager for the main thread. If another thread enters the context, signals have no effect, and only a
+    """A context manager for the main thread. If another thread enters the context, signals have no effect. Then only a
     call of `wake` ends a call of `wait`. `on_signal`: a function that is called in the main thread for each signal,
     between any two bytecode instructions.
     """

@@ -183,8 +183,8 @@ def status_table(status: GroupStatus) -> Table:
 
 
 def _named(text: str) -> Text:
-    """Removes control characters from the text, and converts it to rich's class Text, so that rich does not interpret
-    markup in it.
+    """Removes control characters from the text, and converts it to rich's class Text. So rich does not interpret markup
+    in it.
     """
     return Text(one_line(text))
 

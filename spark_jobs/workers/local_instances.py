@@ -9,7 +9,7 @@ Rules:
   even if it ended with an error.
 - Each line that an instance writes to stderr is printed after the name of the instance, such as `instance-0`. The name
   of the instance's state directory is also `instance-0`.
-- SIGTERM makes an instance commit and leave the group. Each instance is in its own process group, so Ctrl-C in a
+- SIGTERM makes an instance commit and leave the group. Each instance is in its own process group. So Ctrl-C in a
   terminal reaches only the process of the command. This process then stops the instances. If this process is killed,
   each instance leaves the group by itself and ends.
 """

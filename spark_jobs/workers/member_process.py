@@ -5,14 +5,14 @@ Rules:
 - Stream threads are static members `<application>-p<partition>-t<thread>`, so their ids stay the same after a restart.
   Without Spark, the incarnation of a member is the number of the attempt to run its instance. On Spark, the incarnation
   is the id of the task attempt. So a new attempt fences an older attempt. Host and executor are client tags of the
-  members. Without Spark, each host numbers its own instances from 0, so the host's name is part of the member ids.
+  members. Without Spark, each host numbers its own instances from 0. So the host's name is part of the member ids.
 - State is kept in `<state.dir>/instance-<partition>`, where a restart on the same host finds it. If an earlier process
   holds this state directory, the instance waits. A relative `state.dir` is below the machine's directory for temporary
-  files, as in Kafka's default. State is not below the working directory, because each executor has a different working
+  files, as in Kafka's default. State is not below the working directory. Each executor has a different working
   directory and would not find the state again.
 - When the executor's JVM dies, pyspark's daemon sends SIGHUP to the instance. After SIGHUP, the instance commits,
   writes checkpoints, leaves the group and ends its process. So the instance's tasks move to the standbys long before
-  the session expires. An instance that is still waiting for its state directory has no tasks, and ends its process
+  the session expires. An instance that is still waiting for its state directory has no tasks. It ends its process
   immediately after a signal.
 - `leaving_signals` receives each signal, even if the system delivers the signal to another thread.
 - An instance that ends with an error is not started again. The `InstanceEnd` of the instance has the error. If the
@@ -74,7 +74,7 @@ class InstanceSettings:
 
     def caller_token(self) -> CallerToken | None:
         """Returns the bearer token; None if the settings have no token. If the file `token_file` exists on this
-        machine, the token is read from this file, and changes of the file take effect. Without this file, the token is
+        machine, the token is read from this file. Changes of the file then take effect. Without this file, the token is
         the value of `token`.
         """
         if self.token is None:
@@ -126,7 +126,7 @@ def run_instance(
         return _run(settings, partition, incarnation, executor, on_leaving)
     except LockError:
         raise
-    # Return the error: an error that is raised here would cause new starts of the instance, which would fail with the
+    # Return the error. An error that is raised here would cause new starts of the instance, which would fail with the
     # same error.
     except Exception as fault:
         return InstanceEnd(partition, InstanceState.ERROR, (_text(fault),))

@@ -1,6 +1,6 @@
 """Runs each instance, with its stream threads, as one long-running Spark task.
 
-The Spark tasks are not barrier tasks: a task that gets its slot early does not wait for the other tasks. If an executor
+The Spark tasks are not barrier tasks. A task that gets its slot early does not wait for the other tasks. If an executor
 dies, Spark starts the executor's tasks on another executor, and the job continues. If an instance fails at four starts
 in a row, the job is cancelled. If the group is drained, the coordinator tells all instances to stop, in its answers to
 their heartbeats. After a drain, the job ends normally.

@@ -1,9 +1,8 @@
 """Makes the settings of a Spark session that runs instances: sets defaults, and checks the user's settings.
 
-An instance is a Spark task that does not end. So two features of Spark must be off: speculation, which starts a slow
-Spark task twice, and idle timeouts, which end a Spark task that seems stuck. The job must not end even if the Spark
-task is lost several times. Each instance has its own executor, so a standby copy does not die together with the active
-copy.
+An instance is a Spark task that does not end. So two features of Spark must be off. Speculation starts a slow Spark
+task twice. Idle timeouts end a Spark task that seems stuck. The job must not end even if the Spark task is lost several
+times. Each instance has its own executor, so a standby copy does not die together with the active copy.
 """
 
 from collections.abc import Iterator
