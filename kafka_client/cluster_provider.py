@@ -2,9 +2,9 @@
 offsets.
 
 The coordinator finds `kafka_cluster_provider` by the entry point `kafka`. Several threads of the coordinator call the
-`KafkaClusterProvider`. The `KafkaClusterProvider` makes all requests in one event loop, which has its own thread. A
-group's definition can contain the address of a cluster, but no settings of TLS and SASL. So the settings of TLS and
-SASL come from the properties file that ASSIGNOR_KAFKA_CLIENT_CONFIG names.
+`KafkaClusterProvider`. The `KafkaClusterProvider` makes all requests in one event loop, which has its own thread. The
+definition of a group can contain the address of a cluster. It cannot contain settings of TLS and SASL. So the settings
+of TLS and SASL come from the properties file that ASSIGNOR_KAFKA_CLIENT_CONFIG names.
 
 Rules: if topics cannot be listed, the rebalance fails. If offsets cannot be read, tasks are placed without lags.
 Kafka's own leader of a Kafka Streams group also continues without lags. The end offset of a changelog is its high
@@ -41,7 +41,7 @@ CLIENT_CONFIG = "ASSIGNOR_KAFKA_CLIENT_CONFIG"
 
 LONGEST_WAIT_FOR_OFFSETS_S = 15.0
 """The time limit for reading offsets. The coordinator waits longer than this limit for the data about a cluster. So if
-offsets cannot be read in time, the coordinator does not postpone the rebalance. It then places tasks without lags.
+offsets cannot be read in time, the coordinator does not postpone the rebalance, and places tasks without lags.
 """
 
 _logger = logging.getLogger(__name__)

@@ -39,7 +39,7 @@ T = TypeVar("T")
 Address = tuple[str, int]
 
 _LONGEST_END_S = 1.0
-"""At its end, the program waits at most this time until its open connections are closed."""
+"""When the program ends, it waits at most this long for its open connections to close."""
 
 
 async def call(settings: ClientSettings, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
@@ -194,8 +194,8 @@ _closing: set[concurrent.futures.Future[None]] = set()
 
 
 def _close_later(opened: dict[Address, AIOKafkaConnection], loop: asyncio.AbstractEventLoop, process_id: int) -> None:
-    """Makes the event loop of the connections close the connections. The function does not wait for the loop, because
-    the garbage collector may call the function in any thread.
+    """Asks the event loop of the connections to close them. The function does not wait for the loop, because the
+    garbage collector may call the function in any thread.
     """
     left = list(opened.values())
     opened.clear()

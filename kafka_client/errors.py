@@ -36,7 +36,7 @@ class KafkaUnavailable(KafkaClientError, Unavailable):
 
 
 class NotNow(KafkaClientError):
-    """A try failed, but a later try may succeed, for example because a partition has no leader at present. The error's
+    """A try failed, for example because a partition has no leader at present. A later try may succeed. The error's
     message gives the reason.
 
     `connections.call` catches NotNow and tries again, so callers of `ClusterAdmin` never see NotNow.

@@ -11,8 +11,8 @@ Streams. Rules:
 - The broker may hold the answer to a join until the rebalance ends (a parked join). While a join is parked, the broker
   reads no other request from the same connection. So join, sync and heartbeat share one connection, and leave uses
   another connection.
-- A member keeps its member id in rebalances. After UnknownMember, the member joins as a new member, without a member
-  id.
+- A member keeps its member id from one rebalance to the next. After UnknownMember, the member joins as a new member,
+  without a member id.
 - A caller makes one call to a `GroupMembership` at a time. Only `leave` may also be called while a join is parked.
   Source: `AbstractCoordinator`.
 """
@@ -169,8 +169,8 @@ class GroupMembership(AbstractAsyncContextManager["GroupMembership"]):
         await self._connections.close()
 
     async def join(self, metadata: bytes, reason: str) -> JoinedGeneration:
-        """Joins the group, and returns when its next generation is complete. If a static member returns after a
-        restart, the brokers may return the current generation instead of a new one.
+        """Joins the group, and returns when its next generation is complete. If a static member joins after a restart,
+        the brokers may answer with the current generation instead of a new generation.
 
         `reason`: the reason for the join, which the brokers write to their log files (KIP-800). Raises MembershipError,
         KafkaRefused, KafkaUnavailable.

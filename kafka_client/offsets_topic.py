@@ -109,7 +109,7 @@ class OffsetsTopic:
         return {partition.partition: end for partition, end in ends.items()}
 
     async def read(self) -> tuple[list[GroupRecord], dict[int, int]]:
-        """Returns the next records, and the offset of the record after them in each partition. The records of one
+        """Returns the next records, and for each partition the offset at which the next read begins. The records of one
         partition are in the order of their offsets. The list of records is empty if no record arrives within half a
         second, or if no broker answers. Raises KafkaRefused if the user may not read `__consumer_offsets`.
         """

@@ -2,9 +2,9 @@
 application's properties, and facts that command-line options give.
 
 The file with the topology is the text of the application's `Topology#describe`, or JSON. The JSON can be the field
-`input.topology` of rebalance/1, or a line of a recording. The JSON can also be a definition as the coordinator accepts
-it (`input` of rebalance/1). The members and the cluster of a definition are ignored. Of the application's properties,
-only those that Kafka's leader reads are used.
+`input.topology` of rebalance/1, or a line of a recording. The JSON can also be a definition in the coordinator's
+format, which is the format of the field `input` of rebalance/1. The members and the cluster of a definition are
+ignored. Of the application's properties, only those that Kafka's leader reads are used.
 
 Options add facts that the text of `Topology#describe` lacks:
 
@@ -16,7 +16,7 @@ Options add facts that the text of `Topology#describe` lacks:
 - `--store STORE=history.retention.ms:N`: The store is versioned, with a history retention of N ms.
 - `--copartitioned A,B`: Kafka requires equal numbers of partitions of these topics, for example for a join.
 - `--not-copartitioned A,B`: Kafka does not require equal numbers of partitions of these topics. Only the user's own
-  processor combines their records.
+  processor combines records of these topics.
 
 The application's property `topology.optimization` determines whether the tables of the DSL are restored from their
 source topics.

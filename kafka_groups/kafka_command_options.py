@@ -53,7 +53,7 @@ NotCopartitioned = Annotated[
     typer.Option(
         "--not-copartitioned",
         metavar="TOPIC,TOPIC",
-        help="Topics whose records only your own processors combine, in a store; may be repeated.",
+        help="Topics whose records are combined only by your own processors, through a store; may be repeated.",
     ),
 ]
 

@@ -1,5 +1,5 @@
-"""Requests that only the leader of a partition answers: requests to read offsets of the partition, and to delete its
-records.
+"""Sends the requests that only the leader of a partition answers. These requests read the offsets or delete the records
+of the partition.
 
 Rules: the first try of a call asks the leaders that earlier calls have found. Each further try first looks up the
 leaders. A try sends requests to all leaders at once. A try requests only the partitions that have no answer from an

@@ -118,7 +118,7 @@ class BatchRowWriter:
     of all keys, values and headers in the batch, in bytes.
 
     The parameter `limit`: the largest allowed size of the batch with its header, in bytes. The parameter `most`: the
-    largest allowed value of `size`. The first record of a batch is added even if it exceeds `limit` and `most`.
+    largest allowed value of `size`. The first record of a batch is added even if it exceeds these two limits.
     """
 
     def __init__(self, limit: int, most: int) -> None:

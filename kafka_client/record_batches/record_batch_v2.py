@@ -3,9 +3,9 @@
 Rules: numbers in a batch are big-endian. The checksum of a batch is the CRC-32C of all bytes after the checksum.
 If compression does not make the records smaller, they are written uncompressed.
 
-The compression levels are the defaults of Kafka's producer. They are the fast compressor of lz4, level 6 of gzip, and
-level 3 of zstd. For lz4, the blocks are independent, because brokers cannot read dependent blocks. For snappy, the
-records are in the format of xerial's library, in blocks of 32 KiB. Raw snappy can be read too.
+The compression levels are the defaults of Kafka's producer: the fast compressor of lz4, level 6 of gzip, and level 3 of
+zstd. For lz4, the blocks are independent, because brokers cannot read dependent blocks. For snappy, the records are in
+the format of xerial's library, in blocks of 32 KiB. Raw snappy can be read too.
 
 Source: `DefaultRecordBatch`; `Compression`, `Lz4BlockOutputStream`, KIP-57, KIP-390.
 """
@@ -112,7 +112,7 @@ def decoded(batch: memoryview, header: BatchHeader) -> Columns:
 
 def encoded(rows: BatchRowWriter, codec: int, *, is_transactional: bool) -> bytearray:
     """Returns a batch of the records in `rows`, which must contain at least one record. The batch has no sequence
-    numbers and no checksum; the function `number` writes them. After `encoded`, no record can be added to `rows`.
+    numbers and no checksum; the function `number` writes them. After this call, no record can be added to `rows`.
     """
     count = rows.count
     batch = rows.finish()

@@ -38,8 +38,8 @@ def read_properties_file(path: Path | str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yields each logical line with the number of its first line. A logical line is a line together with its
-    continuation lines. Comments and empty lines are skipped.
+    """Yields each logical line, together with the line number at which it begins. A logical line is a line together
+    with its continuation lines. Comments and empty lines are skipped.
     """
     lines = enumerate(re.split(r"\r\n|\n|\r", text), 1)
     for number, raw in lines:

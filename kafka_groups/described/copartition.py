@@ -1,4 +1,4 @@
-"""Decides which sources of a described topology are co-partitioned, if the text of `Topology#describe` allows several
+"""The text of `Topology#describe` can leave open which sources are co-partitioned. This module then chooses among the
 alternatives.
 
 If all alternatives lead to the same partition counts of the repartition topics, one of them is chosen. The choice is
@@ -30,7 +30,7 @@ MISSING_TOPICS = "source topics are missing"
 class CopartitionFacts:
     """The facts about co-partitioned topics that the caller knows. `together`: sets of topics; Kafka requires equal
     numbers of partitions within each set. `apart`: sets of topics; Kafka does not require equal numbers of partitions
-    within the set. A topic name is written with or without the application id in front.
+    within each set. A topic name is written with or without the application id in front.
     """
 
     together: Collection[frozenset[str]] = ()
@@ -121,8 +121,8 @@ class CopartitionChoice:
 
     def _in_order(self, found: Sequence[Copartitioning], chosen: Sequence[Sources]) -> tuple[Sources, ...]:
         """Returns the groups of co-partitioned sources, in the order of the DSL calls in the application's program. The
-        order matters. Kafka's builder merges a group of sources with the first earlier group that shares a topic with
-        it.
+        order matters, because Kafka's builder merges a group of sources with the first earlier group that shares a
+        topic with it.
 
         `found`: the joins and cogroups. `chosen`: first the chosen sources of each element of `found`, then the groups
         that the caller named. Raises InputError if the outcome depends on the order of the calls and the names of nodes
@@ -193,8 +193,8 @@ class CopartitionChoice:
         return [self.outcome(tuple(filter(None, (*before, each, *after)))) for each in alternatives]
 
     def _by_running_tasks(self, found: Copartitioning, outcomes: Sequence[Mapping[str, int] | str]) -> Sources | None:
-        """Returns the alternative that the outcomes and the topics of the cluster show to be right. Returns None if the
-        outcomes and topics do not show the right alternative. The caller then has to choose.
+        """If the outcomes and the topics of the cluster show the right alternative, returns this alternative. Otherwise
+        returns None, and the caller has to choose.
         """
         if all(each == outcomes[0] for each in outcomes) and outcomes[0] != MISSING_TOPICS:
             return found.alternatives[0]
@@ -205,8 +205,8 @@ class CopartitionChoice:
         return accepted[0] if ran and len(accepted) == 1 else None
 
     def _ran(self, sources: Iterable[str]) -> bool:
-        """Returns True if Kafka has accepted the topics of these source nodes. Kafka has accepted the topics if the
-        group has run, or if the repartition topics that the sources read exist.
+        """Returns True if Kafka has accepted the topics of these source nodes. Kafka has accepted the topics in two
+        cases: the group has run, or the repartition topics of these source nodes exist.
         """
         internal = [
             self.definition.full_topic(topic, self.application_id)
@@ -245,9 +245,8 @@ class CopartitionChoice:
 
 
 def _possible_orders(calls: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
-    """Yields the possible orders of DSL calls. The first possible order is the order of the list `calls`, if the DSL
-    can have used it. `calls`: for each DSL call, the smallest and the largest number that the DSL can have given to the
-    call.
+    """Yields the possible orders of DSL calls. If the order of the list `calls` is possible, it comes first. `calls`:
+    for each DSL call, the smallest and the largest number that the DSL can have given to the call.
     """
 
     begun: list[tuple[tuple[int, ...], int]] = [((), min((earliest for earliest, _ in calls), default=0))]

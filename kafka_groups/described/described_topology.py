@@ -6,8 +6,8 @@ co-partitioned sources and fixed partition counts. This module derives the missi
 that the DSL generates, or from the topics of the cluster. Normally the partition count of a repartition topic follows
 from the topics upstream. If the topic on the cluster has a different partition count, the topic is assumed to have a
 fixed count. Each assumption about the topology is reported.
-Source: `InternalTopologyBuilder.subtopologyToTopicsInfo`, `KStreamImpl` and `KTableImpl` for the nodes that the DSL
-adds for a call, `Repartitioned.numberOfPartitions`, `RepartitionTopics`.
+Source: `InternalTopologyBuilder.subtopologyToTopicsInfo`, `Repartitioned.numberOfPartitions`, `RepartitionTopics`;
+`KStreamImpl` and `KTableImpl` (the nodes that the DSL adds for a call).
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -114,8 +114,8 @@ def _check_order_of_changelogs(
     """Raises InputError if the partition count of a missing repartition topic depends on assumed facts about stores.
     Kafka's leader iterates over the subtopologies in the order of a hash map. The order of this hash map depends on the
     configs of the changelogs. When the leader reaches a repartition topic, some upstream topics may not have a
-    partition count yet. At this point, the repartition topic gets the largest count of those upstream topics that have
-    a partition count.
+    partition count yet. The repartition topic then gets the largest partition count among the upstream topics that
+    already have a count.
     """
     missing = {
         topic.name

@@ -2,9 +2,9 @@
 
 A task's id and its source partitions show which topics a subtopology reads. Internal topics are recognised by Kafka's
 names (`<application id>-...-repartition`, `-changelog`). A changelog is assigned to a subtopology whose number of tasks
-equals the number of partitions of the changelog. If several subtopologies fit, the changelog's name decides. The name
-may contain the name of a topic of one of them. The tasks and topics of a group do not show the sinks of its topology.
-So repartition topics keep their present partition counts.
+equals the number of partitions of the changelog. If several subtopologies fit, the changelog's name decides, because
+this name may contain the name of a topic that a subtopology reads. The tasks and topics of a group do not show the
+sinks of its topology. So repartition topics keep their present partition counts.
 Source: `InternalTopologyBuilder.decorateTopic`, `ProcessorStateManager.storeChangelogTopic`.
 """
 
@@ -93,7 +93,7 @@ def _topics_of(assigned: Mapping[TaskId, Collection[TopicPartition]]) -> dict[in
 
 @dataclass(slots=True)
 class _Inference:
-    """Infers one topology. `known`: the subtopology id of each topic for which the caller knows it."""
+    """Infers one topology. `known`: the subtopology ids that the caller knows, by topic."""
 
     application_id: str
     partition_counts: Mapping[str, int]
@@ -202,9 +202,9 @@ class _Inference:
 
     def _unlikely(self, store: str, seen: _InferredSubtopology) -> tuple[int, bool, bool, int]:
         """Returns a sort key by which the subtopology that most probably has the store comes first. The subtopology
-        whose topics share the most words with the store's name comes first. If the numbers of words are equal, a
-        subtopology without a changelog comes first. If both have a changelog or both have none, a subtopology with a
-        repartition topic comes first. An aggregate reads a repartition topic.
+        whose topics share the most words with the store's name comes first. Among subtopologies that share equally many
+        words, those without a changelog come first. Next come those with a repartition topic, because an aggregate
+        reads a repartition topic.
         """
         aggregates = any(map(self._is_repartition, seen.topics))
         return -self._words_in_common(store, seen), bool(seen.stores), not aggregates, seen.id

@@ -297,11 +297,11 @@ class _ShownJoins:
         return _UnnotedReaders(certain, possible)
 
     def _later_joins(self, source: str) -> Iterator[tuple[str, bool]]:
-        """Yields each join that joins a stream a second time, and True if the order of the two joins is certain. The
-        method starts at `source`, the source node of a repartition topic that the optimizer may have moved. From there,
-        the method follows the streams down to the first stateful operators. For each join of a stream, the builder
-        records a new source for the repartition topic of the stream. The second join reuses the repartition topic of
-        the first join. So its source does not become a node of the topology.
+        """Yields a pair for each join that joins a stream a second time: the join, and True if the order of the two
+        joins is certain. The method starts at `source`, the source node of a repartition topic that the optimizer may
+        have moved. From there, the method follows the streams down to the first stateful operators. For each join of a
+        stream, the builder records a new source for the repartition topic of the stream. The second join reuses the
+        repartition topic of the first join. So the source of the second join does not become a node of the topology.
         """
         streams = [source]
         while streams:

@@ -7,10 +7,10 @@ changelog is assumed not to be logged. There is one exception: if a table is rea
 as the changelog of the table's store. The text does not show the kind of a store either. The configs of the store's
 changelog show the kind. If the changelog does not exist, the store's name may show the kind.
 
-A leader that creates missing topics treats a store without a changelog as logged. The changelog may be missing because
-the store is new. Or the previous leader failed while it was creating the changelogs. An unneeded empty changelog does
-no harm, but a missing changelog stops a task. If the kind of a store is unknown, its changelog gets safe configs. With
-these configs, the brokers delete no record that the store may need. Source: `InternalTopologyBuilder`,
+If the leader creates missing topics, it treats a store without a changelog as logged. The changelog may be missing for
+two reasons: the store is new, or the previous leader failed before it created the changelog. An unneeded empty
+changelog does no harm, but a missing changelog stops a task. If the kind of a store is unknown, its changelog gets safe
+configs. With these configs, the brokers delete no record that the store may need. Source: `InternalTopologyBuilder`,
 `TableSourceNode`.
 
 The name of a store can show its kind. If the user does not name a store, the DSL generates a name that shows the DSL
@@ -18,11 +18,11 @@ call. A store that the user has named can have any kind that its processors allo
 table. The user has supplied and named the versioned store. No name shows the retention of a windowed or versioned
 store.
 
-The configs of an existing changelog show the kind, because Kafka Streams sets them when it creates the topic. The
-configs of a changelog differ for each kind of store. For a windowed store, the brokers delete records by time, after
-the store's retention. For a versioned store, the brokers delay compaction. If the application sets a config on every
-internal topic (`topic.` configs), this config does not show the kind of a store. All other configs are assumed to be
-the store's own (`withLoggingEnabled`). If the changelog is deleted, it is created again with these configs.
+The configs of an existing changelog show the kind, because Kafka Streams sets them when it creates the topic. Each kind
+of store has different changelog configs. For a windowed store, the brokers delete records by time, after the store's
+retention. For a versioned store, the brokers delay compaction. If the application sets a config on every internal topic
+(`topic.` configs), this config does not show the kind of a store. All other configs are assumed to be the store's own
+(`withLoggingEnabled`). If the changelog is deleted, it is created again with these configs.
 
 Source: `KStreamImplJoin`, `KStreamImpl`, `KTableImpl`, `KGroupedStreamImpl`, `InternalStreamsBuilder.newStoreName`;
 `WindowedChangelogTopicConfig`, `VersionedChangelogTopicConfig`, `UnwindowedUnversionedChangelogTopicConfig`.
@@ -198,8 +198,8 @@ class SeenChangelogs:
 @dataclass(frozen=True, slots=True)
 class DescribedStores:
     """The stores of a topology and the assumptions about them. `unknown_kind`: a text for each store of unknown kind,
-    such as `counts (key-value or windowed)`. `assumed`: the names of all stores about which a fact was assumed: that
-    the store is logged, its changelog topic, or its kind.
+    such as `counts (key-value or windowed)`. `assumed`: the names of all stores for which the logging, the changelog
+    topic or the kind was assumed.
     """
 
     definitions: Mapping[str, StoreDefinition]
@@ -314,7 +314,7 @@ def _changelog(
 ) -> ChangelogConfig | None:
     """Returns the configs of the changelog. The caller's facts determine the configs. If the caller gives no facts, the
     cluster determines the configs. If the cluster does not show the configs, the store's name determines them. Returns
-    None if the name does not show the configs either.
+    None if neither the facts nor the cluster nor the name show the configs.
     """
     if store in facts.retention_ms:
         own_policy = _NEVER_COMPACTED if kinds == JOIN_WINDOW else {}
@@ -352,8 +352,8 @@ def _table_topic(definition: TopologyDefinition, store: str, users: Sequence[Pro
     topics or from an internal topic.
 
     The processor that fills the store is found by its generated name. Otherwise it is found by the store's name, which
-    contains the topic. If the names do not show this processor, the only processor of the store that reads a single
-    topic is taken.
+    contains the topic. If the names do not show this processor, the processor that reads a single topic is used,
+    provided that there is only one.
     """
     topics: dict[str, str] = {}
     for user in users:

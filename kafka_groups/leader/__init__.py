@@ -7,7 +7,8 @@
 - `group_entry`: checks that this process can lead the group now, and joins the group as its leader.
 - `leader`: runs the main loop of the leader: rebalances, heartbeats, and the reasons for the next rebalance.
 - `led_rebalance`: computes the assignments of one rebalance from the members' subscriptions. Does no I/O.
-- `rebalance_decider`: does the I/O of a rebalance: reads the cluster, creates topics and retries.
+- `rebalance_decider`: does the I/O of a rebalance. Reads the cluster, creates topics and retries.
 - `source_topics`: finds changes of partitions and subscriptions since the last rebalance. Does no I/O.
-- `rebalance_records`: writes and reports the led rebalances. Makes the progress lines.
+- `rebalance_records`: writes the rebalances of this leader to a file, and reports them to a coordinator. Makes the
+  progress lines.
 """

@@ -2,10 +2,10 @@
 
 The first member to join an empty group leads the group. A member that joins a group with a running leader gets tasks
 like any other member. `assignor lead` does not process tasks, so tasks that it gets would be idle. The brokers do not
-report which member leads a group. So if a group has members without the static member of `assignor lead`, another
-member is assumed to lead the group. `assess_group` decides before a join whether this process can lead the group.
-`assess_group` uses the brokers' description of the group, and does no I/O. `GroupEntry` joins the group, and tries
-again if another member became the leader.
+report which member leads a group. So another member is assumed to lead a group if the group has members and none of
+them is the static member of `assignor lead`. `assess_group` decides before a join whether this process can lead the
+group. `assess_group` uses the brokers' description of the group, and does no I/O. `GroupEntry` joins the group, and
+tries again if another member became the leader.
 
 Source: `ClassicGroup.add`, `maybeElectNewJoinedLeader`; KIP-345.
 """
@@ -100,8 +100,8 @@ class LeadRefused(AssignorFault):
 
 @dataclass(slots=True)
 class GroupEntry:
-    """Joins one group as its leader. `took_over_a_rebalance`: True if the last join replaced a leader in the middle of
-    a rebalance, before the replaced leader sent the assignments.
+    """Joins one group as its leader. `took_over_a_rebalance`: True if the last join replaced a leader that had not yet
+    sent the assignments of its rebalance.
     """
 
     settings: LeadSettings

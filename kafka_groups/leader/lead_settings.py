@@ -3,11 +3,12 @@
 Times are in milliseconds. Most defaults are the defaults of Kafka's consumer. Rules for the session time-outs:
 - If the leader fails in the middle of a rebalance, the group waits until the leader's session expires. So the default
   session time-out is the shortest that the brokers allow.
-- If there is a standby, the default session time-out in the application's group is 1.5 times as long. The standby needs
-  this time. It learns of a failed leader when the leader's session in the election group expires. Then the standby has
-  to join the application's group, before the leader's session in that group expires.
+- If there is a standby, the default session time-out in the application's group is 1.5 times the shortest time-out that
+  the brokers allow. The standby needs this time. It learns of a failed leader when the leader's session in the election
+  group expires. Then the standby has to join the application's group before the leader's session in the application's
+  group expires.
 - A session time-out that the user gives is used unchanged in the application's group. The session time-out in the
-  election group is then two thirds of it, and at most 6 s.
+  election group is then two thirds of the user's time-out, and at most 6 s.
 - The leader may not be allowed to read the brokers' configs, which have the bounds for session time-outs. So if the
   brokers refuse a session time-out, the leader tries the next time-out of a fixed list.
 

@@ -11,11 +11,11 @@ Rules:
 - If this process joins and does not become the group's leader, it leaves the group at once. With `join_anyway`, this
   process stays in the group.
 - The leader itself starts a rebalance when source topics change. The leader also starts a rebalance at a probing
-  deadline that no member can carry. A leader that returns starts a rebalance if topics of the topology are missing or
-  source partitions have no owner.
-- When a standby starts or ends, the leader joins again, as the same static member with a different session time-out. A
-  join for a different session time-out starts no rebalance. The members themselves start follow-up rebalances and
-  probing rebalances. The member that carries the probing deadline starts the probing rebalance.
+  deadline that no member can carry. After a restart, the leader also starts a rebalance if topics of the topology are
+  missing or source partitions have no owner.
+- When a standby starts or ends, the leader needs a different session time-out. So it joins again as the same static
+  member. A join for a different session time-out starts no rebalance. The members themselves start follow-up rebalances
+  and probing rebalances. The member that carries the probing deadline starts the probing rebalance.
 
 Source: `StreamsPartitionAssignor`, `ConsumerCoordinator`, `AbstractCoordinator`.
 """
@@ -159,7 +159,7 @@ class Leader:
                 continue
             again = await self._with_new_session()
             if not again.skip_assignment:
-                # another rebalance had begun before this join, so the group has a new generation
+                # another rebalance began before this join, so the group has a new generation
                 return again
             await self._membership.sync({})
             await self._membership.heartbeat()  # the new session time-out takes effect with this heartbeat
@@ -251,7 +251,7 @@ class Leader:
 
     async def _resume(self, joined: JoinedGeneration) -> _Watched:
         """Continues to lead a group that kept its assignments while this leader was away. Checks whether topics or the
-        topology changed meanwhile.
+        topology changed during this time.
         """
         await self._membership.sync({})
         self._report(f"generation {joined.generation_id}: the lead is kept without a rebalance")

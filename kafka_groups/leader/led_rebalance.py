@@ -7,16 +7,17 @@ Rules:
   cannot be read. With a JVM leader, an unreadable subscription would end the leader, then the next leader, and so on.
 - The probing deadline is sent to one process: the process with the lowest id among the processes that can carry a
   deadline. The process that has the deadline starts the next rebalance, even if the leader is gone. The rebalance is
-  computed as if the process with the deadline were the leader. So a new run of the recorded line gives the same bytes.
-  If no process can carry the probing deadline, this leader itself starts the probing rebalance.
+  computed as if the process with the deadline were the leader. So if the rebalance is computed again from the recorded
+  line, the assignments have the same bytes. If no process can carry the probing deadline, this leader itself starts the
+  probing rebalance.
 - Every member gets an assignment. If the result lacks a member, `all_assignments` raises IllegalStateError before any
   assignment is sent.
 
 Source: `StreamsPartitionAssignor.assign`, `addClientAssignments`.
 
-The leader is itself a member of the group. It sends a subscription and gets an assignment, both without tasks. The
-leader's subscription contains a SubscriptionInfo, and its assignment contains an AssignmentInfo. SubscriptionInfo and
-AssignmentInfo have a version that the group uses, so every member can read them. When this leader has left, a JVM
+The leader is itself a member of the group. The leader sends a subscription and gets an assignment, both without tasks.
+The leader's subscription contains a SubscriptionInfo, and its assignment contains an AssignmentInfo. SubscriptionInfo
+and AssignmentInfo have a version that the group uses, so every member can read them. When this leader has left, a JVM
 member can become the leader and read the SubscriptionInfo and AssignmentInfo. A restart does not change the leader's
 subscription and assignment. So the brokers see no change when the static member returns.
 """
@@ -213,7 +214,7 @@ def _carrier(snapshot: RebalanceSnapshot, result: RebalanceResult) -> ProcessId 
     the deadline. Returns None if no process can carry the deadline.
 
     A consumer that has to rejoin at once cannot carry the probing deadline. So members with a future protocol version
-    cannot carry the deadline. They rejoin at once with a lower version.
+    cannot carry the deadline. These members rejoin at once with a lower version.
     """
     assert result.problem is not None, "a rebalance with a deadline has a placement"
     future = snapshot.future_process_id or DEFAULT_FUTURE_PROCESS_ID

@@ -1,9 +1,9 @@
 """Does the I/O of a led rebalance: reads the cluster and creates topics. The module `led_rebalance` computes the
 assignments. A failed rebalance is tried again until a time limit.
 
-The pauses between the tries become longer. Meanwhile the members wait for their assignments, because the leader sends
-nothing until it has assignments. A rebalance fails, for example, if Kafka's leader would have thrown an exception. A
-rebalance that gives members an error code has not failed. The time limit continues in a new generation. If each
+The pauses between the tries become longer. Meanwhile the members wait, because the leader sends nothing until it has
+computed the assignments. A rebalance fails, for example, if Kafka's leader would have thrown an exception. A rebalance
+that sends an error code to members does not count as failed. The time limit continues in a new generation. If each
 generation had its own time limit, the retries would never end. JVM members that wait longer than their session time-out
 start new generations.
 
@@ -41,8 +41,8 @@ _ALWAYS_ACCEPTED_BYTES = 500_000
 
 
 class LedRebalanceFailed(AssignorFault):
-    """All tries of a rebalance failed within the time limit. `last`: the last try, if Kafka's leader would have thrown
-    an exception in it; otherwise None.
+    """All tries of a rebalance failed within the time limit. `last`: the rebalance of the last try, if Kafka's leader
+    would have thrown an exception; otherwise None.
     """
 
     def __init__(self, message: str, last: DecidedRebalance | None) -> None:
@@ -103,8 +103,8 @@ class RebalanceDecider:
         return tuple(store.changelog_topic for store in stores if store.changelog_topic is not None)
 
     async def decide(self, generation_id: int, members: GroupMembers) -> DecidedRebalance:
-        """Decides the assignments of a generation. If a try fails, tries again. Raises LedRebalanceFailed if the tries
-        have failed for more than `timeout_s`, without a success between them.
+        """Decides the assignments of a generation. If a try fails, tries again. Raises LedRebalanceFailed if all tries
+        have failed for more than `timeout_s` seconds.
         """
         clock = asyncio.get_running_loop().time
         if self._failing_since is None:

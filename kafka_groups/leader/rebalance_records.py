@@ -1,5 +1,5 @@
-"""Writes led rebalances to a file as rebalance/1 lines, and reports them to a coordinator, which shows the group. Also
-makes a progress line for each rebalance.
+"""Writes the rebalances of this leader to a file as rebalance/1 lines. Reports them to a coordinator, which shows the
+group. Also makes a progress line for each rebalance.
 
 Rules: the line of a rebalance is on disk before the next rebalance begins. A crash may leave an incomplete line at the
 end of the file, but loses no other line. Only the leader changes the file, so a leader and its standbys may share one
@@ -34,9 +34,9 @@ _BLOCK = 1 << 16
 
 
 class RebalanceRecords:
-    """Writes and reports led rebalances. `output`: the path of the file for rebalances, or `-` for stdout; None to
-    write no rebalances. `coordinator`: the address of the coordinator that shows the group; None to report no
-    rebalances.
+    """Writes the rebalances of this leader to a file, and reports them to a coordinator. `output`: the path of the file
+    for rebalances, or `-` for stdout; None to write no rebalances. `coordinator`: the address of the coordinator that
+    shows the group; None to report no rebalances.
     """
 
     def __init__(

@@ -4,8 +4,8 @@ every new generation.
 Rules: records are read in order, and lines are written in the same order. A position is saved only after all lines
 before it are written. When the recorder finds a rebalance, it polls the cluster at once. A thread then determines the
 leader's view of the cluster. Meanwhile the recorder continues to read records. The recorder reads a group that is new
-to it from the group's first record. The earlier records show the last generation of the group and its tasks. The
-recorder writes lines for rebalances before its start only with `--from-start`. If the cluster does not answer, the
+to it from the group's first record. The earlier records show the last generation of the group and its tasks. With
+`--from-start`, the recorder also writes lines for the rebalances before its start. If the cluster does not answer, the
 recorder reports the problem once, and then waits until the cluster answers. So no rebalance is lost.
 """
 

@@ -2,8 +2,8 @@
 
 Rules:
 
-- A record shows a rebalance if each of its members has an assignment and the record differs from the last rebalance. If
-  a static member returns, the brokers write the record of the present generation again, with a new member id. So a
+- A record shows a rebalance if each of its members has an assignment, and if its generation or its assignments are new.
+  If a static member returns, the brokers write the record of the present generation again, with a new member id. So a
   record with the generation and the assignments of the last rebalance does not show a new rebalance.
 - A new group has generation 0 and no members. A group that all members have left has a generation without members. A
   generation without members is not a rebalance. After the tombstone of a group, its next generation has number 1.
@@ -68,7 +68,9 @@ class ObservedRebalance:
 
     @property
     def interrupted(self) -> range:
-        """The numbers of the generations directly before this generation that never got an assignment."""
+        """The numbers of the earlier generations that never got an assignment, back to the last completed
+        generation.
+        """
         return range(0) if self.before is None else range(self.before.generation + 1, self.value.generation)
 
     @property
@@ -80,8 +82,8 @@ class ObservedRebalance:
 
 @dataclass(frozen=True, slots=True)
 class LastSeen:
-    """The state of a group after the last record that was read. `generation`: the generation; None before the first
-    generation, and after the group was deleted. `digest`: a hash of the assignments.
+    """The state of a group after the last record that was read. `generation`: the number of the generation; None before
+    the first generation, and after the deletion of the group. `digest`: a hash of the assignments.
     """
 
     offset: int = -1
@@ -131,8 +133,8 @@ class GroupGenerations:
         return ObservedRebalance(self.group, value, record.partition, record.offset, record.timestamp_ms, completed)
 
     def wrote(self, generation: int, offset: int) -> None:
-        """Records that the line of this rebalance is already in the output. The digest is empty, because the
-        assignments are not known here.
+        """Marks a rebalance as already written to the output. The digest is empty, because the assignments are not
+        known here.
         """
         if offset > self.seen.offset:
             self.seen = LastSeen(offset, generation, self.seen.members, "")
@@ -148,8 +150,8 @@ def _check_is_streams(group: str, value: GroupMetadataValue) -> None:
 
 
 def _digest(value: GroupMetadataValue) -> str:
-    """Returns a hash of the assignments. The hash does not depend on member ids, because a static member that returns
-    has a new member id.
+    """Returns a hash of the assignments. The hash does not depend on member ids, because a static member gets a new
+    member id when it returns.
     """
     sums = sorted(hashlib.sha256(member.assignment).digest() for member in value.members)
     return hashlib.sha256(b"".join(sums)).hexdigest()[:16]

@@ -76,8 +76,8 @@ class ClusterPolls:
     _polls: deque[_Poll] = field(default_factory=lambda: deque(maxlen=_KEPT))
 
     async def run(self) -> None:
-        """Polls until this call is cancelled. Polls more often while members join, and during the first polls in which
-        the group waits for the leader's assignments.
+        """Polls until this call is cancelled. Polls more often while members join. While the group waits for the
+        leader's assignments, only the first polls are more frequent.
         """
         quick_polls = 0
         while True:
@@ -108,8 +108,8 @@ class ClusterPolls:
         return view
 
     def before(self, at: float, definition: RebalanceSnapshot, after: ClusterView) -> ClusterView | None:
-        """Returns the view of the last poll that had ended at the time `at`; None if there is no such poll. `after`: a
-        later view. If the poll listed only topic names, the details of the topics come from the later view.
+        """Returns the view of the last poll that ended at or before the time `at`; None if there is no such poll.
+        `after`: a later view. If the poll listed only topic names, the details of the topics come from the later view.
         """
         earlier = [poll for poll in self._usable(definition) if poll.at <= at]
         if not earlier:

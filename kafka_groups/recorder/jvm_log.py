@@ -68,9 +68,9 @@ def placements_from_log(
     """Yields a placement/1 document for each rebalance, as soon as all its lines have been read. Each document has an
     input and an output. `configs`: the configs of the leader, under Kafka's dotted names. The log does not show the
     configs. `assignor`: the assignor of rebalances whose lines name no assignor, for example LegacyStickyTaskAssignor.
-    None leaves these rebalances out. `on_skipped`: a function that is called for each rebalance that is left out. The
-    argument of `on_skipped` is a text with the line number and the reason. Raises InputError for an unknown config or
-    assignor.
+    If `assignor` is None, these rebalances are left out. `on_skipped`: a function that is called for each rebalance
+    that is left out. The argument of `on_skipped` is a text with the line number and the reason. Raises InputError for
+    an unknown config or assignor.
     """
     as_configs(dict(configs or {}), "configs")
     if assignor is not None and as_assignor(assignor, "assignor") == HIGH_AVAILABILITY:
@@ -111,8 +111,8 @@ class _LogRecord:
 
 @dataclass(slots=True)
 class _LogReader:
-    """Collects the values of rebalances from log lines. The key of a rebalance is the thread that leads it. A line that
-    does not begin a message may continue the message before it.
+    """Collects the values of rebalances from log lines. The key of each rebalance is the name of the thread that leads
+    it. A line that does not begin a message may continue the message before it.
     """
 
     configs: Document
@@ -123,8 +123,8 @@ class _LogReader:
     begun: tuple[str, LoggedRebalance, ProcessId | None] | None = None
     count: int = 0
     version: Document = field(default_factory=dict)
-    """The field `kafka_version` that the documents get. The value is empty if the log does not name a release with
-    known rules, or if the configs already name a version.
+    """The field `kafka_version` that the documents get. The value is empty if the configs already name a version, or if
+    the log names no release or only unknown releases.
     """
 
     def read(self, lines: Iterable[str]) -> Iterator[Document]:

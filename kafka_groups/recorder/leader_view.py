@@ -4,15 +4,15 @@ after the rebalance, and the result of the rebalance.
 Rules: the leader's view lies between the poll before the rebalance and the poll after it. If an internal topic is
 missing in the poll before the rebalance, the rebalance created the topic. Offsets only grow between the polls. To try a
 view, the recorder computes the rebalance with this view. If the result equals the leader's result, the recorder uses
-this view, and the recorded line names it. The first tried view is the first poll after all members had joined. After
-this view, other views between the polls are tried. If no view gives the leader's result, the recorder uses the first
+this view, and the recorded line names it. The first tried view is the first poll after all members had joined. The
+recorder then tries other views between the polls. If no view gives the leader's result, the recorder uses the first
 tried view. The recorded line then names the first difference between the two results. The module does no I/O except
 reading the clock.
 
 A leader uses only the sum of a task's end offsets. The leader subtracts the offset sum that a member reports, and
 compares the difference with `acceptable.recovery.lag`. So only a few sums of each task are worth trying. The search
-tries the lowest and the highest possible sum. It also tries the sums at which a member crosses
-`acceptable.recovery.lag` or is exactly caught up.
+tries the lowest and the highest possible sum. The search also tries the sums at which a member's lag crosses
+`acceptable.recovery.lag` or is exactly 0.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _SHARE_OF_TURNING_POINTS = 0.6
 @dataclass(frozen=True, slots=True)
 class PolledViews:
     """The views of the cluster before and after a rebalance. `since`: the views of polls after all members had joined.
-    The last view in `since` is from after the rebalance, so `since` has at least one view. `before`: the view of the
+    The last view in `since` was polled after the rebalance. So `since` has at least one view. `before`: the view of the
     last poll before all members had joined; None if there was no such poll. `may_create`: True if the rebalance may
-    have created all internal topics. In this case, no fact shows that the topics existed before the rebalance.
+    have created all internal topics. Then it is not known whether the topics existed before the rebalance.
     """
 
     since: tuple[ClusterView, ...]
@@ -290,8 +290,8 @@ class OffsetRange:
         return bool(self._tasks)
 
     def instants(self) -> Iterator[dict[int, int]]:
-        """Yields the offset sums of all tasks for several points in time, evenly spread between two polls. At each
-        point, the sums of all tasks belong together, because the leader read all offsets together.
+        """Yields the offset sums of all tasks for several points in time, evenly spread between two polls. All sums of
+        one point belong together, because the leader reads all offsets at one time.
         """
         for earlier, later in pairwise(self._polls):
             for step in range(_STEPS):

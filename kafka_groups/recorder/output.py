@@ -4,14 +4,14 @@ Rules:
 - A line is synced to disk before the position that covers the line is saved. After a kill, the output file may end with
   an incomplete line. The next run removes the incomplete line. The next run reads the record of this line again,
   because no saved position covers that record.
-- The position is stored in the file `<output>.position`. The position file is replaced as a whole. So after a kill it
-  has either the old or the new position. The output may have lines that the position does not cover. But the position
-  never covers a line that the output lacks. The field `size` of the position is the number of bytes of the output that
-  the position covers. The next run reads the lines of the output after this number of bytes. The id of each line shows
-  the record from which the line was made.
-- The line of an interrupted generation stands before the line of the next generation. If a kill prevented the line of
-  the next generation, the next run also removes the line of the interrupted generation. So a kill at any moment loses
-  no line and duplicates no line.
+- The position is stored in the file `<output>.position`. The position file is replaced as a whole. So after a kill, the
+  position file has either the old or the new position. The output may have lines that the position does not cover. But
+  the position never covers a line that the output lacks. The field `size` of the position is the number of bytes of the
+  output that the position covers. The next run reads only the part of the output after these bytes. The id of each line
+  shows the record from which the line was made.
+- The line of an interrupted generation stands before the line of the next generation. If a kill comes between these two
+  lines, the next run also removes the line of the interrupted generation. So a kill at any moment loses no line and
+  duplicates no line.
 - A lock on the output file prevents two recorders from writing to one file.
 """
 
@@ -107,7 +107,7 @@ class StandardOutput:
 
 class OutputFile:
     """Writes lines to a file. `position`: the position at which the previous run stopped; None in a first run. This
-    position covers all lines of the previous run, even the lines that it wrote after its last saved position.
+    position covers all lines of the previous run, even the lines that it wrote after it last saved its position.
 
     Raises InputError if the file cannot be written, or if another recorder writes to it.
     """

@@ -3,11 +3,11 @@ assignments. No I/O.
 
 Rules: members stay in the order in which the broker stored them. The broker's order is also the order in which the
 leader received the members. The record of the generation contains the member id of the leader. If a leader of this
-project led the generation, the line has the field `led_by`. A leader of this project and its standbys are not members
-of the application. So they are left out of the line. A leader computes a probing deadline as the time of the rebalance
-plus `probing.rebalance.interval.ms`. So if a member carries a probing deadline, the time of the rebalance is the
-deadline minus `probing.rebalance.interval.ms`. If no member carries a probing deadline, the time of the rebalance is
-the time at which the broker wrote the record.
+project led the generation, the line has the field `led_by`. A leader of this project and its standbys are left out of
+the line, because they are not members of the application. A leader computes a probing deadline as the time of the
+rebalance plus `probing.rebalance.interval.ms`. So if a member carries a probing deadline, the time of the rebalance is
+the deadline minus `probing.rebalance.interval.ms`. If no member carries a probing deadline, the time of the rebalance
+is the time at which the broker wrote the record.
 Source: `GroupMetadataValue`, `StreamsPartitionAssignor.assign`.
 """
 
@@ -39,7 +39,7 @@ from rebalance_analysis.rerun import run
 
 LED_BY_OWN_LEADER = "assignor"
 INTERRUPTED_SUFFIX = "-interrupted"
-"""The end of the id of a line whose generation never got an assignment."""
+"""The suffix of a line's id if its generation never got an assignment."""
 
 
 @dataclass(frozen=True, slots=True)
