@@ -68,7 +68,7 @@ class KafkaClusterProvider:
 
     def view(self, group_id: str, definition: RebalanceSnapshot) -> ClusterView:
         """Returns the state of the cluster for a rebalance. Kafka stores committed offsets under the application id,
-        which `definition` has. `group_id`: the group's id at the coordinator, which Kafka does not know. Raises
+        which is in `definition`. `group_id`: the group's id at the coordinator; Kafka does not know this id. Raises
         KafkaClientError.
         """
         return self._loop.run(cluster_view(self._admin, definition, offsets_timeout_s=LONGEST_WAIT_FOR_OFFSETS_S))

@@ -100,7 +100,7 @@ class Connections:
         self._brokers = dict(brokers)
 
     def add_broker(self, node_id: int, address: Address) -> None:
-        """Adds a broker that an answer names. The metadata may not contain this broker yet."""
+        """Adds a broker that was named in an answer. The metadata may not contain this broker yet."""
         self._brokers[node_id] = address
 
     async def send(self, request: Any, node_id: int | None = None) -> Any:

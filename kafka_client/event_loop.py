@@ -53,8 +53,8 @@ class EventLoopThread:
     def call_soon(self) -> Callable[..., object]:
         """Returns the loop's function `call_soon_threadsafe(function, *arguments)`, which makes the loop call a plain
         function. Any thread may call the returned function. The loop calls the plain functions in the order in which it
-        gets them. It does not return their results. The loop is started if it does not run yet. Calling a plain
-        function is cheaper than running a coroutine. Raises RuntimeError after `close`.
+        gets them. The loop does not return the results of these functions. The loop is started if it does not run yet.
+        Calling a plain function is cheaper than running a coroutine. Raises RuntimeError after `close`.
         """
         return self._running().call_soon_threadsafe
 
@@ -102,8 +102,8 @@ _PARENTS_LOOPS: list[asyncio.AbstractEventLoop] = []
 
 async def first_of(*coroutines: Coroutine[Any, Any, T]) -> T:
     """Runs the coroutines until one coroutine ends. Returns the result of this coroutine, or raises its exception. If
-    several coroutines end at the same time, the coroutine that was passed first counts. All other coroutines are
-    cancelled and awaited.
+    several coroutines end at the same time, uses the first of them in the arguments. All other coroutines are cancelled
+    and awaited.
     """
     tasks = [asyncio.ensure_future(each) for each in coroutines]
     try:

@@ -118,9 +118,9 @@ class JoinedGeneration:
     """The generation that a member has joined. `members`: the group's members in the order of the coordinator's answer;
     empty if this member is a follower.
 
-    `skip_assignment`: True if this member is the leader, has returned after a restart, and the group keeps its
-    assignments (KIP-814). The leader then has to call `sync` without assignments. `can_resume`: True if the brokers
-    know KIP-814. A static leader then stays the leader when it restarts.
+    `skip_assignment`: True if this member is the leader again after a restart, and the group keeps its assignments
+    (KIP-814). The leader then has to call `sync` without assignments. `can_resume`: True if the brokers know KIP-814. A
+    static leader then stays the leader when it restarts.
     """
 
     generation_id: int

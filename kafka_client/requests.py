@@ -1,4 +1,4 @@
-"""Newer versions of requests than aiokafka has, for group membership and for admin calls.
+"""Requests for group membership and for admin calls, in newer versions than aiokafka has.
 
 The versions in aiokafka lack these features: `skip_assignment` (KIP-814), the reasons for joining and leaving
 (KIP-800), leaving by `group.instance.id` (KIP-345), and group types (KIP-848). OffsetFetch 7 can require stable offsets

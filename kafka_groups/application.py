@@ -1,8 +1,8 @@
 """Reads an operator's description of an application. The description consists of a file with the topology, the
 application's properties, and facts that command-line options give.
 
-The file with the topology is the text of the application's `Topology#describe`, or JSON. The JSON can be the field
-`input.topology` of rebalance/1, or a line of a recording. The JSON can also be a definition in the coordinator's
+The file with the topology contains the text of the application's `Topology#describe`, or JSON. The JSON can be the
+field `input.topology` of rebalance/1, or a line of a recording. The JSON can also be a definition in the coordinator's
 format, which is the format of the field `input` of rebalance/1. The members and the cluster of a definition are
 ignored. Of the application's properties, only those that Kafka's leader reads are used.
 

@@ -1,4 +1,4 @@
-"""Kafka's record batches of version 2: decodes a batch to columns, and encodes records to a batch.
+"""Decodes Kafka's record batches of version 2 to columns, and encodes records to batches.
 
 Rules: numbers in a batch are big-endian. The checksum of a batch is the CRC-32C of all bytes after the checksum.
 If compression does not make the records smaller, they are written uncompressed.

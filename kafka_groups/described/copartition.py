@@ -125,8 +125,8 @@ class CopartitionChoice:
         topic with it.
 
         `found`: the joins and cogroups. `chosen`: first the chosen sources of each element of `found`, then the groups
-        that the caller named. Raises InputError if the outcome depends on the order of the calls and the names of nodes
-        do not show this order.
+        that the caller named. Raises InputError if the outcome depends on the order of the calls, and if the names of
+        nodes do not show this order.
         """
         calls = [(each, group) for each, group in zip(found, chosen, strict=False) if group]
         named = tuple(filter(None, chosen[len(found) :]))

@@ -203,8 +203,8 @@ class _Inference:
     def _unlikely(self, store: str, seen: _InferredSubtopology) -> tuple[int, bool, bool, int]:
         """Returns a sort key by which the subtopology that most probably has the store comes first. The subtopology
         whose topics share the most words with the store's name comes first. Among subtopologies that share equally many
-        words, those without a changelog come first. Next come those with a repartition topic, because an aggregate
-        reads a repartition topic.
+        words, those without a changelog come first. If that does not decide either, those with a repartition topic come
+        first, because an aggregate reads a repartition topic.
         """
         aggregates = any(map(self._is_repartition, seen.topics))
         return -self._words_in_common(store, seen), bool(seen.stores), not aggregates, seen.id

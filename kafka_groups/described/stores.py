@@ -95,8 +95,8 @@ def changelog_of_configs(own: Mapping[str, str], configs: AssignmentConfigs) -> 
     kind of the store. `own`: the configs that are set on the topic itself, without the brokers' defaults. `configs`:
     the application's configs.
 
-    A topic that is created from the result has the same configs as this changelog. Configs that this changelog does not
-    set have the defaults of Kafka Streams.
+    A topic that is created from the result has the same configs as this changelog. If this changelog does not set a
+    config, the new topic gets the default of Kafka Streams.
     """
     kind = _kind(own, configs)
     expected = InternalTopic("changelog", changelog=kind).configs(configs)
@@ -352,8 +352,8 @@ def _table_topic(definition: TopologyDefinition, store: str, users: Sequence[Pro
     topics or from an internal topic.
 
     The processor that fills the store is found by its generated name. Otherwise it is found by the store's name, which
-    contains the topic. If the names do not show this processor, the processor that reads a single topic is used,
-    provided that there is only one.
+    contains the topic. If the names do not show this processor, and exactly one processor of the store reads a single
+    topic, this processor is used.
     """
     topics: dict[str, str] = {}
     for user in users:

@@ -1,10 +1,10 @@
-"""Parses the text of `Topology#describe` into subtopologies, nodes and edges. Subtopologies and nodes have their line
-numbers.
+"""Parses the text of `Topology#describe` into subtopologies, nodes and edges. The result has the line number of each
+subtopology and node.
 
 The text may be a part of a log file. The parser ignores lines before and after the description, CR, tabs, and the
 prefix that the logger writes before each line. A line may also end with the two characters `\\n`, as in a JSON log. A
-line inside the description that does not belong to the description is an error. An edge to a missing node is an error
-too, because it shows that the end of the text is missing.
+line of other text inside the description is an error. An edge to a missing node is an error too, because it shows that
+the end of the text is missing.
 Source: `TopologyDescription`, `InternalTopologyBuilder`.
 """
 

@@ -5,11 +5,11 @@ All `assignor lead` processes use the same group.instance.id in the application'
 process can be a member of the application's group at a time. The election group is a classic group, and its leader is
 the elected process. If the elected process fails, its session in the election group expires, and another process is
 elected. The new process then joins the application's group in place of the failed process. The new process joins before
-the failed process's session in the application's group expires. A process that starts now does not have to wait for the
-end of a session. The join of a process starts a rebalance of the election group. A failed process does not join this
-rebalance in time. If the session of an elected process expires although the process runs, another process is elected.
-The process with the expired session ends when it learns of this election. If two processes are ever elected at the same
-time, both join the application's group, and the brokers fence the earlier one (KIP-345).
+the failed process's session in the application's group expires. A process that has just started does not have to wait
+for the end of a session. The join of a process starts a rebalance of the election group. A failed process does not join
+this rebalance in time. If the session of an elected process expires although the process runs, another process is
+elected. The process with the expired session ends when it learns of this election. If two processes are ever elected at
+the same time, both join the application's group, and the brokers fence the earlier member (KIP-345).
 Source: `GroupMetadataManager.completeClassicGroupJoin`.
 """
 

@@ -6,8 +6,8 @@ Rules:
 - Every member of the group either gets an assignment that it can read, or waits. If a rebalance cannot be computed, the
   leader retries for `retry_timeout_ms`. During the retries, the members continue to process the tasks that they own.
   After `retry_timeout_ms` this leader leaves the group, and a JVM member leads the rebalance. Kafka's own leader does
-  not retry a rebalance that cannot be computed. It throws an exception at once, and its stream thread ends. If Kafka's
-  leader would send an assignment with an error code, this leader sends the same assignment.
+  not retry a rebalance that cannot be computed. Kafka's leader throws an exception at once, and its stream thread ends.
+  If Kafka's leader would send an assignment with an error code, this leader sends the same assignment.
 - If this process joins and does not become the group's leader, it leaves the group at once. With `join_anyway`, this
   process stays in the group.
 - The leader itself starts a rebalance when source topics change. The leader also starts a rebalance at a probing

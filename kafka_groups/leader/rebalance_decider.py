@@ -1,9 +1,9 @@
-"""Does the I/O of a led rebalance: reads the cluster and creates topics. The module `led_rebalance` computes the
-assignments. A failed rebalance is tried again until a time limit.
+"""Does the I/O of a rebalance that this process leads: reads the cluster and creates topics. The module `led_rebalance`
+computes the assignments. A failed rebalance is tried again until a time limit.
 
 The pauses between the tries become longer. Meanwhile the members wait, because the leader sends nothing until it has
 computed the assignments. A rebalance fails, for example, if Kafka's leader would have thrown an exception. A rebalance
-that sends an error code to members does not count as failed. The time limit continues in a new generation. If each
+that sends an error code to members does not count as failed. A new generation does not restart the time limit. If each
 generation had its own time limit, the retries would never end. JVM members that wait longer than their session time-out
 start new generations.
 
@@ -79,8 +79,8 @@ class _LeaderWouldThrow(AssignorFault):
 class RebalanceDecider:
     """Reads the cluster and decides the assignments of rebalances. `definition`: the definition of the group, without
     members and cluster. `redefine`: a function that makes a new definition from the present topics of the cluster.
-    `redefine` is needed because a pattern may match different topics now. `redefine` is None if the application's file
-    has the complete topology.
+    `redefine` is needed because a pattern may match other topics in a later rebalance. `redefine` is None if the
+    application's file has the complete topology.
     """
 
     admin: ClusterAdmin

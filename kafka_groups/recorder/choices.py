@@ -204,9 +204,8 @@ def _per_group(groups: Sequence[str], values: Sequence[str], option: str) -> dic
 
 
 def explicit_configs(groups: Sequence[str], configs: Sequence[str], group: str = "") -> dict[str, str]:
-    """Returns the configs that the options `--config` set for a group. A config for this group only overrides a config
-    for all groups. `group`: the id of the group; empty for an imported log file, which has no groups. Raises
-    InputError.
+    """Returns the configs that the options `--config` set for a group. A config for one group overrides a config for
+    all groups. `group`: the id of the group; empty for an imported log file, which has no groups. Raises InputError.
     """
     for_all: dict[str, str] = {}
     for_group: dict[str, str] = {}

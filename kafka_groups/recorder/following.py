@@ -91,7 +91,7 @@ class Following:
         """Waits until the topic `__consumer_offsets` exists. The brokers create this topic for the first group of the
         cluster. Returns the number of partitions of this topic, and the topics that the cluster had before the first
         group. If the run stops while it waits for the topic, the returned number is 0. If `__consumer_offsets` existed
-        at the start, the topics are None.
+        at the start, the returned topics are None.
         """
         before: TopicNames | None = None
         while not self.stop.is_set():

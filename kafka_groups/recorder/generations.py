@@ -1,4 +1,4 @@
-"""Decides if a record of a group shows a new generation of a Kafka Streams application. No I/O.
+"""Decides whether a record of a group shows a new generation of a Kafka Streams application. No I/O.
 
 Rules:
 

@@ -6,9 +6,9 @@ change.
 
 `ClusterPolls` polls the cluster periodically. The recorder needs a view of the cluster from just before a rebalance,
 but learns of the rebalance only afterwards. The leader read the cluster after all members had joined, and before the
-record of the generation was written. So the leader's view lies between a poll before and a poll after this time. While
-the topology is unknown, a poll lists only the topics. If a poll fails, the recorder has no view of that time and polls
-again later.
+record of the generation was written. So the leader's view lies between a poll before this time and a poll after it.
+While the topology is unknown, a poll lists only the topics. If a poll fails, the recorder has no view of that time and
+polls again later.
 """
 
 import asyncio

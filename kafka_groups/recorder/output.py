@@ -9,8 +9,8 @@ Rules:
   the position never covers a line that the output lacks. The field `size` of the position is the number of bytes of the
   output that the position covers. The next run reads only the part of the output after these bytes. The id of each line
   shows the record from which the line was made.
-- The line of an interrupted generation stands before the line of the next generation. If a kill comes between these two
-  lines, the next run also removes the line of the interrupted generation. So a kill at any moment loses no line and
+- The line of an interrupted generation stands before the line of the next generation. If the recorder is killed before
+  it writes the second of these lines, the next run also removes the first. So a kill at any moment loses no line and
   duplicates no line.
 - A lock on the output file prevents two recorders from writing to one file.
 """

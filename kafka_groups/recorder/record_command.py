@@ -219,8 +219,8 @@ def _lines(log: str) -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def _written(output: Path | None) -> Iterator[TextIO]:
-    """A context manager that yields a stream to the output. An output file appears under its name only when it is
-    complete.
+    """A context manager that yields a stream which writes to the output. An output file appears under its name only
+    when it is complete.
     """
     if output is None:
         yield sys.stdout
