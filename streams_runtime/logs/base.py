@@ -1,6 +1,6 @@
 """The interface of a partitioned log, in Kafka's terms. The runtime reads and writes records through this interface.
 
-Rules that every implementation keeps, and that `tests/streams_runtime/logs/conformance` checks:
+Rules that every implementation follows, and that `tests/streams_runtime/logs/conformance` checks:
 - The offsets of a partition rise. The offsets may have gaps, which compaction and transaction markers leave. A position
   is the offset of the next record to read. The next record of a partition gets the partition's end offset, or a higher
   offset if there is a gap.
@@ -178,7 +178,7 @@ class Claim:
 
 
 def claims_topic(group_id: str) -> str:
-    """Returns the name of a group's claims topic. A log that has no other storage for claims stores the claims in this
+    """Returns the name of a group's claims topic. If a log has no other storage for claims, it stores them in this
     topic.
     """
     return f"{group_id}-claims"
@@ -194,8 +194,8 @@ class Consumer(Protocol):
     """
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Set the partitions that this consumer reads. A partition that was assigned before keeps its position, and
-        stays paused if it was paused. A new partition has no position until `seek`.
+        """Set the partitions that this consumer reads. An already assigned partition keeps its position. If it was
+        paused, it stays paused. A new partition has no position until `seek`.
         """
 
     def assignment(self) -> frozenset[TopicPartition]: ...
@@ -227,9 +227,7 @@ class Consumer(Protocol):
         """
 
     def wakeup(self) -> None:
-        """Make a waiting `poll` return at once. If no `poll` is waiting now, the next `poll` that has to wait returns
-        at once.
-        """
+        """Make a waiting `poll` return at once. If no `poll` is waiting now, the next wait of a `poll` ends at once."""
 
     def close(self) -> None: ...
 
@@ -291,14 +289,14 @@ class Producer(Protocol):
         """Write the pending records, and then commit the offsets, without a transaction. If `commit_offsets` raises an
         error, it has committed no offset.
 
-        A log that writes records and offsets in one step writes nothing if a claim was fenced.
+        Some logs write records and offsets in one step. If a claim was fenced, such a log writes nothing.
         """
 
     def guard(self, claims: Sequence[Claim]) -> None:
-        """Give the producer the claims that it has to check when it writes records. These claims replace the claims of
-        the previous call of `guard`. Call `guard` only on a producer without transactions. A log that can check claims
-        while it writes raises CommitFenced if a claim is fenced, and writes no record. A log that cannot check claims
-        while it writes may ignore `guard`.
+        """Set the claims that the producer has to check when it writes records. These claims replace the claims of the
+        previous call of `guard`. Call `guard` only on a producer without transactions. Some logs can check claims while
+        they write. If a claim is fenced, such a log raises CommitFenced and writes no record. Other logs may ignore
+        `guard`.
         """
 
     def discard(self) -> None:
@@ -306,7 +304,7 @@ class Producer(Protocol):
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
         """Returns, for each partition, the offset of this producer's last acknowledged record. If the producer has
-        transactions, only records of committed transactions count.
+        transactions, this method ignores records of transactions that are not committed.
         """
 
     def close(self) -> None:
@@ -391,7 +389,7 @@ class Log(Protocol):
         """Release the claims. The owner of the claims calls `release` after it has committed everything. After the
         release, later claims do not fence the owner.
 
-        Never raises LogTimeout. A log that stores releases writes all releases of a group in one step.
+        Never raises LogTimeout. If a log stores releases, it writes all releases of a group in one step.
         """
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer: ...
@@ -410,9 +408,9 @@ class Log(Protocol):
     def keep_windows(self, topic: str, retention_ms: int) -> None:
         """Make the changelog of a window store keep each record for at least `retention_ms` of stream time.
 
-        A log that deletes records by stream time raises the topic's `retention.ms` to `retention_ms` if `retention.ms`
-        is lower. A topic has a lower `retention.ms` if its store kept windows for a shorter time when the topic was
-        created. A log that does not delete records by stream time does nothing: see `deletes_after_ms`.
+        If the log deletes records by stream time, and the topic's `retention.ms` is lower than `retention_ms`, the log
+        changes `retention.ms` to `retention_ms`. A topic has a lower `retention.ms` if its store kept windows for a
+        shorter time when the topic was created. Other logs do nothing: see `deletes_after_ms`.
         Raises UnknownTopicOrPartition.
         """
 

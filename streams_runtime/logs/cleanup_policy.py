@@ -3,10 +3,10 @@ share the functions of this module, which do no I/O.
 
 Policy `compact`: for each key, only the latest record stays. Compaction does not change the offsets of records, so it
 leaves gaps. The last batch is never compacted. The newest batches are also not compacted if their total size is at most
-`segment.bytes`. Records younger than `min.compaction.lag.ms` are also not compacted. A tombstone stays for
-`delete.retention.ms` after compaction has first read it. So a slow reader still sees the deletion. Batches are cleaned
-from the lowest offset up. So the older records of a key are removed before the tombstone of the key. Small adjacent
-batches are merged.
+`segment.bytes`. Records younger than `min.compaction.lag.ms` are also not compacted. After compaction has first read a
+tombstone, the tombstone stays for `delete.retention.ms`. So a slow reader still sees the deletion. Batches are cleaned
+from the lowest offset up. So compaction removes the older records of a key before it removes the key's tombstone. Small
+adjacent batches are merged.
 
 Policy `delete`: the oldest batches are deleted first. A batch is deleted if its latest record is older than
 `retention.ms`. A batch is also deleted if the later batches together have at least `retention.bytes`. Deletion stops at
@@ -180,9 +180,9 @@ def bytes_of(column: BytesColumn) -> int:
 def expired_count(
     oldest_first: Iterable[BatchSummary], size: int, configs: TopicConfigs, *, now_ms: int, newest_ms: Callable[[], int]
 ) -> int:
-    """Returns the number of oldest batches to delete. `size`: the size of all batches of the partition, in bytes.
-    `newest_ms`: a function that returns the newest timestamp of the partition. `newest_ms` is called only if age is
-    counted from the newest timestamp.
+    """Returns the number of batches to delete, from the oldest batch on. `size`: the size of all batches of the
+    partition, in bytes. `newest_ms`: a function that returns the newest timestamp of the partition. `newest_ms` is
+    called only if age is counted from the newest timestamp.
     """
     if not configs.deletes:
         return 0

@@ -3,14 +3,14 @@ log.
 
 Rules of every consumer: each partition is read, even if other partitions have many records. Each partition gets an
 equal share of `max_records`, and the unused rest of a share goes to the other partitions. If more than `max_records`
-partitions have records, a poll returns records of at most `max_records` of these partitions. Each poll begins with a
-different partition than the previous poll. Records beyond `max_records` that were read already are kept for the next
-poll.
+partitions have records, a poll returns records of at most `max_records` of these partitions. Each poll starts at a
+different partition than the previous poll. If a poll has read more than `max_records` records, a later poll returns the
+rest.
 
 Rules of `PollingConsumer`: it has no thread, and reads the log inside `poll`. A poll reads the state of all its
-partitions at one moment (a snapshot). Each batch of a partition is read only once. A failed poll moves no position. A
-snapshot takes time for each partition. So a consumer that has read all records takes the next snapshot only when the
-log has changed. Source: `KafkaConsumer`, `FetchCollector`, `SubscriptionState`.
+partitions at one moment (a snapshot). Each batch of a partition is read only once. A failed poll moves no position. The
+duration of a snapshot grows with the number of partitions. So a consumer that has read all records takes the next
+snapshot only when the log has changed. Source: `KafkaConsumer`, `FetchCollector`, `SubscriptionState`.
 """
 
 import threading
@@ -119,7 +119,7 @@ class AssigningConsumer(ABC, Generic[Assigned]):
 
     @abstractmethod
     def _wait(self, remaining_s: float) -> None:
-        """Wait until there may be records, `wakeup` is called, or the time-out is over."""
+        """Wait until there may be records, until `wakeup` is called, or until the time-out is over."""
 
     def _wanted(self) -> dict[TopicPartition, Assigned]:
         return {p: one for p, one in self._partitions.items() if one.position is not None and not one.is_paused}
@@ -169,12 +169,14 @@ class BatchSource(Protocol):
         """Raises UnknownTopicOrPartition, LogTimeout."""
 
     def is_unchanged(self) -> bool:
-        """Returns True if no other process has appended since the last snapshot. Appends of this process do not count,
+        """Returns True if no other process has appended since the last snapshot. Ignores appends of this process,
         because they set the consumer's signal.
         """
 
     def wait(self, signal: threading.Event, timeout_s: float) -> None:
-        """Wait until `signal` is set, records may have come since the last snapshot, or the time-out is over."""
+        """Return when `signal` is set, when records may have come since the last snapshot, or when the time-out is
+        over.
+        """
 
     def close(self) -> None: ...
 

@@ -1,7 +1,7 @@
 """A log in the memory of one process, for tests and for `TopologyTestDriver`. The records of the log are lost when the
 process ends.
 
-The log keeps the rules of `base`. One lock guards all state of the log. A batch is kept as the columns that the
+The log follows the rules of `base`. One lock guards all state of the log. A batch is stored as the columns that the
 producer made. Source: the mock clients and the cluster inside of `TopologyTestDriver`.
 """
 

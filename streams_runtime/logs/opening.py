@@ -25,10 +25,10 @@ _LOCK = threading.Lock()
 
 def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None, *, create: bool = True) -> Log:
     """Opens a log. `host:port,...` and `kafka:host:port,...` open the log on a Kafka cluster. `embedded:<directory>`
-    opens a SQLite file in the directory. `memory:<name>` opens a log in memory. All callers in this process that give
-    the same name share this log. The default of an embedded log is `synchronous=NORMAL`. A commit then survives the end
-    of any process, but a power loss may lose the commit. With the address `embedded:<directory>?synchronous=FULL`, each
-    commit also survives a power loss.
+    opens a SQLite file in the directory. `memory:<name>` opens a log in memory. If several callers in this process give
+    the same name, they share this log. The default of an embedded log is `synchronous=NORMAL`. A commit then survives
+    the end of any process, but a power loss may lose the commit. With the address
+    `embedded:<directory>?synchronous=FULL`, each commit also survives a power loss.
 
     `properties`: properties of Kafka's clients (`security.protocol`, ...). The embedded log and the in-memory log
     accept only `linger.ms`. With an embedded or in-memory log, the owner of a producer has to call `send_now` after

@@ -1,14 +1,15 @@
 """Has the rules of every producer, and the signals that wake consumers after an append. Also has the producer class of
 the embedded log and the in-memory log. Every producer has a `ProducerState`, which checks whether a call is allowed.
 Rules: a producer with a transactional id accepts records only inside a transaction. A producer without a transactional
-id has no transactions. A producer that was fenced stays fenced, and can only be aborted and closed. A log that can
-check claims while it writes calls `check_identity` and `check_claim` in the same atomic step as the write.
+id has no transactions. A producer that was fenced stays fenced, and can only be aborted and closed. Some logs can check
+claims while they write. Such a log calls `check_identity` and `check_claim` in the same atomic step as the write.
 
-Rules of `BufferingProducer`: it keeps records in memory and writes them in one step. With a transactional id, nothing
-is written before the commit. The commit writes records and group offsets together. So the log never contains an open
-transaction, and the last stable offset is the end offset. Without a transactional id, records are written when 256 KiB
-are pending, and by `send_now`, `flush` and `commit_offsets`. The producer has no thread, so its owner has to call
-`send_now` after `linger.ms`. If a call raises LogTimeout, no record is lost, and the same call can be repeated.
+Rules of `BufferingProducer`: it collects records in memory and writes them in one step. With a transactional id,
+nothing is written before the commit. The commit writes records and group offsets together. So the log never contains an
+open transaction, and the last stable offset is the end offset. Without a transactional id, records are written when 256
+KiB are pending. `send_now`, `flush` and `commit_offsets` also write the pending records. The producer has no thread, so
+its owner has to call `send_now` after `linger.ms`. If a call raises LogTimeout, no record is lost, and the same call
+can be repeated.
 
 Source: `KafkaProducer`, `TransactionManager.State`; KIP-360 (producer epochs), KIP-447 (group). Differs from Kafka: an
 aborted transaction leaves no trace, not even a gap in the offsets. The records of a transaction have to fit into
@@ -38,7 +39,7 @@ class AppendSignals:
     """After an append, wakes the consumers of this process that wait for records. Each consumer waits for its own
     event.
 
-    The events are kept in a set of weak references, so an event disappears together with its consumer.
+    The events are stored in a set of weak references, so an event disappears together with its consumer.
     """
 
     def __init__(self) -> None:
@@ -110,7 +111,9 @@ class ProducerState:
         self.accepts_records = not (self.is_transactional or self.is_closed or self._discarded or self._error)
 
     def fail(self, error: LogError) -> None:
-        """Store the error that has ended the producer. Every later call raises this error, except abort and close."""
+        """Remember the error that has ended the producer. Every later call raises this error, except abort and
+        close.
+        """
         self._error = error
         self.accepts_records = False
 
@@ -230,7 +233,7 @@ class Destination(Protocol):
 
 
 class _Pending:
-    """The pending records of one partition: columns that grow, and closed batches."""
+    """The pending records of one partition: closed batches, and columns to which new records are appended."""
 
     __slots__ = ("closed", "headers", "keys", "limits", "size", "timestamps_ms", "values")
 

@@ -5,7 +5,7 @@ record is refused, and earlier records are still written.
 
 Kafka's brokers check more than the size of a record. If one record is invalid, the brokers refuse its whole batch. The
 brokers refuse a batch long after `send`. The Streams task then no longer knows which input record led to the invalid
-record. So `send` itself refuses a record that the brokers would refuse, in two cases. In the first case, the record's
+record. So in two cases, `send` itself refuses a record that the brokers would refuse. In the first case, the record's
 timestamp is too far from the clock. The limits are `message.timestamp.after.max.ms`, which is one hour by default, and
 `message.timestamp.before.max.ms`. In the second case, the brokers have already refused the same record. `send` had
 accepted the record because this machine's clock differs from the brokers' clocks, or because the topic's configs have
@@ -63,7 +63,7 @@ class BrokerChecks:
         """
         if (after_max_ms, before_max_ms) != (self._after_max_ms, self._before_max_ms):
             self._after_max_ms, self._before_max_ms = after_max_ms, before_max_ms
-            self._ahead_ms = 0  # this machine's clock is assumed to be ahead of the brokers' clocks by this time
+            self._ahead_ms = 0  # this machine's clock is assumed to be this much ahead of the brokers' clocks
         self._move()
 
     def check_timestamp(self, timestamp_ms: int) -> None:

@@ -166,8 +166,8 @@ class RecordProducer(AbstractContextManager["RecordProducer[K, V]"], Generic[K, 
             try:
                 self._producer.send_now()
             except LogError as error:
-                # No record is lost: the next call tries to write the pending records again. The next call raises the
-                # error if its write fails, too.
+                # No record is lost: the next call tries to write the pending records again. If this write also fails,
+                # that call raises the error.
                 _logger.warning("records that were sent are not in the log after linger.ms: %s", error)
                 if isinstance(error, LogTimeout):
                     self._linger()

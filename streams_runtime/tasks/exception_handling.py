@@ -8,16 +8,16 @@ children of the node's parent still get the record, and the parent continues. A 
 headers of the input record, followed by Kafka's headers. A dead letter is sent in the same way as an output record. So
 under exactly-once, the dead letter and the offset of the record are in the same transaction. If a handler raises an
 error, or returns a value other than a HandlerResponse, the response is FAIL. If a schema registry cannot be reached, no
-handler is called, because the record itself may be valid. If a function that processes a batch returns a wrong number
-of rows, no handler is called, because the records may be valid.
+handler is called, because the record itself may be valid. A function that processes batches may return a wrong number
+of rows. In this case no handler is called, because the records may be valid.
 
 Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `ExceptionHandlerUtils` (KIP-1033, KIP-1034).
 
 Differs from Kafka: every handler can send a record to the dead-letter topic, by returning DEAD_LETTER. A dead letter
-always has the key and the value of the record. In Kafka, a dead letter has no key and no value if an output of the
-record was sent before the error. If the dead-letter topic refuses the record's timestamp, the dead letter gets the
+always has the key and the value of the record. In Kafka, if an output of the record was sent before the error, the dead
+letter has no key and no value. If the dead-letter topic refuses the record's timestamp, the dead letter gets the
 current time. If the dead letter is too large for the topic, the dead letter is sent without its stack trace. A dead
-letter also has a header with the id of the Streams task, which Kafka does not add.
+letter also has a header that Kafka does not add: the id of the Streams task.
 """
 
 import logging

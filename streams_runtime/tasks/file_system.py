@@ -8,10 +8,10 @@ Rules:
 - A rename or a deletion is durable after its directory was synced. A failure of the machine may undo renames and
   deletions that were not synced.
 - A lock is a `flock` on the file `<directory>/.lock`, which contains the id of the locking process. The lock is
-  released when the locking process ends for any reason. The kernel keeps a lock until all processes have closed the
-  lock file. A forked child inherits the open files of its parent, so it could keep the lock after the parent's end. To
-  prevent this, a child closes inherited lock files at once. A thread holds `_guard` while it opens a lock file and adds
-  the lock to `_held`. A fork waits for `_guard`. So a child finds each inherited lock file in `_held`.
+  released when the locking process ends for any reason. The kernel releases a lock only after all processes have closed
+  the lock file. A forked child inherits the open files of its parent, so it could keep the lock after the parent's end.
+  To prevent this, a child closes inherited lock files at once. A thread holds `_guard` while it opens a lock file and
+  adds the lock to `_held`. A fork waits for `_guard`. So a child finds each inherited lock file in `_held`.
 
 Stores write their own files without this class. Source: `java.nio.file.Files`, `Utils.atomicMoveWithFallback`,
 `FileChannel.tryLock`.
@@ -133,8 +133,8 @@ class FileSystem:
         return (max(times, default=0) or directory.stat().st_mtime_ns) // 1_000_000
 
     def lock(self, directory: Path, what: str, *, wait_ms: int = 0) -> HeldLock:
-        """Lock an existing directory. `what`: the name of the directory for messages. Raises LockError if another
-        holder still has the lock after `wait_ms`, and ProcessorStateError if the directory cannot be locked.
+        """Lock an existing directory. `what`: the directory's name in messages. Raises LockError if another holder
+        still has the lock after `wait_ms`, and ProcessorStateError if the directory cannot be locked.
         """
         return DirectoryLock.acquire(directory, what, wait_ms=wait_ms)
 
@@ -217,7 +217,7 @@ def _lock_file(path: Path) -> int | None:
         except OSError:
             os.close(descriptor)
             raise
-        # the process that had the lock before has deleted the file, so try again with the new file at this path
+        # the previous holder of the lock has deleted the file, so try again with the new file at this path
         os.close(descriptor)
 
 

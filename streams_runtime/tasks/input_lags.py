@@ -1,6 +1,6 @@
 """Finds the input partitions with records in the log that the Streams task has not received yet.
 
-`InputLags` keeps the last known end offset of each partition. While the consumer is behind this offset, no call is
+`InputLags` stores the last known end offset of each partition. While the consumer is behind this offset, no call is
 needed. After the consumer has reached this offset, `InputLags` asks the consumer for the present end offset. If the
 consumer does not know the present end offset, `InputLags` asks the log. `InputLags` asks for the end offset of a
 partition at most once in ten milliseconds, and also after each new record. If the log does not answer, `InputLags`

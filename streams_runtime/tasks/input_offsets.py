@@ -1,5 +1,5 @@
-"""Manages the input offsets of a Streams task: the offsets at which reading begins, the offsets to commit, and the
-right to commit.
+"""Manages the input offsets of a Streams task, and the right to commit them. The input offsets are the offsets at which
+reading begins, and the offsets to commit.
 
 The class `InputOffsets` has these methods:
 - `begin` seeks the consumer to the committed offsets.
@@ -13,8 +13,8 @@ offset is always read from its earliest record. A task commits the offset of the
 next record to process. If no record is buffered, the task commits the consumer's position. So the committed offset also
 moves past gaps, which transactions and compaction leave. A task commits an offset only if it differs from the group's
 committed offset. So if a partition had no committed offset, the task commits the offset from which it began to read.
-Under exactly-once, the work of an aborted transaction is never committed. If the log has deleted records that the group
-had not read, the task reports the number of deleted records.
+Under exactly-once, the work of an aborted transaction is never committed. If the log deletes records before the group
+reads them, the task reports the number of these records.
 
 The metadata of a committed offset contains the partition time. The next owner of the task continues from this time. The
 metadata is in Kafka's version 2, in base64: a byte with the value 2, the time in eight bytes, and processor metadata.
@@ -26,14 +26,14 @@ has any other format, the partition time is unknown.
 Source: `StreamTask.resetOffsetsIfNeededAndInitializeMetadata`, `findOffsetAndMetadata`, `purgeableOffsets`,
 `TopicPartitionMetadata`, `ProcessorMetadata`.
 Differs from Kafka: in Kafka, `auto.offset.reset` also applies to repartition topics. In Kafka, a task commits an offset
-only after it has processed records. So with `latest`, a Kafka task that gets no record commits no offset. The task's
-next owner then begins at the new end of the partition, and skips earlier records (KAFKA-12261).
+only after it has processed records. So with `latest`, a task in Kafka commits no offset if it gets no record. The
+task's next owner then begins at the new end of the partition, and skips earlier records (KAFKA-12261).
 
 A claim is the right to commit offsets of input partitions. A claim has an epoch for each partition. The log stores
 these epochs. A task claims its input partitions before it reads them. A claim fences earlier claims on the same
-partitions, so the owners of earlier claims cannot commit any more. A task that gives up its input releases the claim.
-Without the release, the next owner of the task would fence the producer of this thread. All tasks of the thread use
-this producer.
+partitions, so the owners of earlier claims cannot commit any more. When a task gives up its input, it releases the
+claim. Without the release, the next owner of the task would fence the producer of this thread. All tasks of the thread
+use this producer.
 """
 
 import base64
@@ -132,7 +132,7 @@ class InputOffsets:
     def reset(self, out_of_range: Mapping[TopicPartition, int]) -> None:
         """Apply auto.offset.reset to partitions if their positions are out of range. Reports the skipped offsets.
 
-        `out_of_range`: the position of the consumer in each of these partitions. Raises the errors of `begin`.
+        `out_of_range`: for each partition, the position that is out of range. Raises the errors of `begin`.
         """
         begins = self._producer.log.begin_offsets(out_of_range)
         for partition, resumed_at in self._reset_positions(out_of_range, "has no record at its position").items():
@@ -191,8 +191,8 @@ class InputOffsets:
         }
 
     def remember(self, positions: Iterable[InputPosition]) -> None:
-        """Store the offsets to commit before the task's buffer is cleared. After the buffer was cleared, only the
-        consumer's position is known. This position is past records that were not processed.
+        """Remember the offsets to commit. Call this method before the task's buffer is cleared. After the buffer was
+        cleared, only the consumer's position is known. Some records before this position were not processed.
         """
         if self._remembered is None:
             self._remembered = self._read_up_to(positions)
@@ -236,9 +236,9 @@ class InputOffsets:
         return found
 
     def _report_deleted_unread(self, fresh: Mapping[TopicPartition, int]) -> None:
-        """Report records that the log had deleted before the group read the partition for the first time. `fresh`: the
-        first position in each partition that the group has never read before. A partition with the reset `latest` is
-        not reported, because the group skips its earlier records on purpose.
+        """Report records that the log deleted before the group's first read of the partition. `fresh`: the first
+        position in each partition that the group has never read before. A partition with the reset `latest` is not
+        reported, because the group skips its earlier records on purpose.
         """
         for partition, begin in fresh.items():
             # Processed records of repartition topics are deleted, so no record was lost if a topic's first records are
@@ -366,7 +366,9 @@ class InputClaim:
             self._log.release(claim)
 
     def allow_writes(self) -> None:
-        """Under at-least-once, let the producer write records of the task until another owner makes a newer claim."""
+        """Under at-least-once, allow the producer to write records of the task until another owner makes a newer
+        claim.
+        """
         self._producer.set_write_claim(self._task_id, self.newest)
 
     def forbid_writes(self) -> None:

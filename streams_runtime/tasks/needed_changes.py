@@ -101,7 +101,7 @@ class NeededChanges:
             return
         moved = last_offset + 1 - self._next_offset
         if moved:
-            # correct the estimated offsets of the marks since the last acknowledgement, which were wrong by `moved`
+            # the estimated offsets of the marks since the last acknowledgement were wrong by `moved`, so correct them
             for index in range(len(self._marks) - min(self._marked_since, len(self._marks)), len(self._marks)):
                 offset, before_ms = self._marks[index]
                 self._marks[index] = (offset + moved, before_ms)
@@ -157,9 +157,8 @@ class NeededChanges:
 
 
 class MissingChanges(NamedTuple):
-    """The changes that a window store lacks, because the log had deleted them before the store was restored. The
-    missing changes have the offsets from `needed_from` to `begin` - 1. `begin`: the first changelog offset that was
-    restored.
+    """The changes that a window store lacks, because the log deleted them before the restore. The missing changes have
+    the offsets from `needed_from` to `begin` - 1. `begin`: the first changelog offset that was restored.
     """
 
     store: str
@@ -211,8 +210,8 @@ class WindowChangelogs:
 
     def continue_after(self, needed_from: Mapping[str, int], stream_time_ms: int) -> list[MissingChanges]:
         """Continue the work of the task's earlier owner. The arguments are the values that the task's earlier owner has
-        committed. Returns the needed changes that the log had deleted before this task restored its stores. Only the
-        first call after a restore returns missing changes.
+        committed. Returns the needed changes that the log deleted before this task restored its stores. Only the first
+        call after a restore returns missing changes.
         """
         missing: list[MissingChanges] = []
         for partition, changes in self.needed.items():

@@ -27,11 +27,11 @@ priority queue in the order in which they got records. So if the records of seve
 the partitions usually take turns. Source: `PartitionGroup` (KIP-695), `RecordQueue`, `RecordDeserializer`,
 `StreamTask.addRecords`.
 
-Differs from Kafka: a record is deserialised only after the earlier records of its partition were processed. So a broken
-record does not stop earlier records. An error of a timestamp extractor goes to the deserialization handler. A task
-waits for all its empty partitions at the same time. Kafka's task waits for one partition after the other, so it may
-wait n times `max.task.idle.ms` for n partitions. The method `clear` resets the waiting time, but Kafka's `clear` does
-not.
+Differs from Kafka: a record is deserialised only after the earlier records of its partition were processed. So an error
+in a record does not prevent the processing of earlier records. An error of a timestamp extractor goes to the
+deserialization handler. A task waits for all its empty partitions at the same time. Kafka's task waits for one
+partition after the other, so it may wait n times `max.task.idle.ms` for n partitions. The method `clear` resets the
+waiting time, but Kafka's `clear` does not.
 """
 
 from __future__ import annotations
@@ -172,8 +172,8 @@ class RecordQueue:
         until_ms: int = JAVA_LONG_MAX,
     ) -> None:
         """Pass the next run of at most `max_records` records to the receiver of the source node. A run ends at the end
-        of the batch, and before a record that cannot be read or has a negative timestamp. A run also ends after the
-        first record with the timestamp `until_ms` or a later timestamp.
+        of the batch. It also ends before a record that is unreadable or has a negative timestamp. A run also ends after
+        the first record with the timestamp `until_ms` or a later timestamp.
 
         `time`: an object with the stream time, which the records advance. `on_error`: a function that is called if the
         receiver raises an error for the record at `place`. If `on_error` returns, the record is skipped. If `on_error`
@@ -393,9 +393,7 @@ class RecordQueue:
 
 
 RecordRun = tuple[RecordQueue, int]
-"""The next records to process: a queue, and the number of its records that may be processed before the next run is
-chosen.
-"""
+"""A run of records as a tuple: the queue, and the number of its next records that belong to the run."""
 
 
 class InputPosition(NamedTuple):
@@ -431,8 +429,8 @@ class PartitionGroup:
         self.set_partitions(self.partitions)
 
     def set_partitions(self, partitions: Collection[TopicPartition]) -> None:
-        """Change the partitions of the group. Partitions that stay in the group keep their buffered records. Raises the
-        errors of `new_queue`.
+        """Change the partitions of the group. If a partition stays in the group, its buffered records are kept. Raises
+        the errors of `new_queue`.
         """
         self._queues = {
             partition: self._queues.get(partition) or self._new_queue(partition) for partition in sorted(partitions)
@@ -506,9 +504,9 @@ class PartitionGroup:
 
     @property
     def waits_for_records(self) -> bool:
-        """True if the group is empty and `ready` returns False until `add` is called. If the group has several
-        partitions and max.task.idle.ms is above 0, the value is always False. Then `ready` has to be called repeatedly,
-        because the waiting time begins when a call finds that the log has no more records.
+        """True if the group is empty, and `add` has to be called before `ready` can return True. If the group has
+        several partitions and max.task.idle.ms is above 0, the value is always False. Then `ready` has to be called
+        repeatedly, because the waiting time begins when a call finds that the log has no more records.
         """
         if self.paused:
             return False

@@ -127,8 +127,8 @@ class ProcessorRuntime:
 
     @contextlib.contextmanager
     def _noting_work(self) -> Iterator[None]:
-        """Call `begin_work` if the `with` block sends a record or changes a store. A change counts even if it is only
-        in the record cache.
+        """Call `begin_work` if the `with` block sends a record or changes a store. Also call `begin_work` for a change
+        that is only in the record cache.
         """
         with self.collector.call_if_sent(self._offsets.begin_work):
             yield
@@ -152,9 +152,9 @@ class ProcessorRuntime:
         If the graph has nodes that take batches, processing stops after a record that makes a stream-time punctuation
         due.
 
-        Raises ProcessingFailed, TaskMigrated, StreamsRuntimeError. If the log does not answer in time under
-        exactly-once, raises TaskCorrupted. If the log does not answer in time under at-least-once, raises LogTimeout,
-        but only if no record was processed. The next call of `process` sends the remaining output records.
+        Raises ProcessingFailed, TaskMigrated, StreamsRuntimeError. Under exactly-once, raises TaskCorrupted if the log
+        does not answer in time. Under at-least-once, raises LogTimeout if the log does not answer in time, but only if
+        no record was processed. The next call of `process` sends the remaining output records.
         """
         buffer, collector = self._buffer, self.collector
         self.current_system_time_ms = now_ms
@@ -224,8 +224,8 @@ class ProcessorRuntime:
             raise
 
     def _record_failed(self, queue: RecordQueue, error: Exception) -> None:
-        """Let the handler decide about the next record of the queue. Raises an error if the task must not continue
-        without the record.
+        """Let the handler decide about the next record of the queue. Returns normally if the task can continue without
+        the record; otherwise raises an error.
         """
         self._run_collected(queue)  # the earlier records of the run are processed before the failed record is handled
         if isinstance(error, TASK_ERRORS):

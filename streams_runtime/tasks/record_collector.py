@@ -7,9 +7,9 @@ This file has two classes:
 
 Rules of the collector: if the sink has no partitioner, the murmur2 hash of the key's bytes chooses the partition, as in
 Kafka. Records without a key go to the partitions in turn. A store's change goes to the task's partition of the
-changelog. The log assigns an offset to a change when it writes the change. Under at-least-once, the collector knows the
-offset after the log has acknowledged the change. Under exactly-once, the collector knows the offset after the commit. A
-checkpoint contains only the offsets of acknowledged or committed changes.
+changelog. The log assigns an offset to a change when it writes the change. Under at-least-once, the collector learns
+the offset of a change when the log acknowledges the change. Under exactly-once, the collector learns the offset at the
+commit. A checkpoint contains only the offsets of acknowledged or committed changes.
 
 Rules of the producer: under at-least-once, records are written without waiting for the commit. Under exactly-once,
 every record is sent in a transaction. The first record or offset after a commit begins a new transaction. Before a task
@@ -175,8 +175,8 @@ class RecordCollector:
         return sink
 
     def _partition_chooser(self, partitioner: StreamPartitioner, node: str, topic: str) -> Callable[[Any, Any], int]:
-        """Returns a function that calls the partitioner with a key and a value, and returns the partition. The function
-        raises StreamsRuntimeError if the partitioner chooses a partition that the topic does not have.
+        """Returns a function of a key and a value. This function calls the partitioner and returns the partition. The
+        function raises StreamsRuntimeError if the partitioner chooses a partition that the topic does not have.
         """
         if isinstance(partitioner, NestedSerde):
             partitioner = partitioner.with_inner(lambda keys: serde_for_topic(keys, topic, is_key=True))
@@ -251,10 +251,10 @@ class RecordCollector:
                 self._producer.log.keep_windows(partition.topic, min(2 * needed.retention_ms, JAVA_LONG_MAX))
 
     def windows_at_risk(self, now_ms: int) -> list[WindowsAtRisk]:
-        """Returns the window stores that are at risk, because the log may delete records of their changelogs that the
-        stores still need. Raises LogError. A store needs all changes that are newer than stream time minus the store's
-        retention. The log keeps all records that are newer than the clock's time minus the topic's retention. So the
-        log may delete needed changes if stream time is far behind the clock.
+        """Returns the window stores that may lose data: the log may delete changelog records that these stores still
+        need. Raises LogError. A store needs all changes that are newer than stream time minus the store's retention.
+        The log keeps all records that are newer than the clock's time minus the topic's retention. So the log may
+        delete needed changes if stream time is far behind the clock.
         """
         found: list[WindowsAtRisk] = []
         for store, partition in self._changelogs.items():
@@ -380,10 +380,10 @@ class StreamsProducer:
         return self.producer
 
     def set_write_claim(self, task: TaskId, claim: Claim | None) -> None:
-        """Under at-least-once, let the producer write records of the task only while no newer claim exists. `claim`:
-        the claim of the task; None if the task must not write any more. Without the claim, a thread that was removed
-        from its group could still write old values of a store. In the changelog, these old values would come after
-        newer values of the task's next owner.
+        """Under at-least-once, allow the producer to write records of the task only while no newer claim exists.
+        `claim`: the claim of the task; None if the task must not write any more. Without the claim, a thread that was
+        removed from its group could still write old values of a store. In the changelog, these old values would come
+        after newer values of the task's next owner.
         """
         if self.exactly_once:
             return
@@ -429,7 +429,7 @@ class StreamsProducer:
             return self.initialize().limits_of(partition)
 
     def send_now(self) -> None:
-        """Let the producer write the sent records without waiting for `linger.ms`. Raises the errors of `send`."""
+        """Make the producer write the sent records without waiting for `linger.ms`. Raises the errors of `send`."""
         if self.producer is not None:
             with _translating("writing what was sent"):
                 self.producer.send_now()
@@ -461,12 +461,12 @@ class StreamsProducer:
             self.initialize().commit_offsets(offsets)
 
     def abort(self) -> None:
-        """Abort the open transaction, if there is one. Raises no error, because a task that is closed after an error
-        calls `abort`.
+        """Abort the open transaction, if there is one. Raises no error: `abort` is called when a task is closed after
+        an error.
 
-        If the producer is fenced, it stays open until the thread has joined the group again and calls `reset`. If the
-        log raises another error, `abort` closes the producer. The transaction of a closed producer is aborted when the
-        next producer with the same id is opened.
+        If the producer is fenced, it stays open until the thread rejoins the group and calls `reset`. If the log raises
+        another error, `abort` closes the producer. The transaction of a closed producer is aborted when the next
+        producer with the same id is opened.
         """
         if not self.transaction_in_flight or self.producer is None:
             return
@@ -499,7 +499,7 @@ class StreamsProducer:
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
         """Returns the offset of the last acknowledged record of each partition to which the producer has written. Under
-        exactly-once, only committed records count.
+        exactly-once, returns the offset of the last committed record.
         """
         return {} if self.producer is None else self.producer.last_offsets()
 
@@ -547,7 +547,7 @@ def _translated(error: LogError, doing: str) -> Exception:
     message.
 
     `StreamsProducer.send` and `send_columns` do not use the context manager `_translating`, because it is slow.
-    `_translating` would take a sixth of the time of sending a record with headers.
+    When a record with headers is sent, `_translating` would take a sixth of the time.
     """
     if isinstance(error, _FENCED):
         return TaskMigrated(f"the producer was fenced while {doing}: {error}")

@@ -1,10 +1,10 @@
 """Restores a table from its source topic. A restore applies the same records that the table has applied. The table
-skips three kinds of records of the source topic. The table skips a record that the serdes cannot read, if the handler
-drops the record. The table skips a record that the timestamp extractor drops. The table skips a record with a key that
-is deserialized to None. If the value of a record is deserialized to None, the record deletes the key. A restore ends at
-the group's committed offset, so all restored records were processed before. If the restore cannot read a record, the
-table has skipped this record, too. So the restore calls no handler, counts no dropped record, and sends nothing to the
-dead-letter topic.
+skips three kinds of records of the source topic. If the serdes cannot read a record, and the handler drops it, the
+table skips the record. The table skips a record that the timestamp extractor drops. The table skips a record with a key
+that is deserialized to None. If the value of a record is deserialized to None, the record deletes the key. A restore
+ends at the group's committed offset, so all restored records were processed before. If the restore cannot read a
+record, the table has skipped this record, too. So the restore calls no handler, counts no dropped record, and sends
+nothing to the dead-letter topic.
 
 A restore deserializes each record, and serializes its key and value again with the serdes of the store. Records are
 serialized again because a key may have different bytes in the topic and in the store. A timestamp extractor gets the
@@ -31,9 +31,9 @@ from streams_runtime.tasks.exception_handling import described
 from streams_runtime.tasks.partition_group import RecordQueue
 
 RecordConverter = Callable[[RecordBatch], RecordBatch | None]
-"""Converts a batch of a table's source topic to the records that the table put into its store. The keys and values of
-the result have the bytes that the store keeps. The result is None if the table put no record of the batch into its
-store. A converter has to be called with the batches of a partition in order of offsets. Raises
+"""Converts a batch of a table's source topic to the records that the table has put into its store. The keys and values
+of the result have the same bytes as in the store. The result is None if the table has put no record of the batch into
+its store. A converter has to be called with the batches of a partition in order of offsets. Raises
 SchemaRegistryUnavailable.
 Source: `RecordConverter`.
 """

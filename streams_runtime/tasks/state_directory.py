@@ -72,10 +72,10 @@ class StateDirectory:
 
     Any thread may call the methods of `StateDirectory`. A method raises ProcessorStateError with the path if an
     operation on the disk fails. A method also raises ProcessorStateError in a forked process. If an earlier process
-    still holds the lock, the constructor waits at most `lock_wait_ms` for its end, and then raises LockError. `files`:
-    the file system of the directories; a simulation passes its own file system. `calling_thread`: a function that
-    returns the `LockOwner` of the calling thread. `process_id`: an id that stays the same each time an instance opens
-    this directory.
+    still holds the lock, the constructor waits at most `lock_wait_ms` for the end of that process. If the lock is still
+    held, raises LockError. `files`: the file system of the directories; a simulation passes its own file system.
+    `calling_thread`: a function that returns the `LockOwner` of the calling thread. `process_id`: an id that stays the
+    same each time an instance opens this directory.
     """
 
     state_dir: InitVar[Path]
@@ -111,7 +111,7 @@ class StateDirectory:
 
     def belong_to(self, cluster_id: str) -> None:
         """If the state was restored from another log, delete it and log a warning. If the directory has no file with
-        the id of a log, the state is kept. Call `belong_to` before any thread has a task. Raises LockError.
+        the id of a log, the state is not deleted. Call `belong_to` before any thread has a task. Raises LockError.
         """
         file = self.application_directory / CLUSTER_FILE_NAME
         try:

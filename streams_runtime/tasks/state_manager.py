@@ -1,4 +1,4 @@
-"""Manages the stores of a Streams task. For each store, keeps the changelog offset up to which the store is complete.
+"""Manages the stores of a Streams task. Tracks, for each store, the changelog offset up to which the store is complete.
 
 Rules:
 - A store is complete up to and including its offset. The log may have no record at the offset of a store. The record
@@ -16,8 +16,8 @@ Rules:
   is RUNNING, a commit writes a checkpoint if the sum of the offsets has grown by more than 10,000.
 - Exactly-once: the checkpoint file is deleted as soon as it has been read. An active task writes the file only when it
   is closed without an error. So if an active task has state on disk but no checkpoint, the state may contain changes
-  that were never committed. If an active task has state but no checkpoint under exactly-once, `load_checkpoint` raises
-  TaskCorrupted.
+  that were never committed. Under exactly-once, `load_checkpoint` raises TaskCorrupted if an active task has state but
+  no checkpoint.
 - A standby writes a checkpoint at its first commit and when it closes. A later commit of a standby writes a checkpoint
   if the sum of the offsets has grown by more than 10,000. A standby does not write a checkpoint at every commit.
   With a checkpoint at every commit, the stores of the standby would be flushed to disk ten times a second under
@@ -27,7 +27,7 @@ Rules:
 - The directory of a store may contain files of a different kind of store, for example after the topology was changed.
   If the store is logged, its files are deleted with a warning, and the store is restored from the beginning. If the
   store is not logged, an error is raised.
-- A store may lack entries that its changelog still has, for example because the store's retention was raised. If a
+- A store may lack entries that are still in its changelog, for example because the store's retention was raised. If a
   store may lack entries, its whole changelog is read and applied over the content of the store.
 - When the kind or the retention of a store changes, OFFSET_UNKNOWN is written to the checkpoint before the store's
   format file is changed. So even if the process crashes after it has changed the format file, the next process restores
@@ -237,7 +237,7 @@ class StateManager:
         return partition in self._source_changelogs
 
     def changelog_offsets(self) -> Offsets:
-        """Returns the next offset to apply of each changelog, or 0 if this offset is not known."""
+        """Returns, for each changelog, the next offset to apply; 0 if this offset is not known."""
         return {p: 0 if metadata.offset is None else metadata.offset + 1 for p, metadata in self._by_changelog.items()}
 
     def update_changelog_offsets(self, next_offsets: Mapping[TopicPartition, int]) -> None:
@@ -292,7 +292,7 @@ class StateManager:
 
     def checkpoint_limit(self) -> int:
         """Returns a limit: a commit writes a checkpoint if the sum of `changelog_offsets` is above the limit. The first
-        commit of a standby always writes a checkpoint. A commit of an active task under exactly-once never writes a
+        commit of a standby always writes a checkpoint. Under exactly-once, a commit of an active task never writes a
         checkpoint. Any other commit writes a checkpoint if the sum has grown by more than `checkpoint_delta`.
         """
         if self._sum_at_checkpoint is None:
@@ -306,8 +306,8 @@ class StateManager:
 
     def maybe_checkpoint(self, *, enforce: bool) -> bool:
         """If a checkpoint is due or `enforce` is True, flush the stores and write the checkpoint file. The task calls
-        this method for a commit. When the task closes or has restored its stores, it passes `enforce`. Returns True if
-        a checkpoint was due or `enforce` is True. If the content of the file would not change, the file is not written.
+        this method for a commit. When the task closes or has restored its stores, `enforce` is True. Returns True if a
+        checkpoint was due or `enforce` is True. If the content of the file would not change, the file is not written.
         Raises ProcessorStateError.
         """
         if self._sum_at_checkpoint is None or not (enforce or self.checkpoint_due()):
@@ -430,9 +430,9 @@ class StateManager:
         ]
 
     def _without_missing_stores(self, offsets: dict[TopicPartition, int]) -> Offsets:
-        """Returns the offsets without the offsets of missing stores. A store is missing if its directory does not
-        exist. Logs a warning that names the missing stores. For example, a program that deletes old temporary files may
-        have deleted a store but not the checkpoint.
+        """Returns only the offsets of stores that are not missing. A store is missing if its directory does not exist.
+        Logs a warning that names the missing stores. For example, a program that deletes old temporary files may have
+        deleted a store but not the checkpoint.
         """
         missing = {
             p

@@ -7,7 +7,7 @@ The task has these methods for its life cycle:
 - `complete_restoration` seeks the consumer to the committed offsets, and initialises the processors. A RESTORING task
   becomes RUNNING.
 - `add_records`, `process` and the methods `maybe_punctuate_...` do the work of a RUNNING task.
-- `prepare_commit` and `post_commit` are called before and after the thread's commit of a RUNNING or SUSPENDED task.
+- The thread calls `prepare_commit` before it commits a RUNNING or SUSPENDED task, and `post_commit` after the commit.
 - `suspend` makes a task SUSPENDED, unless the task is CLOSED. `resume` makes a SUSPENDED task RESTORING or CREATED.
 - `close_clean`, `close_dirty` and `recycle_state` make the task CLOSED.
 
@@ -15,15 +15,15 @@ Only `StreamTask` changes the state of the task. The parts of the task do not kn
 - `buffer`: the `PartitionGroup`, which has the polled records and chooses the next record to process.
 - `runtime`: the `ProcessorRuntime`, which runs records and punctuations through the graph. Processors and stores use
   the task through `runtime`, which has the record cache and the outputs.
-- `offsets`: the `InputOffsets` with the offsets at which reading began and the offsets to commit.
+- `offsets`: the `InputOffsets`, which has the offsets to commit and the offsets at which reading began.
 - `claim`: the `InputClaim` with the claim of the input partitions, which is the right to commit offsets.
 - `state_manager`: the `StateManager` with the stores, the checkpoint and the directory's lock.
 
 Rules: a commit begins with a flush of the record cache. So the outputs and changes of a record are sent before the
 offset of the record is committed. Under at-least-once, outputs are written before the offsets or together with them.
-Under exactly-once, the task processes nothing between `prepare_commit` and `post_commit`, and has no checkpoint on disk
-while it runs. If a transaction was aborted, the work in the transaction is never committed. Source: `StreamTask`,
-`AbstractTask`.
+Under exactly-once, the task processes nothing between `prepare_commit` and `post_commit`. Under exactly-once, a running
+task has no checkpoint on disk. If a transaction was aborted, the work in the transaction is never committed. Source:
+`StreamTask`, `AbstractTask`.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ from streams_runtime.tasks.task import Task
 
 
 class StreamTask(Task):
-    """See `Task`. `TaskCreator` makes the parts of the task. The consumer has to be assigned the input partitions
+    """See `Task`. `TaskCreator` makes the parts of the task. The input partitions have to be assigned to the consumer
     before `complete_restoration` is called. `runtime`: the interface through which the processors and stores use the
     task.
     """
@@ -66,8 +66,8 @@ class StreamTask(Task):
         self.runtime = runtime
         self._offsets = offsets
         self._claim = claim
-        # While the task is RUNNING, the next two fields have newer values than the methods of the state manager with
-        # these names.
+        # The state manager has methods with the names of the next two fields. While the task is RUNNING, the fields
+        # have newer values than these methods return.
         self._changelog_offsets: dict[TopicPartition, int] = {}
         self._checkpoint_limit = 0
 
@@ -184,12 +184,12 @@ class StreamTask(Task):
     def mark_claim_released(self) -> Claim | None:
         """Returns the claim if the thread has to release it. The thread releases the claims of several tasks together.
         Returns None if there is no claim to release, or if the task has work that is not committed. After the release,
-        the next owner can claim the input without fencing this thread. A task that is resumed claims its input again.
+        the next owner can claim the input without fencing this thread. A resumed task claims its input again.
         """
         return None if self._offsets.commit_needed else self._claim.mark_released()
 
     def resume(self) -> None:
-        """See `Task`. A task that was suspended before it was initialised is CREATED again.
+        """See `Task`. If a task was suspended before its initialisation, it becomes CREATED.
 
         Under exactly-once, raises TaskCorrupted if the task has work that was not committed.
         """
@@ -280,8 +280,9 @@ class StreamTask(Task):
 
     def commit_requested(self) -> bool:
         """Returns True if a commit should not wait for the commit interval. A commit is requested by a processor, or
-        because the task has begun to read a partition at `latest`. A position that `latest` has set must be committed
-        soon. Without a committed position, a new owner of the task would begin at a later position and skip records.
+        because the task has begun to read a partition at `latest`. If `latest` has set a position, this position must
+        be committed soon. Without a committed position, a new owner of the task would begin at a later position and
+        skip records.
         """
         return self._offsets.commit_requested
 
@@ -327,7 +328,7 @@ class StreamTask(Task):
 
     def _checkpoint_while_running(self, moved: Mapping[TopicPartition, int], *, enforce: bool) -> None:
         """Update `_changelog_offsets` with the offsets that have changed. Write a checkpoint if one is due. The state
-        manager is only called for a checkpoint, because most commits of a RUNNING task write none.
+        manager is only called for a checkpoint, because most commits of a RUNNING task write no checkpoint.
         """
         offsets = self._changelog_offsets
         offsets.update(moved)
@@ -345,8 +346,8 @@ class StreamTask(Task):
     # --- Methods for windows, input partitions and resets.
 
     def windows_at_risk(self, now_ms: int) -> list[WindowsAtRisk]:
-        """Returns the window stores that are at risk, because the log may delete records of their changelogs that the
-        stores still need. Reports the window stores that are at risk. Raises LogError.
+        """Returns the window stores that may lose data: the log may delete changelog records that these stores still
+        need. Reports the window stores that are at risk. Raises LogError.
         """
         found = self.runtime.collector.windows_at_risk(now_ms)
         for risk in found:

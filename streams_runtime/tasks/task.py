@@ -11,7 +11,7 @@ corrupt task was closed, it is revived: it becomes CREATED again. The error for 
 twenty states.
 
 A task that never had the lock of its directory does not touch the directory's files. When a task replaces a recycled
-task, it begins with open stores and with the lock of the directory. Source: `Task`, `AbstractTask`, `StateManagerUtil`.
+task, it takes over the open stores and the lock of the directory. Source: `Task`, `AbstractTask`, `StateManagerUtil`.
 """
 
 import logging
@@ -85,7 +85,7 @@ class Task(ABC):
 
     @abstractmethod
     def suspend(self) -> None:
-        """Stop taking records, and close the user's processors. Idempotent."""
+        """Stop accepting records, and close the user's processors. Idempotent."""
 
     @abstractmethod
     def resume(self) -> None:
@@ -176,8 +176,8 @@ class Task(ABC):
     # --- Methods for the subclasses.
 
     def _before_clean_end(self) -> None:
-        """Prepare for a clean close or for recycling. Raises an error if the task cannot end clean and the caller has
-        to call `close_dirty`.
+        """Prepare for a clean close or for recycling. Raises an error if a clean close is impossible. The caller then
+        has to call `close_dirty`.
         """
         return
 
@@ -289,7 +289,7 @@ class TaskDeadlines:
     """Deadlines of several tasks.
 
     Each operation of a task has its own deadline. For example, a task may read one changelog while the topic of another
-    changelog is missing. A successful read of one changelog does not end the time-out of the other.
+    changelog is missing. A successful read of one changelog does not end the time-out of another changelog.
     """
 
     def __init__(self, timeout_ms: int, clock: Clock) -> None:

@@ -68,7 +68,7 @@ def _text(error: sqlite3.Error, code: int) -> str:
     if code == sqlite3.SQLITE_FULL:
         return f"{error}; {advice_of(OSError(errno.ENOSPC, ''))}"
     if code == sqlite3.SQLITE_CANTOPEN:
-        # Opening /dev/null finds the operating system's error, for example too many open files. The files of the log
+        # Opening /dev/null raises the operating system's error, for example too many open files. The files of the log
         # are not opened here, because closing such a file would release SQLite's locks on the file.
         try:
             with ExitStack() as opened:

@@ -3,8 +3,8 @@ between these steps.
 
 Compaction: a pass over a partition first reads the batches that were never compacted. The pass collects the latest
 offset of each key in these batches, for a limited number of keys. The pass then reads all batches of the partition in
-order, and rewrites each batch that has superseded records. Each step of a pass reads a few batches without a lock. The
-step then replaces these batches in one short transaction, unless the batches have changed. So a pass may end at any
+order, and rewrites each batch that contains superseded records. Each step of a pass reads a few batches without a lock.
+The step then replaces these batches in one short transaction, unless the batches have changed. So a pass may end at any
 step, even by SIGKILL, and the completed steps stay valid. Only a complete compaction pass moves `cleaned_to`. Only one
 process at a time compacts a partition. The process that compacts a partition holds a lease, which expires if the
 process dies.
@@ -108,7 +108,7 @@ class Maintenance:
                 return
 
     def _clean_until(self, deadline: float, partitions: Mapping[TopicPartition, KnownPartition]) -> None:
-        """Does steps of compaction passes until `deadline`, but at least one step."""
+        """Runs steps of compaction passes until `deadline`. Always runs at least one step."""
         while True:
             if self._steps is None:
                 self._steps = self._dirtiest_pass(partitions)
@@ -211,7 +211,7 @@ class PartitionCleaner:
         return [(BatchSummary(*row), decoded(partition, row[0], payload)) for *row, payload in rows]
 
     def _replace(self, known: KnownPartition, replacements: list[Replacement]) -> bool:
-        """Replaces batches. Returns False if another process has the lease. Batches that were deleted meanwhile stay
+        """Replaces batches. Returns False if another process has the lease. If a batch was deleted meanwhile, it stays
         deleted.
         """
         as_bytes = [  # batches are encoded before the transaction, because other writers wait for the transaction
@@ -339,9 +339,7 @@ def _begin_after_retention(read: sqlite3.Connection, known: KnownPartition, now_
 
 
 def _summaries(read: sqlite3.Connection, known: KnownPartition, offset: int, most: int = -1) -> Iterator[BatchSummary]:
-    """Reads the batches from `offset` on, in order. `most`: the largest number of batches to read; -1 for all
-    batches.
-    """
+    """Reads the batches from `offset` on, in order. `most`: the largest number of batches to read; -1 for no limit."""
     rows = read.execute(
         "SELECT base_offset, last_offset, max_timestamp_ms, size, delete_horizon_ms FROM batches"
         " WHERE partition=? AND last_offset>=? ORDER BY last_offset LIMIT ?",

@@ -1,8 +1,8 @@
 """Implements the reads of consumers, the writes of producers, and the transaction that every writer uses.
 
 Rules of writes: one SQLite transaction checks the producer and its claims, and writes the records and group offsets. So
-a process that dies at any moment has written all or nothing, and a fenced producer writes nothing. Offsets of records
-are assigned inside the transaction. A writer empties the write-ahead log when the write-ahead log has more than 64 MiB.
+if a process dies at any moment, it has written all or nothing. A fenced producer writes nothing. Offsets of records are
+assigned inside the transaction. A writer empties the write-ahead log when the write-ahead log has more than 64 MiB.
 SQLite alone would empty the write-ahead log only when no reader is active. If reads overlap, there may always be an
 active reader.
 
@@ -10,9 +10,9 @@ Rules of reads: a poll reads inside one read transaction, so bounds and batches 
 loads only one batch at a time into memory. An append in the same process wakes a waiting consumer at once. To notice
 appends of other processes, the consumer reads `PRAGMA data_version` in a loop. The first pause is 1 ms. Each next pause
 is twice as long, up to 16 ms. The data version changes with each commit of another connection, and a consumer's own
-connection never writes. So while the data version stays the same, the file has not changed since the last snapshot.
-While the file has not changed, the bounds of the partitions are not read again. Without the read of the bounds, a poll
-of 1,000 records takes a tenth less CPU time.
+connection never writes. So if the data version is the same, the file has not changed since the last snapshot. While the
+file has not changed, the bounds of the partitions are not read again. Without the read of the bounds, a poll of 1,000
+records takes a tenth less CPU time.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ class EmbeddedWriter:
             self._connection.close()
 
     def _empty_write_ahead_log(self, connection: sqlite3.Connection) -> None:
-        """Raises no error. The transaction is already committed, so a caller that got an error would repeat a finished
+        """Raises no error. The transaction is already committed. If the caller got an error, it would repeat a finished
         write.
         """
         try:
             size = os.stat(self._write_ahead_log).st_size
             if size <= self._empty_at_bytes:
                 return
-            # this statement waits only briefly for readers: a reader that hangs must not stop the writers
+            # this statement waits only briefly for readers: a hanging reader must not block the writers
             connection.execute(f"PRAGMA busy_timeout={_CHECKPOINT_WAIT_MS}")
             try:
                 in_the_way = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
@@ -186,7 +186,7 @@ class EmbeddedSource:
                 connection.execute("COMMIT")
 
     def _begun(self, connection: sqlite3.Connection, partitions: Sequence[TopicPartition]) -> EmbeddedSnapshot:
-        """Begins a read transaction. Raises UnknownTopicOrPartition, after which no transaction is open."""
+        """Begins a read transaction. If it raises UnknownTopicOrPartition, no transaction is open afterwards."""
         connection.execute("BEGIN")
         try:
             seen = connection, _data_version(connection)  # the first read of a transaction fixes its snapshot

@@ -1,15 +1,14 @@
 """Encodes and decodes batches of records, column by column. Decoding a batch takes less than a microsecond for each
 record.
 
-Format: little-endian. A batch has a header: CRC-32 of everything after the CRC, version, flags, count, sizes. The
-columns follow in this order: offset deltas to the first record, timestamps, key lengths, value lengths, keys, values,
-headers. The offset deltas are left out if there are no gaps. The headers are left out if no record has headers. The
-length of a null is -1. Offsets in a batch are relative, so a batch can be encoded before its base offset is known. Keys
-and values are decoded with `BytesIO.read`. `map` calls `BytesIO.read` for each entry of a column without any Python
-bytecode.
+Format: little-endian. A batch begins with a header: a CRC-32, the version, the flags, the number of records, the total
+size of the keys, and the total size of the values. The CRC-32 covers all bytes after itself. The columns follow in this
+order: offset deltas to the first record, timestamps, key lengths, value lengths, keys, values, headers. The offset
+deltas are left out if there are no gaps. The headers are left out if no record has headers. The length of a null is -1.
+Offsets in a batch are relative, so a batch can be encoded before its base offset is known. Keys and values are decoded
+with `BytesIO.read`. `map` calls `BytesIO.read` for each entry of a column without any Python bytecode.
 
-Source: `DefaultRecordBatch` (magic 2), which has the same parts, but record by record. Differs from Kafka: a batch is
-stored as columns, and is not compressed.
+Source: `DefaultRecordBatch` (magic 2). Differs from Kafka: a batch is stored as columns, and is not compressed.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ partitions.
 Rules: the file has the id of this format (`application_id`) and the version of its tables (`user_version`). A file with
 an unknown version is refused. The tables are created under the write lock, in one transaction. If a process dies before
 the end of the transaction, the next process creates the tables again. Each log has its own id. A state directory stores
-the id of the log from which it was restored. A log that was created by an early version of this program has no id, and
+the id of the log from which it was restored. If an early version of this program created a log, the log has no id. It
 gets an id when it is opened.
 """
 
@@ -148,7 +148,7 @@ class Catalog:
 
     def current(self, call: Callable[[], T]) -> T:
         """Returns the result of `call`. If `call` raises UnknownTopicOrPartition, empties the cache and runs `call`
-        once more. `call` is run a second time because a topic may have been deleted and created again.
+        once more. `call` runs a second time because a topic may have been deleted and created again.
         """
         try:
             return call()
@@ -166,8 +166,8 @@ class Catalog:
             topics = connection.execute("SELECT name, configs FROM topics").fetchall()
             rows = connection.execute("SELECT id, topic, number FROM partitions").fetchall()
         configs = {name: TopicConfigs.of(name, json.loads(text)) for name, text in topics}
-        # A topic that was created between the two reads has no configs here. The next call of `all` finds its
-        # partitions.
+        # If a topic is created between the two reads, it has no configs here. The next call of `all` finds its
+        # partitions and configs.
         self._known = {
             TopicPartition(topic, number): KnownPartition(partition_id, configs[topic])
             for partition_id, topic, number in rows

@@ -3,9 +3,9 @@ another thread sends the batches.
 
 Rules: a batch is closed before it would exceed 256 KiB or the limit of its topic. Only a batch of one record can exceed
 256 KiB or the limit of its topic. Records of a partition keep their order. If the brokers refuse a batch with several
-records, the batch is split into two batches. Each new batch is split again if the brokers refuse it, too. Only one
-batch of a partition is in flight at a time. So a batch that has to be sent a second time is still written before later
-batches. A batch without a sequence number was never sent, so the brokers do not know the batch, and it can be dropped.
+records, the batch is split into two batches. If the brokers also refuse a new batch, it is split again. Only one batch
+of a partition is in flight at a time. So even if a batch has to be sent twice, it is written before later batches. A
+batch without a sequence number was never sent, so the brokers do not know the batch, and it can be dropped.
 Source: `RecordAccumulator`, `ProducerBatch`.
 """
 
@@ -75,7 +75,7 @@ class Batch:
 
 class PartitionQueue:
     """The batches of one partition. `full`: closed batches, oldest first. The first batch of `full` may be in flight.
-    `open`: the batch that takes records.
+    `open`: the batch to which new records are added.
 
     `limit`: the largest size of a batch that the topic accepts, in bytes.
     """
@@ -95,7 +95,7 @@ class PartitionQueue:
         if self._opened().rows.append(key, value, timestamp_ms, headers):
             return False
         self.close()
-        self._opened().rows.append(key, value, timestamp_ms, headers)  # the first record of a batch is always taken
+        self._opened().rows.append(key, value, timestamp_ms, headers)  # the first record of a batch is always accepted
         return True
 
     def extend(self, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]) -> tuple[int, bool]:
@@ -127,9 +127,7 @@ class PartitionQueue:
             self.open = None
 
     def renumber(self) -> None:
-        """Give the closed batches new sequence numbers when they are sent the next time, because the producer has a new
-        id.
-        """
+        """At the next send, the closed batches get new sequence numbers, because the producer has a new id."""
         self.sequence = 0
         for batch in self.full:
             batch.is_numbered = False
@@ -181,7 +179,8 @@ class Accumulator:
         self.bytes += size
         self.open_bytes += size
         is_first = not self.lingers
-        # when a batch becomes full, the record that did not fit waits in a new open batch
+        # if a record does not fit into the open batch, this batch becomes full, and the record waits in a new open
+        # batch
         self.lingers = True
         if self.open_bytes >= BATCH_BYTES:
             self.close_open()

@@ -13,24 +13,24 @@ use the claims topic instead. For example, a new owner claims a partition of an 
   these partitions. The new owner reads changelogs up to their high watermark. A READ_COMMITTED reader reaches this
   offset only after every transaction below it has ended.
 - If the old owner finds the new claim, it aborts its transaction. Otherwise, the old owner added its offsets and
-  records before the new claim was appended. The new owner reads after its claim, so its reads wait for the end of the
-  old owner's transaction. The new owner then sees the whole transaction or, if it was aborted, no part of it. So two
-  owners never commit the same input.
+  records before the new claim was appended. The new owner reads only after it has written its claim, so its reads wait
+  for the end of the old owner's transaction. The new owner then sees the whole transaction or, if it was aborted, no
+  part of it. So two owners never commit the same input.
 
 The new owner also fences the old owner. Correctness does not depend on this fence. The fence only shortens a wait: the
 transaction of a dead owner stays open until transaction.timeout.ms is over. To fence the old owner, the new owner opens
 the old owner's transactional id once. The transaction coordinator then aborts the open transaction of this id at once.
-An owner that gives up its claim cleanly writes a release of the claim (`release`). A later claim does not fence this
-owner, because it may still run other Streams tasks.
+When an owner gives up its claim cleanly, it writes a release of the claim (`release`). A later claim does not fence
+this owner, because this owner may still run other Streams tasks.
 
 The end offset of the claims topic comes from ListOffsets. The high watermark in a fetch response may be too low right
 after the leader has moved. Commits that wait at the same time share one read of the claims topic.
 
 If no earlier owner has to be fenced, a claim on any number of partitions takes three round trips. The new owner fetches
 new records of the claims topic, writes the records of its claim, and fetches the topic up to its own records. The
-response to the write contains the offset of the written records. The first fetch may miss a record of a second claim
-that was just written. A missed record does no harm, because the second fetch reads the records of both claims. The
-second fetch also reads a claim that is written between the first fetch and the write.
+response to the write contains the offset of the written records. The first fetch may miss a second claim whose record
+was just written. A missed record does no harm, because the second fetch reads the records of both claims. The second
+fetch also reads a claim that is written between the first fetch and the write.
 
 The order of the records in the claims topic decides the owners of the group's partitions. A claim has one record for
 each claimed partition. The key of the record is the partition. The value has these fields:
@@ -91,8 +91,8 @@ class ClaimOwner(NamedTuple):
 class Settled(NamedTuple):
     """The state of a claim after its record was written. `mark`: the mark of the claim.
 
-    `fenced`: the claim's predecessors have no open transaction any more. `released`: the owner of the claim gave up the
-    claim cleanly.
+    `fenced`: True if the claim's predecessors have no open transaction any more. `released`: True if the owner of the
+    claim has given it up cleanly.
     """
 
     mark: str

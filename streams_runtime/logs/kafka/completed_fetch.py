@@ -1,11 +1,12 @@
 """The part of a fetch response for one partition. The batches are decoded one by one as the consumer reads them.
 
-Rules: control batches (transaction markers) give no records. Under READ_COMMITTED, batches of aborted transactions also
-give no records. The position moves past batches without records, as it moves past gaps of compaction. So a reader can
-reach the end offset even if the last batches contain only transaction markers. For each aborted transaction, the
-broker's answer contains the producer id and the first offset. The transaction ends at its marker. If a batch cannot be
-read, for example because its checksum is wrong, each call of `read` raises an error. Only `seek` can skip a batch that
-cannot be read. The library aiokafka reads message formats before version 2.
+Rules: the consumer gets no records from control batches (transaction markers). Under READ_COMMITTED, it also gets no
+records from batches of aborted transactions. The position moves past batches without records, as it moves past gaps of
+compaction. So a reader can reach the end offset even if the last batches contain only transaction markers. For each
+aborted transaction, the broker's answer contains the producer id and the first offset. The transaction ends at its
+marker. If a batch cannot be read, for example because its checksum is wrong, each call of `read` raises an error. Only
+`seek` can skip a batch that cannot be read. The library aiokafka decodes the message formats that are older than
+version 2.
 Source: `CompletedFetch`.
 """
 

@@ -1,4 +1,4 @@
-"""The part of a consumer that runs in the event loop: it fetches records from the leaders of partitions.
+"""Fetches the records of a consumer from the leaders of partitions, in the event loop.
 
 Rules:
 - The broker answers a request at once if there are records. If there are no records, the broker waits for records. The
@@ -103,9 +103,9 @@ class FetchedPartition(AssignedPartition):
         """Returns the end offset up to which a reader can read. Returns None if only a request could find this offset.
 
         The end offset is known if the reader has not reached the end offset of the last answer yet. The end offset is
-        also known while the last answer is recent. An answer is recent for EMPTY_REST_S. If the next request was sent
-        at once and still waits at the broker, the answer is recent for _LONGEST_KNOWN_S. The broker would have answered
-        this request if there were new records.
+        also known while the last answer is recent. An answer counts as recent for EMPTY_REST_S. If the next request was
+        sent at once and still waits at the broker, the answer counts as recent for _LONGEST_KNOWN_S. The broker would
+        have answered this request if there were new records.
         """
         if self.end is None or self.position is None or self.position < self.end:
             return self.end
@@ -121,7 +121,7 @@ class FetchedPartition(AssignedPartition):
 
 class _Way(NamedTuple):
     """Rules for sending a request. `over`: the connections that the request may use. The request uses the first of
-    these connections without a waiting request. `is_optional`: True if the request is not sent while all these
+    these connections that has no waiting request. `is_optional`: True if the request is not sent while all these
     connections have a waiting request. If `is_optional` is False, the request then uses the first connection.
     `then_aside`: True if, after two answers without records, the next request for the partition waits at the broker.
     """
@@ -142,8 +142,8 @@ class _Request(NamedTuple):
 
 class Fetcher:
     """Fetches records for one consumer, the reader. `changed`: a condition that is notified after each answer that the
-    reader has to handle. `partitions`: the reader's partitions. Only a thread that holds `changed` changes them.
-    `polls`: the number of polls that the reader has made.
+    reader has to handle. `partitions`: the reader's partitions. A thread changes this field only while it holds
+    `changed`. `polls`: the number of polls that the reader has made.
     """
 
     def __init__(self, settings: LogSettings, isolation: IsolationLevel) -> None:
@@ -175,9 +175,9 @@ class Fetcher:
             self._in_background(self._fetch(requests, _Way(longest_wait_ms, over)))
 
     def start_next(self, empty_before: float) -> None:
-        """Send requests like `start`, but while the reader still has records to process. Leaves out each partition that
-        has got an answer without records since `empty_before`. After two answers without records, the next request for
-        the partition waits at the broker. Call `start_next` on the event loop.
+        """Send the same requests as `start`, but while the reader still has records to process. Leaves out each
+        partition that has got an answer without records since `empty_before`. After two answers without records, the
+        next request for the partition waits at the broker. Call `start_next` on the event loop.
         """
         with self.changed:
             requests = self._new_requests(
@@ -254,7 +254,7 @@ class Fetcher:
         over = next((each for each in way.over if (each, leader) not in self._holding), None)
         if over is None:
             if way.is_optional:
-                # These partitions are part of the next request on this connection, which is sent as soon as the waiting
+                # The next request on this connection includes these partitions. It is sent as soon as the waiting
                 # request ends.
                 return
             over = way.over[0]
@@ -267,7 +267,7 @@ class Fetcher:
         else:
             self._holding.append((over, leader))
             try:
-                await over.led(requests)  # This call tells the connections in `over` the broker's address.
+                await over.led(requests)  # This call tells the broker's address to the connections in `over`.
                 following = await self._ask_over(over, leader, requests, way)
             finally:
                 self._holding.remove((over, leader))

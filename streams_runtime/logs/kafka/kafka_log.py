@@ -129,7 +129,7 @@ class KafkaLog:
         self._limits.pop(name, None)
 
     def delete_topics(self, names: Iterable[str]) -> None:
-        """Delete topics. The brokers also delete the offsets that groups have of these topics."""
+        """Delete topics. The brokers also delete the offsets that groups have committed for these topics."""
         asked = list(names)
         if not asked:
             return

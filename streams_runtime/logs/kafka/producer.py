@@ -1,9 +1,9 @@
 """A producer on Kafka. The producer accepts records in the caller's thread, and the event loop sends the records.
 
-Rules: idempotence and acknowledgement by all replicas are always on. Records are sent when a batch is full, when the
-first waiting record has waited for `linger.ms`, or when `send_now` is called. `flush` and a commit send all remaining
-records. While more than `buffer.memory` bytes are not acknowledged, `send` waits. If `flush` or a commit raises
-LogTimeout, no record is lost, and the same call can be repeated.
+Rules: the producer is always idempotent, and all replicas acknowledge each write. Records are sent when a batch is
+full, when the first waiting record has waited for `linger.ms`, or when `send_now` is called. `flush` and a commit send
+all remaining records. While more than `buffer.memory` bytes are not acknowledged, `send` waits. If `flush` or a commit
+raises LogTimeout, no record is lost, and the same call can be repeated.
 
 A commit has three steps in this order: write records and offsets, check the claims, end the transaction. The module
 `claims_topic` gives the reason for the order. If the coordinator's answer to a commit is lost, the caller has two

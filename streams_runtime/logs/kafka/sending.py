@@ -1,12 +1,12 @@
-"""The part of a producer that runs in the event loop: it sends batches to the leaders of their partitions.
+"""Sends the batches of a producer to the leaders of their partitions, in the event loop.
 
 Rules: batches are sent in passes. A pass takes the first batch of each partition and sends one request to each leader.
 The requests of a pass are sent concurrently. A batch that was not acknowledged is sent again with the same sequence
 number, so the broker writes the batch only once. The sender retries until the producer is closed. A caller waits at
 most `default.api.timeout.ms`, and may then call again. A producer with a transactional id adds a partition to the
-transaction before it sends the partition's first batch. A batch that is refused because of one record is split until
-the record has a batch of its own. The other records of the refused batch are written. Source: `Sender`, KIP-98. Differs
-from Kafka: in Kafka, if a record is refused, the other records of its batch and the transaction fail, too.
+transaction before it sends the partition's first batch. If a batch is refused because of one record, the batch is split
+until the record has a batch of its own. The other records of the refused batch are written. Source: `Sender`, KIP-98.
+Differs from Kafka: in Kafka, if a record is refused, the other records of its batch and the transaction fail, too.
 """
 
 import asyncio
