@@ -1,5 +1,5 @@
-"""Creates and saves pictures with matplotlib. The extra `batch` installs matplotlib. Equal figures give equal files. An
-SVG file gets no date, and its ids are made with a fixed salt.
+"""Creates and saves pictures with matplotlib. The optional dependencies `batch` of this project include matplotlib.
+Equal figures give equal files. An SVG file gets no date, and its ids are made with a fixed salt.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HASH_SALT = "assignor"
 def check_picture_path(path: str | Path) -> Path:
     """Checks that a picture can be saved at `path`. A long command calls this function before its work begins. Raises
     InputError if matplotlib is not installed, or if the suffix is not .svg or .png. Also raises InputError if the path
-    is a directory, or if its directory does not exist.
+    is a directory, or if the parent directory does not exist.
     """
     path = Path(path)
     _needs_matplotlib(str(path))

@@ -1,8 +1,8 @@
 """Computes the measures of one rebalance: moved tasks, records to restore, load of threads, standbys and racks.
 
-Only this module computes the measures that replay, what-if, forecast and sweep show. A move is a difference from the
-copies that the clients reported. An active task has moved if it was active on a different process. A standby has moved
-if its process had no copy of the task.
+Only this module computes the measures that replay, what-if, forecast and sweep show. To find moves, the placement is
+compared with the copies that the clients reported. An active task has moved if it was active on a different process
+before. A standby has moved if its process had no copy of the task before.
 """
 
 from collections.abc import Iterable, Mapping
@@ -99,9 +99,10 @@ def previous_owners(problem: PlacementProblem) -> dict[TaskId, list[ProcessId]]:
 
 
 def moves_owned(problem: PlacementProblem, placement: Placement) -> bool:
-    """True if the placement moves an active task or a standby away from the client that reported it. Of the reported
-    standbys of a task, only the num.standby.replicas standbys with the smallest lags count. Any other reported standby
-    may be a closed task. A client reports the state directory of a closed task like a standby.
+    """True if the placement moves an active task or a standby away from the client that reported it. For each task,
+    only num.standby.replicas of the reported standbys count: those with the smallest lags. Any other reported standby
+    may be a closed task. If a closed task has a state directory, a client reports the task in the same way as a
+    standby.
     """
     owners = previous_owners(problem)
     for process, placed in placement.clients.items():

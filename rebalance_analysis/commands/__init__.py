@@ -18,8 +18,7 @@ _COMMANDS: Mapping[str, tuple[Callable[..., None], list[str]]] = {
     "what-if": (what_if.what_if_files, ["what-if orders.jsonl.gz --add-instances 2x4 --remove orders-7"]),
     "simulate": (simulate.simulate_files, ["simulate orders.jsonl.gz --set max.warmup.replicas=4"]),
 }
-"""The commands with their functions and examples. The order of the commands is the order in the help text of
-`assignor`.
+"""The commands with their functions and examples. The help text of `assignor` shows the commands in this order.
 """
 
 

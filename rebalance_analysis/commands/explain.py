@@ -1,8 +1,8 @@
 """`assignor explain`: shows recorded rebalances and the reasons for their changes, as the history of each group or of
 one task.
 
-The output of `assignor explain` is usually a history. With FILE and `--format json` or `yaml`, and without other
-options, the output has one document for each task of each line.
+The output of `assignor explain` is usually a history. But if only a FILE and `--format json` or `yaml` are given, the
+output has one document for each task of each line.
 
 A new option that selects tasks changes three files. `commands/explain.py` declares the option.
 `presentation/history_rows.py` makes the text of a history. `presentation/history_documents.py` makes the JSON of a
@@ -120,10 +120,10 @@ def explain_files(options: ExplainOptions) -> None:
     """Explain recorded rebalances: each change and its reason.
 
     For each rebalance of a group, shows its trigger. For each task that the rebalance changed, shows the old process,
-    the new process and the reason. One line counts the other tasks. FILE is a file of recordings. Without a FILE, the
-    command reads the recordings of a running coordinator. With --format json or yaml, the command prints documents: a
-    FILE alone gives one document for each task of each rebalance. With --last, --group or --all, the command prints the
-    history as one document.
+    the new process and the reason. One line shows the number of other tasks. FILE is a file of recordings. Without a
+    FILE, the command reads the recordings of a running coordinator. With --format json or yaml, the command prints
+    documents. A FILE alone gives one document for each task of each rebalance. With --last, --group or --all, the
+    command prints the history as one document.
 
     The exit code is 1 if there is nothing to explain.
     """

@@ -113,8 +113,8 @@ KafkaVersionOption = Annotated[
     ),
 ]
 _ASSIGNOR_AS_CONFIG = "assignor"
-"""The key with which `--set` sets the assignor, as `--assignor` does. In a recording, the assignor is not one of the
-configs.
+"""The key for the assignor: `--set` with this key does the same as `--assignor`. In a recording, the assignor is not
+one of the configs.
 """
 
 Several = list[str] | None
@@ -234,7 +234,7 @@ def _topology(file: str) -> GroupTopology:
 
 
 RestoreRateOption = Annotated[
-    float, typer.Option("--restore-rate", metavar="R", help="Records that a stream thread restores in a second.")
+    float, typer.Option("--restore-rate", metavar="R", help="Number of records a stream thread restores per second.")
 ]
 _MODEL = ForecastModel()
 _OPTIONS = {
@@ -261,10 +261,10 @@ def forecast_from_options(
     ] = 1000,
     restore_rate: RestoreRateOption = _MODEL.restore_records_per_s,
     standby_rate: Annotated[
-        float, typer.Option(metavar="R", help="Records that standbys and warm-ups read in a second.")
+        float, typer.Option(metavar="R", help="Number of records that standbys and warm-ups read per second.")
     ] = _MODEL.standby_records_per_s,
     append_rate: Annotated[
-        float, typer.Option(metavar="R", help="Records that a stateful task writes in a second.")
+        float, typer.Option(metavar="R", help="Number of records that a stateful task writes per second.")
     ] = _MODEL.appended_records_per_s,
     rebalance_ms: Annotated[int, typer.Option(metavar="MS", help="Duration of one rebalance.")] = _MODEL.rebalance_ms,
     session_timeout_ms: Annotated[

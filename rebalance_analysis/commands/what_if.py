@@ -67,7 +67,7 @@ class WhatIfOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """A recorded rebalance with its result without the changes and its result with the changes."""
+    """A recorded rebalance and two results: without the changes and with the changes."""
 
     before: Rerun
     after: Rerun
@@ -253,9 +253,7 @@ def _cells(before: Mapping[str, int | None], after: Mapping[str, int | None], el
 
 
 def _line(name: str, cells: list[str], format: Format) -> str:
-    """Formats a row of the table. Only the wide table has a column for the time. In the other formats, the row has no
-    time.
-    """
+    """Formats a row of the table. Only the wide table has a column for the time."""
     columns, first = _COLUMNS, f"{shortened(name, _ID_WIDTH):<{_ID_WIDTH}}"
     if format is Format.WIDE:
         columns, first = _WIDE_COLUMNS, f"{name:<{_WIDE_ID_WIDTH}}"

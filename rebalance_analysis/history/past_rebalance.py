@@ -1,4 +1,5 @@
-"""Compares a recorded rebalance with the previous rebalance of the history, and finds the task copies after it.
+"""Compares a recorded rebalance with the previous rebalance of the history. Also finds the task copies after the
+recorded rebalance.
 
 The bytes of the assignments are in the recording. The reasons come from a new run of the rebalance. Usually the
 recorded leader and the new run place the tasks in the same way. The placements may differ if another leader or another
@@ -40,9 +41,9 @@ class RebalanceFacts:
     """The facts about a rebalance that every history shows. Times are in milliseconds since the epoch. For a placement
     problem, all times are None.
 
-    `interrupted`: the number of generations since the previous rebalance that never got an assignment. `not_recorded`:
-    the number of generations since the previous rebalance that are not in the recording. `note`: the note in the
-    recording. `error`: the reason why no task was placed. `created`: the topics that the rebalance created for the
+    `interrupted`: the number of interrupted generations since the previous rebalance; these generations never got an
+    assignment. `not_recorded`: the number of unrecorded generations since the previous rebalance. `note`: the note in
+    the recording. `error`: the reason why no task was placed. `created`: the topics that the rebalance created for the
     group to read.
     """
 
@@ -122,9 +123,9 @@ def _error(ran: Rerun) -> str | None:
 
 class PlacedCopy(NamedTuple):
     """A copy of a task after a rebalance. `member`: the member id of the thread that has the copy. `name`: the member's
-    instance id, client id or member id. If threads are not known, `member` and `name` are None. `lag`: the lag of the
-    copy, in records, that the leader used. `held_back`: True if the process has to wait until another process has
-    revoked the task.
+    instance id, client id or member id. If threads are not known, `member` and `name` are None. `lag`: the lag that the
+    leader used for the copy, in records. `held_back`: True if the process has to wait until another process has revoked
+    the task.
     """
 
     role: Role
@@ -186,14 +187,14 @@ class RecordedCopies:
         return None if member is None else self.names.get(member, member)
 
     def lag(self, task: TaskId, process: ProcessId | None) -> int | None:
-        """Returns the lag of a copy, in records, that the leader used; None if the leader did not know the lag."""
+        """Returns the lag that the leader used for a copy, in records; None if the leader did not know the lag."""
         client = None if self.problem is None or process is None else self.problem.clients.get(process)
         return client.lags.lag_for(task) if client is not None and task in client.lags else None
 
 
 def _placed_after(ran: Rerun, processes: Mapping[ProcessId, ProcessView]) -> RecordedCopies:
-    """Returns the task copies after a rebalance. `processes`: the processes of the rebalance. A recorded assignment
-    belongs to the process that has the same member id.
+    """Returns the task copies after a rebalance. `processes`: the processes of the rebalance. A recorded assignment of
+    a member belongs to the process of this member.
     """
     names = {member: name for view in processes.values() for member, name in view.members.items()}
     if isinstance(ran, RerunPlacement):

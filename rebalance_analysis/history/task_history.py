@@ -1,6 +1,6 @@
-"""Makes the history of one task over recorded rebalances. For each rebalance, the history has the copies of the task
-before and after, and the kind of change. The history also has the event that the task waits for. The history also has
-the total number of moves of the task. It also has the total time during which the task had no owner.
+"""Makes the history of one task over recorded rebalances. For each rebalance, the history has the kind of change, and
+the copies of the task before and after the rebalance. The history also has the event that the task waits for. The
+history also has the total number of moves of the task. It also has the total time during which the task had no owner.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from rebalance_analysis.history.past_rebalance import PastRebalance, PlacedCopy,
 
 class TaskChange(StrEnum):
     """The kind of change that a rebalance made to a task, according to the recordings. If several kinds apply, the
-    first kind in the list of members is used.
+    first of them in this enum is used.
 
     Users see the kinds of `ChangeTitle` in `presentation/moves.py` instead.
     """
@@ -39,9 +39,9 @@ _WAITS = (DecisionKind.WAITING_FOR_REVOCATION, DecisionKind.WARM_UP, DecisionKin
 
 class TaskWaiting(NamedTuple):
     """The event that a task waits for. `member`: the member that has to revoke the task first. `process`: the process
-    that has to catch up as a warm-up first. If max.warmup.replicas allows no more warm-ups, `process` waits for a
-    warm-up. `kind`: the kind of this event. `lag`: the lag of the process in records. `next_round_ms`: the time of the
-    next probing rebalance.
+    that has to catch up as a warm-up first. If max.warmup.replicas allows no more warm-ups, the warm-up on `process`
+    starts later. `kind`: the kind of this event. `lag`: the lag of the process in records. `next_round_ms`: the time of
+    the next probing rebalance.
     """
 
     kind: DecisionKind

@@ -66,9 +66,9 @@ class ProcessView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceView:
-    """The values of a rebalance with which the next rebalance is compared. `held_back`: the tasks that wait until their
-    old owner has revoked them. `created`: the topics that the rebalance created for the group to read. When these
-    topics appear in the metadata of the leader's consumer, the leader requests a new rebalance.
+    """The values of one rebalance. The history compares the next rebalance with them. `held_back`: the tasks that wait
+    until their old owner has revoked them. `created`: the topics that the rebalance created for the group to read. When
+    these topics appear in the metadata of the leader's consumer, the leader requests a new rebalance.
     """
 
     processes: Mapping[ProcessId, ProcessView]
@@ -117,7 +117,7 @@ def processes_of(ran: Rerun) -> dict[ProcessId, ProcessView]:
 
 def triggers(before: RebalanceView | None, now: RebalanceView, now_ms: int | None) -> tuple[Trigger, ...]:
     """Returns the triggers of a rebalance; there is always at least one. Changes of processes come first. Changes of
-    configs and topology follow. Rebalances that the previous rebalance requested are last.
+    configs and topology follow. If the previous rebalance requested this rebalance, this request is the last trigger.
     """
     if before is None:
         return (Trigger(TriggerKind.FIRST),)

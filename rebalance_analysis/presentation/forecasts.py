@@ -136,8 +136,8 @@ def _loop(forecast: Document) -> str:
 
 
 def _wait_ms(forecast: Document, each: Document) -> int:
-    """Returns the time from one rebalance of an endless loop to the next. The last rebalance of the loop is followed by
-    its first rebalance.
+    """Returns the time from one rebalance of an endless loop to the next. After the last rebalance of the loop, the
+    loop begins again with its first rebalance.
     """
     rebalances = forecast["rounds"]
     if each["number"] < len(rebalances):

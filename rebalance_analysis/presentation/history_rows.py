@@ -49,8 +49,8 @@ from rebalance_analysis.presentation.rebalances import (
 
 BLOCKS_SHOWN = 8
 PLACES_SHOWN = 12
-"""The largest number of pairs of old and new process in a row that only lists moves. Rows of this kind are used if very
-many tasks change.
+"""If very many tasks change, rows only list moves. Such a row lists at most this number of pairs of an old and a new
+process.
 """
 INSTANCES_SHOWN = 6
 
@@ -183,7 +183,7 @@ def _state_rows(
     each: GroupRebalance, previous: GroupRebalance | None, is_last: bool, names: ShortNames
 ) -> Iterator[FactRow]:
     """Yields rows about waiting tasks and about tasks with missing standbys. Leaves out rows that are equal to the rows
-    of the previous rebalance, except for the last rebalance.
+    of the previous rebalance. But for the last rebalance, yields these rows, too.
     """
     waiting = _waiting_texts(each, names)
     if waiting and (is_last or previous is None or waiting != _waiting_texts(previous, names)):
@@ -425,7 +425,7 @@ def task_summary_rows(summary: TaskSummary, names: ShortNames) -> Iterator[FactR
 
 def _without_owner(summary: TaskSummary) -> str:
     """Returns the time without an owner, as text. The real time may be shorter. The old owner runs the task until a
-    heartbeat answer tells it to rejoin.
+    heartbeat response tells this owner to rejoin.
     """
     parts = []
     if summary.without_owner_ms:

@@ -190,7 +190,7 @@ class _Reason:
 
     def made(self, text: str) -> ShortReason:
         """Makes a ShortReason from a text. In the text, a NUL character stands before and after each lag. In the
-        template of the reason, placeholders replace the lags. The lags become the numbers of the reason.
+        template of the reason, placeholders replace the lags. The field `lags` of the reason has the lags.
         """
         parts = text.split(LAG)
         return ShortReason(LAG.join(parts[::2]), tuple(int(number) for number in parts[1::2]))

@@ -127,9 +127,9 @@ def cause_rows(
     facts: RebalanceFacts, before: RebalanceFacts | None, names: ShortNames, task: TaskId | None
 ) -> Iterator[FactRow]:
     """Yields rows about the rebalances that are missing before this rebalance. Also yields rows about the triggers of
-    this rebalance. A part of the note is left out if it repeats the triggers or the note of the previous rebalance.
-    `before`: the previous rebalance in the history. `task`: a task that the text names before the other tasks that
-    waited; None to keep the order.
+    this rebalance. Leaves out parts of the note that only repeat the triggers. Also leaves out parts that the previous
+    note had. `before`: the previous rebalance in the history. `task`: a task that the text names before the other tasks
+    that waited; None to keep the order.
     """
     if facts.not_recorded:
         yield FactRow(f"{rebalances_text(facts.not_recorded)} before this one not recorded", "gap", 1)

@@ -37,7 +37,8 @@ class Line:
 
     def has_id(self, id: str) -> bool:
         """True if the line's document has this id. A recorder makes ids of the form
-        `group.generation@partition:offset`. The argument may also be only the part of such an id before the `@`.
+        `group.generation@partition:offset`. The argument may also be a shorter id, without the `@` and the text after
+        it.
         """
         own = None if self.document is None else self.document.get("id")
         return own == id or (isinstance(own, str) and own.rpartition("@")[0] == id)

@@ -71,7 +71,7 @@ class RecordedGroup:
 def history_from_coordinator(url: str, token_file: str | None, group: str | None, last: int) -> Iterator[Line]:
     """Yields the lines of the newest rebalances of a group. `last`: the number of rebalances. The rebalance before
     these rebalances is also read, for comparison. Raises InputError if no coordinator answers, or if the coordinator
-    does not have the group. If no group is named and the coordinator has several, also raises InputError.
+    does not have the group. Also raises InputError if no group is named and the coordinator has several groups.
     """
     try:
         ask: _AskCoordinator = plug_in(ENTRY_POINT_GROUP, "coordinator")
@@ -82,9 +82,9 @@ def history_from_coordinator(url: str, token_file: str | None, group: str | None
 
 def history_of(lines: Iterable[Line], group: str | None, last: int, set_aside: SetAside) -> RecordedGroup:
     """Returns the newest recorded rebalances of a group. `group`: the group; None if the lines have only one group.
-    `set_aside`: a function that is called for each line that cannot be used. If the group is not found, but some lines
-    could not be used, the result has no lines. Raises InputError if all lines can be used, but no line has the group.
-    Also raises InputError if `group` is None and the lines have several groups.
+    `set_aside`: a function that is called for each line that cannot be used. If the group is not found and some lines
+    could not be used, the result has no lines. If the group is not found and all lines could be used, raises
+    InputError. Also raises InputError if `group` is None and the lines have several groups.
     """
     found = histories_of(lines, group, last, set_aside)
     if len(found) > 1:
@@ -96,7 +96,7 @@ def history_of(lines: Iterable[Line], group: str | None, last: int, set_aside: S
 def histories_of(lines: Iterable[Line], group: str | None, last: int, set_aside: SetAside) -> list[RecordedGroup]:
     """Returns the newest recorded rebalances of one group or of every group. `group`: the group; None for every group
     in the lines. The groups are in the order in which they appear in the lines. The returned list has at least one
-    element. Raises InputError if all lines can be used, but no line has a rebalance of the chosen groups.
+    element. Raises InputError if all lines could be used and no line has a rebalance of the chosen groups.
     """
     groups: dict[str, _Newest] = {}
     any_set_aside = False

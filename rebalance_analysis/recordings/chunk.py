@@ -1,5 +1,5 @@
-"""A chunk of recordings is the position and the number of consecutive lines of one input. A chunk does not contain the
-lines. The worker that runs the chunk reads the lines.
+"""A chunk of recordings stands for consecutive lines of one input. It contains the position and the number of these
+lines, but not the lines. The worker that runs the chunk reads the lines.
 
 Some inputs, such as pipes and databases, can be read only once or only by the driver. The driver spools such an input
 to a file. Each line of a spool file has three parts: the position of the recorded line as JSON text, a tab, and the
@@ -69,7 +69,7 @@ class RecordingChunk:
         return self.readable + (self.damage is not None)
 
 
-_TAB = b"\t"  # a tab can separate the two, because JSON text never contains a raw tab
+_TAB = b"\t"  # separates position and line, because JSON text never contains a raw tab
 
 
 def write_spool(lines: Iterable[RawLine], path: Path) -> None:
@@ -109,8 +109,8 @@ class ChunkLines(NamedTuple):
 
 
 def read_chunks(chunks: Iterable[RecordingChunk]) -> Iterator[ChunkLines]:
-    """Yields each chunk with its lines. Reads the lines of a chunk only when the caller asks for it. Raises InputError
-    if an input has become shorter since the chunks were planned.
+    """Yields each chunk with its lines. Reads the lines of a chunk only when the caller asks for the chunk. Raises
+    InputError if an input has become shorter since the chunks were planned.
     """
     reader: _RecordingReader | None = None
     try:
@@ -180,7 +180,7 @@ _Numbered = Generator[tuple[int, RawLine], None, None]
 
 
 def _plain(chunk: RecordingChunk) -> _Numbered:
-    """Reads a plain file or a spooled file. In a spooled file, each line has its position in front."""
+    """Reads a plain file or a spooled file. In a spooled file, each line begins with its position."""
     with opened(Source(chunk.path, SourceKind.JSONL)) as raw:
         raw.seek(chunk.start)
         for number, content in enumerate(raw, chunk.first_line):

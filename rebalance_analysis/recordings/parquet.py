@@ -1,5 +1,5 @@
 """Reads recordings from Parquet files. `read` reads all rows, for the entry point `assignor.recordings`. `rows_from`
-reads the rows from a given row on.
+begins at a given row.
 
 The position of a line has the form file:row. The first row has number 1. A file is read in batches of `ROWS_AT_ONCE`
 rows, so a large row group does not need much memory.
@@ -7,7 +7,7 @@ rows, so a large row group does not need much memory.
 A table can have one text column `value` with lines of JSON. Or the table has a column for each field of rebalance/1 or
 placement/1. Objects and lists are stored as JSON text or in nested types. Spark converts JSON to these nested types:
 struct, map, list. In a nested type, null means that the field is absent. Spark leaves out fields that are empty in
-every row. This module adds empty fields again. Binary values become base64 text, as in JSON Lines recordings.
+every row. This module adds these empty fields again. Binary values become base64 text, as in JSON Lines recordings.
 """
 
 import base64
@@ -43,7 +43,7 @@ def count_rows(path: str) -> int:
 
 def rows_from(path: str, start: int, name: str) -> Iterator[RawLine]:
     """Yields the rows of a file, including blank rows. `start`: the number of the row at which to begin; the first row
-    is row 0. `name`: the displayed file name in messages about a row. Raises InputError for a file that is not a
+    is row 0. `name`: the file name that messages about a row show. Raises InputError for a file that is not a
     recording. If a part of the file cannot be read, raises DamagedSource at this part.
     """
     row = start

@@ -1,5 +1,5 @@
-"""Divides inputs into chunks. Each input is read once to find its chunks. The position of a chunk is a byte offset in a
-plain file. In a gzip file, the position of a chunk is a line number. In a Parquet file, the position of a chunk is a
+"""Divides inputs into chunks. Each input is read once to find its chunks. In a plain file, the position of a chunk is a
+byte offset. In a gzip file, the position of a chunk is a line number. In a Parquet file, the position of a chunk is a
 row number. A chunk has the number of lines that `spark_engine/batch/work.py` sets. A chunk has fewer lines if the lines
 are very long, or if it is the last chunk of an input. Some inputs can be read only once or only by the driver, such as
 stdin, pipes and databases. These inputs are first spooled to a file.
@@ -34,15 +34,15 @@ from rebalance_analysis.recordings.parquet import count_rows
 from spark_engine.batch.work import BYTES_A_CHUNK, LINES_A_CHUNK
 
 Advance = Callable[[int], None]
-"""A function that is called with the number of bytes of the input that have been read."""
+"""A function that is called with the number of bytes that were read from the input."""
 
 
 def plan_recordings(
     inputs: Sequence[str], spool: Path, console: Console, lines_a_chunk: int = LINES_A_CHUNK
 ) -> list[RecordingChunk]:
     """Divides all lines of all inputs into chunks, and returns the chunks in order. `spool`: the directory for copies
-    of pipes and databases. The workers that read chunks must be able to read this directory. Raises InputError for an
-    input that cannot be read.
+    of inputs that are pipes or databases. The workers that read chunks must be able to read this directory. Raises
+    InputError for an input that cannot be read.
     """
     sources = find_sources(inputs)
     planned: list[RecordingChunk] = []

@@ -9,7 +9,7 @@ with a result row for each rebalance.
 The result rows have the columns of `assignor replay` except `input` and `line`, because a DataFrame has no line
 numbers. If a rebalance could not be run, the column `reject` of its row has the reason. This project must be installed
 on the executors, or be sent to them by `spark.sparkContext.addPyFile(write_code_archive(directory))`. A session of
-`spark_engine.session` sends it automatically.
+`spark_engine.session` sends the project automatically.
 """
 
 import os

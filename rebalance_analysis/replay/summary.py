@@ -28,8 +28,7 @@ _COLUMNS = [name for name in SCHEMA.names if name not in ("thread_loads", COMPUT
 @dataclass(slots=True)
 class Counts:
     """Numbers of lines, counted in the same way as by `assignor assign --check`. `nothing_recorded`: the number of
-    lines without a recorded output. `not_compared`: the number of rebalances that another leader than Kafka Streams
-    4.3.1 led.
+    lines without a recorded output. `not_compared`: the number of rebalances whose leader was not Kafka Streams 4.3.1.
     """
 
     total: int = 0

@@ -83,7 +83,9 @@ def _counts_table(summary: Summary, width: int, wide: bool) -> Group:
 
 
 def _common_directory(names: Iterable[str]) -> str:
-    """Returns the directory that contains all names, with a slash at the end; empty if there is no such directory."""
+    """Returns the directory that all names have in common, with a slash at the end; empty if there is no such
+    directory.
+    """
     directories = (name.split("/")[:-1] for name in names)
     common = itertools.takewhile(lambda level: len(set(level)) == 1, zip(*directories, strict=False))
     return "".join(f"{level[0]}/" for level in common)

@@ -39,9 +39,9 @@ placement problem and the placement.
 
 @dataclass(slots=True)
 class ForecastHistory:
-    """Collects the rebalances of a forecast and computes their totals. A task has moved if the placement of a rebalance
-    has it on a different process than the previous placement. So if a task is held back and then assigned in the
-    follow-up rebalance, it counts as one move.
+    """Collects the rebalances of a forecast and computes their totals. A task has moved if it is placed on a different
+    process than in the previous rebalance. So if a task is held back and then assigned in the follow-up rebalance, this
+    counts as one move.
     """
 
     _rebalances: list[ForecastRebalance] = field(default_factory=list)

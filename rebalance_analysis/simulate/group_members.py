@@ -2,16 +2,16 @@
 that they report. `first_members` makes the members as they were when the recorded rebalance began, from their
 subscriptions.
 
-If a process closes a task, it keeps the state of the task on disk until the clean-up delay has passed. In Kafka, when
-all members rejoin, the thread that first locks a state directory reports the state. Usually this thread last had the
-task open. It locks the directory immediately after it has closed the task. In this model, the thread that last had the
-task open always reports the state.
+If a process closes a task, the state of the task stays on disk until the clean-up delay has passed. In Kafka, when all
+members rejoin, the thread that first locks a state directory reports the state. Usually, this is the thread that last
+had the task open. This thread locks the directory immediately after it has closed the task. In this model, the thread
+that last had the task open always reports the state.
 
 If a task has no owner and other tasks of the group run, the model usually assumes that its owner has failed. The group
-notices a failed owner only after the session timeout. So a task of this owner did not run for this time. But if the
-task has more caught-up copies than num.standby.replicas, the owner is assumed to have just revoked the task. An owner
-that has just revoked its task is still in the group, as before a follow-up rebalance. If no task of the group runs, the
-model assumes that the group has just started.
+notices a failed owner only after the session timeout. So the model assumes that a task of a failed owner did not run
+during the session timeout. There is one exception. If the task has more caught-up copies than num.standby.replicas, the
+model assumes that the owner has just revoked it. An owner that has just revoked its task is still in the group, and a
+follow-up rebalance comes next. If no task of the group runs, the model assumes that the group has just started.
 """
 
 from collections.abc import Iterable, Mapping
@@ -53,8 +53,8 @@ class Decided:
 
 
 class ClosedState(NamedTuple):
-    """The state of a task on disk that no thread has open. `offset_sum`: the offset sum of the state, or
-    UNKNOWN_OFFSET_SUM. `since_ms`: the time at which the state was closed. `reporter`: the thread that reports this
+    """The closed state of a task: it is on disk, and no thread has it open. `offset_sum`: the offset sum of the state,
+    or UNKNOWN_OFFSET_SUM. `since_ms`: the time at which the state was closed. `reporter`: the thread that reports this
     state.
     """
 
@@ -80,8 +80,8 @@ class Members:
         return {task: thread for thread in self.threads.values() for task in thread.active}
 
     def offset_sums(self, now_ms: int) -> dict[str, dict[TaskId, int]]:
-        """Returns, for each thread, the offset sums that it reports. A thread reports its open tasks and closed
-        state.
+        """Returns, for each thread, the offset sums that it reports. A thread reports offset sums of its open tasks and
+        of closed state.
         """
         self._clean_up(now_ms)
         reported = {name: thread.offset_sums(self.ends, now_ms) for name, thread in self.threads.items()}
@@ -125,7 +125,7 @@ class Members:
         return tuple(sorted({task for thread in slow for task in thread.standby}))
 
     def behind(self, now_ms: int) -> tuple[TaskId, ...]:
-        """Returns the tasks that have an open copy which has not reached the end of its changelogs."""
+        """Returns the tasks with an open copy that has not reached the end of its changelogs."""
         late: set[TaskId] = set()
         for thread in self.threads.values():
             for task, offset_sum in thread.offset_sums(self.ends, now_ms).items():
@@ -160,7 +160,7 @@ class Members:
         return reporters
 
     def _close(self, on_disk: Mapping[_Copy, int], reporters: Mapping[_Copy, str], now_ms: int) -> None:
-        """Sets `closed` to the state that no thread has open. State that was already closed keeps its closing time."""
+        """Sets `closed` to all state on disk that is not open. State that was already closed keeps its closing time."""
         opened = {
             (thread.process, task) for thread in self.threads.values() for task in (*thread.active, *thread.standby)
         }
@@ -233,8 +233,8 @@ def first_members(
 def _reporters(
     threads: Iterable[ModelledThread], reported: Mapping[str, Iterable[TaskId]]
 ) -> dict[tuple[ProcessId, TaskId | None], str]:
-    """Returns, for each process and task, the first thread that reported the task. For None in place of a task, returns
-    the first thread of the process.
+    """Returns, for each process and task, the first thread that reported the task. Each process also has a key with
+    None in place of the task; its value is the first thread of the process.
     """
     reporters: dict[tuple[ProcessId, TaskId | None], str] = {}
     for thread in threads:
@@ -249,8 +249,8 @@ def _runs(problem: PlacementProblem, process: ProcessId, task: TaskId) -> bool:
 
 
 def _disks(problem: PlacementProblem, recorded_ends: Mapping[TaskId, int]) -> _Disks:
-    """Returns the offset sums of the state that each process has on disk. A client has no state of a task if it did not
-    have the task and its lag is the whole changelog.
+    """Returns the offset sums of the state that each process has on disk. If a client did not have a task, and its lag
+    is the whole changelog, the client has no state of the task.
     """
     disks: dict[ProcessId, dict[TaskId, int]] = {}
     for process, client in problem.clients.items():

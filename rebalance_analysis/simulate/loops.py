@@ -74,7 +74,7 @@ def _lag(members: Members, task: TaskId, offset_sum: int, now_ms: int) -> int:
 
 def _unreported(members: Members, acceptable_lag: int, now_ms: int) -> list[object]:
     """Returns the tasks whose whole changelog has at most acceptable.recovery.lag records. A client without state of
-    such a task counts as caught up. The client's lag is the whole changelog, which is at most acceptable.recovery.lag.
+    such a task counts as caught up, because its lag is only the size of this changelog.
     """
     return [task for task, end in members.ends.ends(now_ms).items() if end <= acceptable_lag]
 

@@ -88,13 +88,13 @@ class Loop:
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """The result of a forecast. `stable_after_ms`: the time of the last rebalance; None if the group does not become
-    stable. `restored_after_ms`: the time at which all copies have caught up after the last rebalance.
-    `restored_after_ms` is None if a copy never catches up, or if the group does not become stable. `active_moves`,
-    `standby_moves`, `warm_ups`: the numbers of moved active copies, moved standbys and warm-ups in all rebalances. A
-    warm-up counts only when it begins. `unowned_ms`: the time for which a task did not run, added up over all tasks. A
-    task does not run between revocation and assignment, while it is restored, and after the failure of its process.
-    `unowned_longest_ms`: the longest time for which a task did not run. `unowned_longest_task`: the task that did not
-    run for this longest time. `final`: the measures of the last rebalance.
+    stable. `restored_after_ms`: the time at which all copies have caught up. `restored_after_ms` is None if a copy
+    never catches up, or if the group does not become stable. `active_moves`, `standby_moves`, `warm_ups`: the numbers
+    of moved active copies, moved standbys and warm-ups in all rebalances. A warm-up counts only when it begins.
+    `unowned_ms`: the time for which a task did not run, added up over all tasks. A task does not run in three cases:
+    between revocation and assignment, during its restore, and after its process failed. `unowned_longest_ms`: the
+    longest time for which a task did not run. `unowned_longest_task`: the task that did not run for this longest time.
+    `final`: the measures of the last rebalance.
     """
 
     end: End
@@ -161,7 +161,7 @@ def _shown(number: float) -> str:
 
 def forecast_document(forecast: Forecast, model: ForecastModel | None = None) -> dict[str, object]:
     """Returns the forecast as a JSON document. The keys are the names of the fields. Tasks and processes are text, and
-    times are in milliseconds. `model`: the assumptions of the forecast, which the document then contains.
+    times are in milliseconds. `model`: the assumptions of the forecast; the document contains them, too.
     """
     document = {
         **document_of_fields(forecast, "end", "stable_after_ms", "restored_after_ms", "probing_rounds"),

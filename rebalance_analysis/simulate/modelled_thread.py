@@ -3,8 +3,8 @@ runs, and the growth of changelogs.
 
 A thread restores its active tasks one after the other, in the order of task ids. Each task runs as soon as it is
 restored. When the thread has restored all its active tasks, it reads records for its standbys and warm-ups. It reads at
-the same rate for each. A task appends no records while it does not run. So the number of records to restore is known
-when the task is assigned. But a standby may read a changelog that grows at the same time.
+the same rate for each of these copies. A task appends no records while it does not run. So the number of records to
+restore is known when the task is assigned. But a standby may read a changelog that grows at the same time.
 
 When a task is assigned, the model computes the time at which its owner will have restored it. From this time on, the
 task runs. If the task is revoked before this time, the model discards the computed time. All times are in milliseconds
@@ -193,11 +193,11 @@ class TaskRuns:
     _ran_ms: dict[TaskId, int] = field(default_factory=dict)
 
     def starts(self, task: TaskId, at_ms: int) -> None:
-        """Records that an owner runs the task from the time `at_ms` on. The time `at_ms` may be in the future."""
+        """Stores the time `at_ms` from which an owner runs the task. The time `at_ms` may be in the future."""
         self._runs_from[task] = at_ms
 
     def stops(self, task: TaskId, at_ms: int) -> None:
-        """Records that the owner of the task closes it at the time `at_ms`. Before this time, the task ran or was being
+        """Stores the time `at_ms` at which the owner of the task closes it. Before this time, the task ran or was being
         restored.
         """
         runs_from = self._runs_from.pop(task)
@@ -216,9 +216,9 @@ class TaskRuns:
         return self._ran_ms.get(task, 0) + running
 
     def finish(self, now_ms: int) -> None:
-        """Adds the periods that have not ended, in which a task does not run. Call `finish` after the last assignment.
-        For a task that is being restored, the period ends when the task runs. For a task without an owner, the period
-        ends at `now_ms`.
+        """Ends all periods in which a task does not run, and adds them. Call `finish` after the last assignment. For a
+        task that is being restored, the period ends when the task runs. For a task without an owner, the period ends at
+        `now_ms`.
         """
         for task in sorted(self.unowned_since):
             self._count(task, self._runs_from.get(task, now_ms))

@@ -1,9 +1,9 @@
 """Makes the forecast of a recorded rebalance with the whole assignment pipeline, from the members' subscriptions to
 their assignments.
 
-From the second rebalance of a forecast on, the internal topics that the first rebalance created exist. The changelogs
-have grown, too. The records that a stateful task appends are divided equally among its changelogs. If a source topic
-serves as a changelog, the records increase its committed offset instead of its end offset. See
+The first rebalance of a forecast may create internal topics. These topics exist in all later rebalances. The changelogs
+grow from rebalance to rebalance. The records that a stateful task appends are divided equally among its changelogs. If
+a source topic serves as a changelog, the records increase its committed offset instead of its end offset. See
 `assignor.clients.client_state`. If a request of the leader failed in the recording, it also fails in each rebalance of
 the forecast.
 
@@ -66,8 +66,7 @@ class RebalanceLeader:
         reported = {member_id: member.info.task_offset_sums for member_id, member in self._members.items()}
         ends = _recorded_ends(result.problem)
         members = first_members(result.problem, threads, active, reported, ends, self._model, self._past)
-        # The operator command that keeps owned tasks in place is valid for one rebalance. A drain is valid for all
-        # rebalances.
+        # An operator can forbid moves of owned tasks for one rebalance only. A drain is valid for all rebalances.
         later = replace(self._snapshot.steering, keeps_owned=False)
         self._snapshot = with_created(replace(self._snapshot, steering=later), result.created_topics)
         try:
@@ -199,8 +198,8 @@ def _changelogs(snapshot: RebalanceSnapshot) -> frozenset[str]:
 
 
 def _appended(snapshot: RebalanceSnapshot, ends: ChangelogEnds, now_ms: int) -> tuple[_Appended, _Appended]:
-    """Returns two values: the numbers of records that were appended to changelogs, and to source topics that serve as
-    changelogs.
+    """Returns two values. The first value has the numbers of records that were appended to changelogs. The second value
+    has these numbers for source topics that serve as changelogs.
     """
     changelogs: dict[str, dict[int, int]] = {}
     committed: dict[str, dict[int, int]] = {}
@@ -247,8 +246,8 @@ class RecordedMember:
         return self.info.process_id
 
     def receives(self, assignment: bytes) -> tuple[HandedOut, bool]:
-        """Applies an assignment. Returns the assigned tasks. Also returns True if the member rejoins at once. It does
-        so if it has to revoke a partition or changes to a higher version.
+        """Applies an assignment. Returns the assigned tasks. Also returns True if the member rejoins at once. A member
+        rejoins at once if it has to revoke a partition or changes to a higher version.
         """
         decoded = decode_assignment(assignment)
         tasks = decode_assigned_tasks(decoded.user_data or b"")
@@ -263,7 +262,7 @@ class RecordedMember:
         return HandedOut(active, tasks.standby_tasks), gives_up or upgrades
 
     def joins(self, offset_sums: Mapping[TaskId, int]) -> Member:
-        """Returns the member with the subscription bytes with which it joins the next rebalance."""
+        """Returns the member as it joins the next rebalance, with new subscription bytes."""
         unique = self.info.unique_field
         if self.info.version >= FIRST_VERSION_WITH_UNIQUE_FIELD:
             unique = (unique + 1 + 128) % 256 - 128

@@ -7,7 +7,8 @@ the placement problem is a group of its own with one episode.
 
 The driver writes the lines of all chunks to one spool file, and the workers read this file. So a chunk only contains a
 position in the spool file. The spool file is in the output directory, which every executor can read. In the spool file,
-each line is compressed by zlib. Before each compressed line stands its length in four bytes (big-endian).
+each line is compressed by zlib. The length of each compressed line is stored before the line, in four bytes
+(big-endian).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from spark_engine.batch.work import LINES_A_CHUNK, Reject
 @dataclass(frozen=True, slots=True)
 class GroupEpisodes:
     """The episodes of one group. `rebalances`: the number of recorded rebalances of the group. `lines`: the position of
-    the recorded lines of the episodes, which are in order of time.
+    the recorded lines of the episodes. These lines are in order of time.
     """
 
     group_id: str
@@ -76,8 +77,8 @@ class _Candidate(NamedTuple):
 
 def gather_episodes(lines: Iterable[Line], spool: Path) -> Episodes:
     """Reads the lines of recordings, and writes the episodes and the rejects to a spool file. `spool`: the path of the
-    spool file. Until all lines are read, a temporary file in the same directory holds the rebalances. So each rebalance
-    needs only some 200 bytes of memory.
+    spool file. While the lines are read, the rebalances are stored in a temporary file in the same directory. So each
+    rebalance needs only some 200 bytes of memory.
     """
     rebalances: dict[str, list[_Candidate]] = {}
     rejects: list[SpooledRecord] = []

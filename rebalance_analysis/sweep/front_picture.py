@@ -1,7 +1,7 @@
 """Draws the Pareto front as a picture. The x axis shows the time to stable, and the y axis shows the moves. A mark
 shows the number of standbys by its colour, and the skew by its size.
 
-The number of a mark is the number of its combinations in the table and in the list beside the plot. A line joins the
+In the table and in the list beside the plot, the combinations of a mark have the number of the mark. A line joins the
 points of the front that have the same number of standbys. Along such a line, a shorter time to stable means more moves.
 Points that are not on the front are shown as faint marks. If there is room, labels do not cover marks or other labels.
 All lengths in this module are in typographic points.
@@ -139,8 +139,8 @@ def _level_handle(axes: Axes, level: float, colour: Any) -> PathCollection:
 
 
 def _draw_defaults(axes: Axes, result: SweepResult, sizes: _Sizes) -> list[PathCollection]:
-    """Draws a ring around the mark for Kafka's defaults. Returns the ring for the legend; an empty list if there is no
-    such mark.
+    """Draws a ring around the mark for Kafka's defaults. Returns a list with the ring, for the legend; an empty list if
+    there is no such mark.
     """
     total = None if result.defaults is None else result.totals[result.defaults]
     if total is None or total.point is None:
@@ -177,7 +177,7 @@ def _number(figure: Figure, axes: Axes, front: Sequence[_Point], others: Sequenc
     at: dict[tuple[float, int], list[int]] = {}
     for number, point in enumerate(front[:_MOST_NUMBERS], start=1):
         at.setdefault((point.time_ms, point.moves), []).append(number)
-    figure.draw_without_rendering()  # only after the layout, the positions of texts in typographic points are known
+    figure.draw_without_rendering()  # computes the layout, which determines the positions of texts
     to_points = 72 / figure.dpi
 
     def mark(point: _Point) -> Mark:
@@ -263,8 +263,8 @@ def place_labels(
     texts: Sequence[str], marks: Sequence[Mark], obstacles: Sequence[Mark], font_size: float
 ) -> list[Label]:
     """Places one label for each mark, in the order of the marks. A label gets the nearest free position. If no position
-    is free, the label gets the position that covers the smallest area of marks and labels. `obstacles`: marks that get
-    no label.
+    is free, the label gets the position at which it covers the smallest area of marks and other labels. `obstacles`:
+    marks that get no label.
     """
     taken = [_Box(x - radius, y - radius, x + radius, y + radius) for x, y, radius in (*marks, *obstacles)]
     labels = []
@@ -276,9 +276,9 @@ def place_labels(
 
 
 def _best(text: str, mark: Mark, marks: Sequence[Mark], taken: Sequence[_Box], font_size: float) -> tuple[Label, _Box]:
-    """Returns the best position of a label. The first aim is that the label covers as little area as possible. The
-    second aim is that the label's own mark is the nearest mark. The third aim is a short distance between the label and
-    its own mark.
+    """Returns the best position of a label. The first aim is that the label covers the smallest possible area of marks
+    and other labels. The second aim is that the label's own mark is the nearest mark. The third aim is a short distance
+    between the label and its own mark.
     """
     x, y, radius = mark
     reach = radius + _GAP + _RINGS * font_size + len(text) * font_size
@@ -305,7 +305,7 @@ def _box(text: str, x: float, y: float, font_size: float) -> _Box:
 
 
 def _places(text: str, radius: float, font_size: float) -> Iterator[tuple[float, float]]:
-    """Yields positions for a label around the mark. The positions are on rings, and the innermost ring is first. Each
+    """Yields positions around a mark for its label. The positions are on rings, and the innermost ring is first. Each
     ring begins at the upper right.
     """
     half_width, half_height = len(text) * font_size * _LETTER_WIDTH / 2, font_size / 2

@@ -158,8 +158,8 @@ _ASSIGNORS_END = "TaskAssignor"
 
 @dataclass(frozen=True, slots=True)
 class AlikeCombinations:
-    """Combinations of the front that have equal results. `values`: values of each axis, in the order of the axis. The
-    combinations are all combinations of these values. `numbers`: the numbers of the combinations.
+    """Combinations of the front that have equal results. `values`: for each axis, its values in these combinations, in
+    order. Every combination of these values is included. `numbers`: the numbers of the combinations.
     """
 
     numbers: tuple[int, ...]

@@ -26,7 +26,7 @@ OwnMeasure = Callable[[ApplicationState, Mapping[ProcessId, frozenset[TaskId]]],
 @dataclass(frozen=True, slots=True)
 class OwnMeasures:
     """The user's own measures. `names`: the names of the functions in the form module:function. `directory`: the
-    directory in which the command was started. Worker processes receive the path of this directory with the work.
+    directory in which the command was started. Worker processes receive this path together with their work.
     """
 
     names: tuple[str, ...] = ()

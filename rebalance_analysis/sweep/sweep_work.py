@@ -1,9 +1,9 @@
 """Does the work of a sweep on one chunk. A chunk has some combinations and one group. The work makes forecasts from
 every episode of the group, and a result row for each combination.
 
-A chunk takes about half a second, as in all jobs (`spark_engine.batch.work`). So a chunk has few forecasts, because a
-forecast has some tens of rebalances. All episodes of a result row are in one chunk. If a group has very many episodes,
-a chunk has a single combination and takes longer.
+A chunk takes about half a second, as in all jobs (`spark_engine.batch.work`). A forecast has some tens of rebalances,
+so a chunk has few forecasts. All episodes of a result row are in one chunk. If a group has very many episodes, a chunk
+has a single combination and takes longer.
 """
 
 import time
@@ -144,8 +144,8 @@ class SweepWork:
 
 
 def sweep_plan(work: SweepWork, episodes: Episodes, identity: dict[str, object]) -> Plan[SweepChunk]:
-    """Plans the chunks of a sweep. First come the chunks of each group, with its combinations in order. The chunks of
-    rejects are last.
+    """Plans the chunks of a sweep. The chunks of the groups are first. The combinations of each group are in order. The
+    chunks of rejects are last.
     """
     chunks: list[SweepChunk] = []
     for group in episodes.groups:

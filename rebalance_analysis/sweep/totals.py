@@ -32,7 +32,7 @@ class CombinationTotal:
     """The totals of one combination over all groups. `time_to_stable_ms`: the mean over all episodes; None if an
     episode did not become stable. `skew`: the highest skew among the episodes. All other numbers of a CombinationTotal
     are sums over episodes. `standbys`, `stateful_tasks` and `cross_rack_reads` are counted at the end of each episode.
-    `cross_rack_reads`: includes only groups whose racks are known with every combination; None if there is no such
+    `cross_rack_reads`: the sum over the groups whose racks are known with every combination; None if there is no such
     group. `own_measures`: the means of the user's own measures over all episodes; None for a measure that a group does
     not have.
     """
@@ -163,9 +163,9 @@ def _beats(totals: Sequence[CombinationTotal], front: Sequence[int], defaults: i
 
 
 def pareto_front(points: Sequence[Vector]) -> list[int]:
-    """Returns the indices of the points on the front, in ascending order. Equal points are either all on the front, or
-    all not on it. If the points are sorted, only an earlier point can dominate a point. Some point on the front
-    dominates each point that is not on the front. So n points need n * (size of the front) comparisons.
+    """Returns the indices of the points on the front, in ascending order. If a point is on the front, all equal points
+    are on the front, too. If the points are sorted, only an earlier point can dominate a point. Each point that is not
+    on the front is dominated by a point on the front. So n points need n * (size of the front) comparisons.
     """
     kept: list[Vector] = []
     for point in sorted(set(points)):
@@ -217,8 +217,8 @@ class EpisodeTotals:
 
     Times are in milliseconds. `time_to_stable_max_ms` and `skew` are the highest values among the episodes. All other
     numbers of these totals are sums. `stateful_tasks`, `standbys` and `cross_rack_reads` are counted at the end of each
-    episode. `racks_known`: the number of episodes whose racks are known. Only episodes with known racks count in
-    `cross_rack_reads`. `coverage_sum`: the sum of the standby coverages. `coverages`: the number of episodes in
+    episode. `racks_known`: the number of episodes whose racks are known. `cross_rack_reads` includes only episodes with
+    known racks. `coverage_sum`: the sum of the standby coverages. `coverages`: the number of episodes in
     `coverage_sum`. A result row has the mean of the standby coverages. If no forecast could be made from an episode,
     only `episodes` counts it. `error`: the first error of an episode. `own_sums`: the sums of the user's own measures.
     `measured`: the number of episodes in `own_sums`. A result row has the means of the user's own measures. If

@@ -1,8 +1,8 @@
 """Compares two results of the same rebalance: the tasks with copies on other processes, the records to restore, and the
 restore time. The first result is without changes, and the second is with changes. The leader of this project computed
 both results, so they are not estimates. In both results, the members own the same tasks when the rebalance begins. If a
-task has different processes in the two results, this does not always mean that the second result moved the task. The
-second result may keep the task on its owner, while the first result moved it.
+task has different processes in the two results, this does not always mean that the second result moved the task.
+Perhaps only the first result moved the task away from its owner.
 """
 
 import math
@@ -26,8 +26,8 @@ class ComparedRebalance:
     placed. `measures`: the measures of the rebalance; None if no task was placed.
 
     `records_by_process`: the number of records that each process has to read to catch up; None if a lag is not known.
-    `restore_s`: the time in seconds in which the slowest process restores its records with all its threads. `restore_s`
-    is None if a lag is not known.
+    `restore_s`: the number of seconds that the slowest process needs to restore its records with all its threads.
+    `restore_s` is None if a lag is not known.
     """
 
     error: str | None
@@ -41,8 +41,8 @@ class ComparedRebalance:
 @dataclass(frozen=True, slots=True)
 class TaskDifference:
     """A task whose copies differ between two rebalances. `active_from`: the process of the active copy in the first
-    rebalance; None if it does not have the task. `active_to`: the process of the active copy in the second rebalance;
-    None if it does not have the task.
+    rebalance; None if this rebalance does not have the task. `active_to`: the process of the active copy in the second
+    rebalance; None if this rebalance does not have the task.
 
     The lists of standbys do not contain warm-ups. `records`: for each copy in the second rebalance, the number of
     records that its process has to restore; None if the number is not known. For a stateless task, `records` is empty.

@@ -124,12 +124,13 @@ def _add_threads(
 
 
 def _with_state_of(first: OpenMember, gone: Sequence[OpenMember], ends: EndOffsetSums) -> OpenMember:
-    """Returns the first thread of a process after other threads of the process were removed. The state of removed
-    threads stays on disk, and the first thread reports it. So the offset sums of the removed threads' tasks are added
-    to the offset sums of the first thread. `gone`: the removed threads.
+    """Returns the first thread of a process, with the state of the removed threads of this process. The state of
+    removed threads stays on disk, and the first thread reports it. So the first thread also gets the offset sums of the
+    removed threads' tasks. `gone`: the removed threads.
 
-    If a task ran on a removed thread, its added offset sum is the sum of the end offsets of its changelogs. If the
-    subscription version of the first thread has no offset sums, each added offset sum is UNKNOWN_OFFSET_SUM.
+    If a task ran on a removed thread, its offset sum becomes the sum of the end offsets of its changelogs. If the
+    subscription version of the first thread has no offset sums, the offset sums of these tasks become
+    UNKNOWN_OFFSET_SUM.
     """
     has_offsets = first.info.version >= FIRST_VERSION_WITH_OFFSET_SUMS
     sums = dict(first.info.task_offset_sums)
@@ -144,8 +145,8 @@ def _with_state_of(first: OpenMember, gone: Sequence[OpenMember], ends: EndOffse
 
 @dataclass(frozen=True, slots=True)
 class OpenMember:
-    """A member with decoded bytes. `process_id`: the process to which the leader counts the member. `wire_version`: the
-    version of the ConsumerProtocol in the bytes of the member.
+    """A member with decoded bytes. `process_id`: the process to which the member belongs according to the leader.
+    `wire_version`: the version of the ConsumerProtocol in the bytes of the member.
     """
 
     member_id: str

@@ -22,7 +22,7 @@ _TASKS_SHOWN = 8
 @dataclass(frozen=True, slots=True)
 class _AskedLags:
     """The lags that a user wants to set. `of_process`: the lag for a process and a task. `of_all`: the lag for a task
-    on every process. If a key is None in place of a task, the lag is for every task.
+    on every process. A key that is None stands for every task.
     """
 
     of_all: Mapping[TaskId | None, int]
@@ -85,7 +85,7 @@ def client_with_lags(client: PlacementClient, asked: _AskedLags, stateful: Itera
             if task not in held:
                 standby.add(task)
     lags = TaskLags(reported, client.lags.unreported)
-    # the offsets of a streams group's members contradict the new lags
+    # remove the members of a streams group, because their offsets would contradict the new lags
     return replace(client, lags=lags, previous_standby=frozenset(standby), members={})
 
 

@@ -1,9 +1,9 @@
-"""Finds the processes that a user's changes name. Also makes labels of processes for texts and pictures, and ids and
-racks of new processes.
+"""Finds the processes that a user's changes name. Also makes labels for processes in texts and pictures. For new
+processes, also makes ids and chooses racks.
 
-If several processes are equally good, Kafka's assignors choose by process id. If all new ids were higher or all lower
-than the recorded ids, some placements would be more likely than in a real group. So new ids are hashes. The new ids are
-distributed like random ids, but are the same for the same input.
+If several processes are equally good, Kafka's assignors choose by process id. Suppose all new ids were higher than the
+recorded ids, or all were lower. Then some placements would be more likely than in a real group. So new ids are hashes.
+The new ids are distributed like random ids, but are the same for the same input.
 """
 
 import hashlib
@@ -115,7 +115,7 @@ def _name(ran: RerunRebalance, consumers: Iterable[str]) -> str | None:
 
 
 def _new_process_ids(seed: str, taken: Container[ProcessId]) -> Iterator[ProcessId]:
-    """Yields new process ids without end. `taken`: ids that must not be used."""
+    """Yields an endless sequence of new process ids. `taken`: ids that must not be used."""
     number = 0
     while True:
         number += 1
@@ -147,12 +147,12 @@ def _uuid(text: str) -> ProcessId:
 
 
 def _new_racks(racks: Iterable[str | None]) -> Iterator[str | None]:
-    """Yields racks for new instances without end. Each instance needs a rack, because rack-aware strategies use it.
-    `racks`: the racks of the existing instances.
+    """Yields an endless sequence of racks for new instances. Each instance needs a rack, because rack-aware strategies
+    use it. `racks`: the racks of the existing instances.
 
-    Each new instance is placed on the rack that has the fewest instances at that moment. If several racks have equally
-    few, the first of them by name is used. So the instances are spread over the racks as evenly as possible. If no
-    existing instance has a rack, a new instance has none either.
+    Each new instance is placed on the rack that has the fewest instances at that moment. If several racks have the
+    fewest instances, the first of these racks by name is used. So the instances are spread over the racks as evenly as
+    possible. If no existing instance has a rack, a new instance has none either.
     """
     instances = Counter(rack for rack in racks if rack is not None)
     while True:

@@ -112,8 +112,8 @@ def _with_internal_topics(snapshot: RebalanceSnapshot, needed: Mapping[str, int]
 def _resized_ends(
     snapshot: RebalanceSnapshot, topic: str, offsets: tuple[int, ...], needed: Mapping[str, int]
 ) -> tuple[int, ...]:
-    """Returns the end offsets of a topic with its new partition count. If the recorded answer has too few partitions,
-    returns the offsets unchanged.
+    """Returns the end offsets of a topic with its new partition count. If the recording has the offsets of too few
+    partitions, returns the offsets unchanged.
     """
     existing = snapshot.existing_internal_topics.get(topic)
     if topic not in needed or existing is None or len(offsets) < existing.partitions:
@@ -147,8 +147,8 @@ def _resized(values: tuple[Value, ...], count: int, new: Value) -> tuple[Value, 
 
 
 def _without_vanished_tasks(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> RebalanceSnapshot:
-    """Removes tasks that no longer exist: their partitions from the owned partitions, and their offset sums from the
-    reports of all members.
+    """Removes tasks that no longer exist. Every member loses its owned partitions and its offset sums of these
+    tasks.
     """
     group = OpenGroup(snapshot)
     sources = tasks.task_by_partition.keys()
