@@ -25,10 +25,10 @@ module of a name is loaded when the name is first used. Starting points:
 
 The package has layers: the group protocol is at the top, and the stored bytes are at the bottom. In the folder
 `membership/`, `member_machine` makes the decisions of one member. `process_membership` calls the coordinator for all
-members of the process. `rebalance_mailbox` passes orders from a member to its stream thread. In the folder `instance/`,
-a `stream_thread` runs the steps of `thread_work` in a loop. The steps of `thread_work` run the tasks, which are in
-`tasks/`. `instance/restore/` restores the stores of the tasks. The package `logs/` stores all records. The files in
-docs/runtime/ describe the behaviour of each layer.
+members of the process. `rebalance_mailbox` passes commands from a member to its stream thread. In the folder
+`instance/`, a `stream_thread` runs the steps of `thread_work` in a loop. The steps of `thread_work` run the tasks,
+which are in `tasks/`. `instance/restore/` restores the stores of the tasks. The package `logs/` stores all records. The
+files in docs/runtime/ describe the behaviour of each layer.
 """
 
 from typing import TYPE_CHECKING

@@ -50,9 +50,9 @@ class ProcessingGuarantee(StrEnum):
 
 def _values(read: Callable[[str, object, str], object], accepted: str = "") -> Mapping[str, Any]:
     """Returns the metadata of a field of `StreamsConfig`. `read`: a function that converts a given value to the field's
-    value, or raises InputError. The arguments of `read` are the key, the given value, and the name that error messages
-    show for the source of the configs. `accepted`: a text about the accepted values for the documentation; "" if any
-    text is accepted.
+    value, or raises InputError. The arguments of `read` are the key, the given value, and, for error messages, the name
+    of the configs' source. `accepted`: a text about the accepted values for the documentation; "" if any text is
+    accepted.
     """
     return {"read": read, "accepted": accepted}
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 RESULT_MARK, RESULT_FORMAT = "plan.json", "batch/1"
-"""The name of the file that marks a directory with results of `replay` or `sweep`, and the format that this file names.
-If a directory has this file, `replay` and `sweep` read no recordings from it.
+"""`RESULT_MARK`: the name of a file in each directory with results of `replay` or `sweep`. Neither command reads
+recordings from a directory with this file. `RESULT_FORMAT`: the format that this file states.
 """
 
 

@@ -44,7 +44,7 @@ def engine_from_options(
 def batch_run() -> Iterator[None]:
     """A context manager: in its block, Ctrl-C and SIGTERM end the worker processes. The command then exits with the
     exit code for the signal. The results of finished chunks are kept. If the engine fails, the exit code of the command
-    is 2. Exit code 1 has another meaning. It shows a result of `replay` or `sweep`, such as a difference from a
+    is 2. Exit code 1 is not used here, because it reports a result of `replay` or `sweep`, such as a difference from a
     recording.
     """
     try:

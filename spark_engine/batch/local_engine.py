@@ -141,7 +141,7 @@ def _held_interrupts() -> Iterator[None]:
 
 
 def _work(pipe: Connection, job_content: bytes) -> None:
-    """The main function of a worker process. It receives spans, runs each span, and reports each finished span to the
+    """The main function of a worker process: receives spans, runs each span, and reports each finished span to the
     driver.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -254,9 +254,9 @@ def _both(before: str, now: str) -> str:
 @contextlib.contextmanager
 def spool_directory(output: Path) -> Iterator[Path]:
     """Creates a spool directory for this process below `output`, because executors can read `output`. First removes the
-    spool directories of killed processes. At the end of the block, removes the spool directory of this process. Then
-    also removes the directory `output` if this function created it and no run left files in it. Raises InputError if
-    the spool directory cannot be created.
+    spool directories of killed processes. At the end of the block, removes the spool directory of this process. If this
+    function created the directory `output` and no run left files in it, also removes `output`. Raises InputError if the
+    spool directory cannot be created.
     """
     check_no_url(output)
     parent = output.absolute() / TEMPORARY
@@ -268,8 +268,8 @@ def spool_directory(output: Path) -> Iterator[Path]:
         spool.mkdir(parents=True)
         held = os.open(spool, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        # If the file system cannot lock directories, flock raises OSError here and in `_remove_abandoned`. In this
-        # case, `_remove_abandoned` removes nothing.
+        # If the file system cannot lock directories, flock raises OSError here and in `_remove_abandoned`, which then
+        # removes nothing.
         with contextlib.suppress(OSError):
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield spool

@@ -4,18 +4,18 @@ progress from the names of these files, and does not open them:
 - `00000012-256-0.parquet`: the part of chunk 12, with 256 rows and 0 rejects. A part appears only when it is complete.
 - `00000012.rejects.jsonl`: the rejects of chunk 12, if the chunk has rejects. The rejects of a chunk are written before
   its part.
-- `00000012.failed`: the error of the failed chunk 12, as JSON. `00000012.died-1`: a process died while it ran chunk 12,
-  and chunk 12 was started again.
+- `00000012.failed`: the error of the failed chunk 12, as JSON. `00000012.died-1`: an empty file; it exists if a process
+  died while it ran chunk 12.
 - `started`: an empty file; it exists if the first chunk of this run has begun.
 - `.00000012-….tmp`: an incomplete file that a killed process left behind.
 
 Files of a parts directory are not synced to disk. So a power cut may damage a part. A damaged part is detected and
 removed when it is read. The next run writes the part again.
 
-At the end of a run, `merge` makes the result files from the parts, in the order of the chunks. Runs with the same rows
-write the same bytes. Row groups and compression do not depend on the chunks. The files contain no times and no names of
-writers. Compute times are in a separate file, because they differ from run to run. During a merge, only one row group
-and one part are in memory at a time.
+At the end of a run, `merge` makes the result files from the parts, in the order of the chunks. If two runs have the
+same rows, their result files have the same bytes. Row groups and compression do not depend on the chunks. The files
+contain no times and no names of writers. Compute times are in a separate file, because they differ from run to run.
+During a merge, only one row group and one part are in memory at a time.
 """
 
 import json
@@ -67,8 +67,8 @@ class PartsSeen:
         self.rows = 0
         self.rejects = 0
         self.planned = sum(chunk.lines for chunk in chunks)
-        """The largest number of rows and rejects that all chunks together can have. The number becomes smaller when a
-        chunk has fewer rows and rejects than planned.
+        """The largest number of rows and rejects that all chunks together can have. This limit falls when a chunk has
+        fewer rows and rejects than planned.
         """
         self._lines = {chunk.number: chunk.lines for chunk in chunks}
         self._known: set[str] = set()
@@ -106,8 +106,8 @@ def mark_started(directory: Path) -> None:
 
 
 def deaths(directory: Path, number: int) -> int:
-    """Records that a process died while it ran this chunk. Returns the number of processes that have died while they
-    ran this chunk.
+    """Writes a file for the process that died while it ran this chunk. Returns the number of processes that have died
+    while they ran this chunk.
     """
     before = len([found for found in map(_DIED.fullmatch, os.listdir(directory)) if found and int(found[1]) == number])
     (directory / f"{number:08d}.died-{before + 1}").touch()
@@ -220,8 +220,8 @@ def _write_rows(file: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> No
 
 
 def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Divides the rows of all tables anew. Yields tables of `ROWS_A_GROUP` rows, each in contiguous memory. The last
-    table may have fewer rows.
+    """Yields the rows of all tables in new tables of `ROWS_A_GROUP` rows, each in contiguous memory. The last table may
+    have fewer rows.
     """
     held: list[pa.Table] = []
     rows = 0

@@ -4,7 +4,7 @@ A run has four steps:
 
 - The driver locks the output directory.
 - The driver finds the finished chunks.
-- An engine runs the other chunks, while the driver counts new parts.
+- An engine runs the unfinished chunks, while the driver counts new parts.
 - The driver merges the parts.
 
 If a stopped run is started again, it begins with the first step. The second step then finds the finished chunks.
@@ -40,9 +40,9 @@ def run_plan(plan: Plan[ChunkT], directory: Path, run_by: EngineChoice, *, conso
     """Runs the chunks that have no part in `directory` yet. Then merges all parts into the result files of
     `RunOutcome`.
 
-    `run_by.cores`: the number of processes of the local engine. With Spark, `run_by.cores` is the number of cores among
-    which the chunks are divided; None to use the number of cores of the master. `console`: the console that shows the
-    progress. On Ctrl-C, ends the workers, keeps the parts, prints a line and raises KeyboardInterrupt.
+    `run_by.cores`: the number of processes of the local engine. With Spark, the chunks are divided among `run_by.cores`
+    cores; None stands for the master's number of cores. `console`: the console that shows the progress. On Ctrl-C, ends
+    the workers, keeps the parts, prints a line and raises KeyboardInterrupt.
 
     Raises InputError if the output directory has files of another run or of another program, is in use, or is not
     writable. Raises ChunksFailed, EngineFailed, PartsNotSeen and PartDamaged. With Spark, also raises SparkNotStarted
@@ -121,8 +121,8 @@ def _run(engine: AbstractContextManager[Wait], seen: PartsSeen, progress: RowsPr
                 started_s = began_s
             if started_s is not None:
                 progress.show(seen.rows + seen.rejects, seen.planned, seen.rejects)
-                # On a slow file system, poll less often. Listing the directory may take at most the share `_POLL_SHARE`
-                # of the time.
+                # On a slow file system, poll less often: listing the directory may use at most the fraction
+                # `_POLL_SHARE` of the time.
                 pause_s = max(POLL_S, (time.monotonic() - began_s) / _POLL_SHARE)
         ended_s = time.monotonic()
         seen.refresh()

@@ -2,7 +2,7 @@
 terminal, a line is printed every 5 s.
 
 The progress counts the rows of complete parts, including parts of earlier runs. The rate is measured over the last 30
-s, and leaves out the rows of earlier runs.
+s, and ignores the rows of earlier runs.
 """
 
 import time

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 from assignor.errors import AssignorFault
 
 LINES_A_CHUNK = 256
-"""The number of lines in a chunk. A rebalance takes 1 to 3 ms, so a chunk takes about half a second. A progress bar
-then moves smoothly, and an executor that dies loses little work. A chunk needs some hundred kilobytes of memory.
-Scheduling a chunk and writing its part take a few milliseconds. These milliseconds are less than 1 % of the time of the
-chunk.
+"""The number of lines in a chunk. A rebalance takes 1 to 3 ms, so a chunk takes about half a second. With such short
+chunks, a progress bar moves smoothly, and an executor that dies loses little work. A chunk needs some hundred kilobytes
+of memory. Scheduling a chunk and writing its part take a few milliseconds. These milliseconds are less than 1 % of the
+time of the chunk.
 """
 BYTES_A_CHUNK = 8 * 1024 * 1024
 """The largest size of a chunk in bytes. The size is limited because a whole chunk is in memory at once. If the lines

@@ -1,8 +1,8 @@
 """Runs spans. A span is a sequence of chunks that one process runs one after the other. An engine schedules spans, not
 single chunks. A chunk that has a part is not run again. A chunk fails if its work raises an exception, or if
 `MAX_DEATHS` processes died while they ran the chunk. The reason of a failure is written to a file. After a failed
-chunk, the next chunk of the span runs. If `MAX_FAILURES` chunks of a span have failed, its other chunks are not run.
-They would probably fail, too.
+chunk, the next chunk of the span runs. If `MAX_FAILURES` chunks of a span have failed, the remaining chunks of the span
+are not run, because they would probably fail, too.
 """
 
 from collections import deque

@@ -23,9 +23,9 @@ _AGAIN_AFTER_S = 0.05
 def interruptible() -> Iterator[None]:
     """A context manager: in its block, SIGINT and SIGTERM raise KeyboardInterrupt with the signal's number as the
     argument. A shell starts a background job with SIGINT ignored. In the block, SIGINT raises KeyboardInterrupt in a
-    background job, too. Python ignores exceptions in finalizers, and py4j has a finalizer for each Java object. So a
-    signal that arrives while a finalizer runs is sent again. Only the main thread of a process receives signals. In any
-    other thread, `interruptible` does nothing.
+    background job, too. Python ignores exceptions in finalizers, and py4j has a finalizer for each Java object. So if a
+    signal arrives while a finalizer runs, this module sends the signal again. Only the main thread of a process
+    receives signals. In any other thread, `interruptible` does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

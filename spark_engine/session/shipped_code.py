@@ -1,10 +1,11 @@
 """Sends this project's packages and the user's own modules to executors, as zip files for `addPyFile`.
 
 Executors have this project's dependencies installed, but not the project itself. The user's own modules are the modules
-that this process has imported from Python files outside of the installed packages. The user's modules keep their names
-on executors. So an executor can unpickle the functions and classes of an application. Modules that the application
-imports after this step are not sent. Files other than Python files are not sent either. Such modules and files have to
-be installed on the executors. The module `__main__` is not sent as a file, because cloudpickle pickles its content.
+that this process has imported from Python files outside of the installed packages. The user's modules have the same
+names on executors. So an executor can unpickle the functions and classes of an application. Modules that the
+application imports after this step are not sent. Files other than Python files are not sent either. Such modules and
+files have to be installed on the executors. The module `__main__` is not sent as a file, because cloudpickle pickles
+its content.
 """
 
 import site

@@ -53,8 +53,8 @@ def reason_in(text: str) -> str:
 
 def reason_in_log(output: str) -> str:
     """Returns the line of a JVM's output that has the reason why the JVM ended. The reason is in the line of the first
-    exception. If the log has no exception, the reason is in the line of the first error. If the log has no error
-    either, the reason is in the last line.
+    exception. If the output has no exception, the reason is in the line of the first error. If the output has neither
+    an exception nor an error, the reason is in the last line.
     """
     lines = [line.strip() for line in output.splitlines() if line.strip() and not _JAVA_FRAME.match(line)]
     for line in lines:

@@ -7,10 +7,10 @@ directory that is removed at the end. PySpark itself uses one JVM until the Pyth
 JVM with the session. So the next session may use a different Java and a different directory.
 
 This module starts the driver's JVM as a child process, by `spark-submit`. PySpark then connects to the JVM as if
-`spark-submit` had started this program. PySpark could start the JVM, too. But PySpark returns no process handle if its
-start of the JVM is interrupted. This program could then not end the JVM. The JVM has its own process group. So Ctrl-C
-in a terminal reaches only this program, which first drains the instances. The JVM ends when its stdin is closed, so the
-JVM never outlives this program.
+`spark-submit` had started this program. This module does not let PySpark start the JVM: if this start were interrupted,
+PySpark would return no process handle. This program could then not end the JVM. The JVM has its own process group. So
+Ctrl-C in a terminal reaches only this program, which first drains the instances. The JVM ends when its stdin is closed,
+so the JVM never outlives this program.
 """
 
 import contextlib
@@ -128,7 +128,7 @@ def _settings(gateway: Any, directory: Path, app_name: str, defaults: ConfDefaul
 
 def _defaults(directory: Path, master: str) -> dict[str, str]:
     settings = {
-        # these limits are never reached: executors may die many times during a long-running task
+        # practically no limits, because executors may die many times during a long-running task
         "spark.task.maxFailures": "1000000",
         "spark.executor.maxNumFailures": "1000000",
         # only affects local-cluster, whose master reads this setting; an external master has its own configuration

@@ -1,8 +1,8 @@
 """`assignor demo`: a word count on Spark executors of one machine. One executor is killed, and every count is checked.
 The text is the source code of Python's standard library. The word count has a stream-table join and a repartition step,
 and is processed exactly once. At the end of the word count, all counts are compared with the counts of a plain loop
-over the text. Finally, the demo runs recorded rebalances of real Kafka groups again. It uses the same code that led the
-group of the word count.
+over the text. Finally, the demo runs recorded rebalances of real Kafka groups again. The recorded rebalances run the
+same code as the rebalances of the word count.
 """
 
 import itertools
@@ -87,8 +87,8 @@ class Demo:
     """One run of the demo. `console`: the console to which the demo prints its lines; it may also print to a file or a
     pipe.
 
-    `keep`: True to let the group continue after the checks. The group then counts further lines of the text until the
-    demo is interrupted or the group is drained.
+    `keep`: True to keep the group running after the checks. The instances then process further lines of the text until
+    the demo is interrupted or the group is drained.
     """
 
     def __init__(self, console: Console, text_lines: int = TEXT_LINES, *, keep: bool = False) -> None:
@@ -98,8 +98,8 @@ class Demo:
         self._started_s = time.monotonic()
 
     def run(self) -> None:
-        """Runs the demo. Raises DemoFailed if a check failed. Also raises any error of the start of the coordinator or
-        of Spark.
+        """Runs the demo. Raises DemoFailed if a check failed. Also raises the error if the coordinator or Spark cannot
+        be started.
         """
         with tempfile.TemporaryDirectory(prefix="assignor-demo-", ignore_cleanup_errors=True) as directory:
             self._word_count_on_executors(Path(directory))

@@ -40,8 +40,8 @@ class CopyStatus:
 
     @property
     def restore_percent(self) -> int | None:
-        """The percentage of the task's state that has been restored. None for a copy that is not a restoring active
-        task, or if its lag is unknown.
+        """The percentage of the task's state that has been restored. The result is None if the copy is not a restoring
+        active task, or if the lag of the copy is unknown.
         """
         if self.role != ACTIVE or self.state != RESTORING or self.lag is None:
             return None

@@ -130,7 +130,7 @@ def listed_rebalances(client: CoordinatorClient, group_id: str) -> list[ListedRe
 
 
 def explanation_text(client: CoordinatorClient, group_id: str, generation_id: int, task: str) -> str:
-    """Returns the reason why a rebalance placed the task as it did, in one line; empty if the rebalance gave no reason
+    """Returns one line with the reason for the task's placement in a rebalance; empty if the rebalance gave no reason
     for this task. Raises CoordinatorError, CoordinatorUnavailable.
     """
     explanations = client.explanations(group_id, generation_id)["explanations"]
@@ -184,7 +184,7 @@ Read = TypeVar("Read", MemberView, InstanceNotice, ListedRebalance)
 
 def _read(kind: type[Read], document: Mapping[str, Any]) -> Read:
     """Makes an object of the class `kind`. Each field of the object gets the value that has the same name in the
-    document. Lists of the document become tuples.
+    document. A list in the document becomes a tuple.
     """
     found: dict[str, Any] = {}
     for each in fields(kind):

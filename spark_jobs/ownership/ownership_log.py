@@ -1,9 +1,10 @@
 """Writes and reads ownership logs. A stream thread writes the changes of its tasks to its ownership log, which is a
 JSON Lines file. Each start of a thread begins a new file.
 
-Each line of the log is one change of the thread's tasks. The line is written before the thread acts on the change. So a
-new task is in the log before the thread processes it. A revocation is in the log before the coordinator receives it.
-Times are in milliseconds since the epoch, read from the machine's clock.
+Each line of an ownership log is one change of the thread's tasks. The line is written before the thread acts on the
+change. So the line of a new task is written before the thread processes the task. The line of a revocation is written
+before the coordinator receives the revocation. Times are in milliseconds since the epoch, read from the machine's
+clock.
 """
 
 import json
@@ -26,8 +27,8 @@ SUFFIX = ".jsonl"
 
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_NAME = 200
-"""The largest number of characters that a file name takes from the thread's name. The thread's name begins with the
-client id. So it may contain characters that a file name must not have. The pattern `_NO_FILE_NAME` matches these
+"""The largest number of characters of the thread's name that a file name contains. The thread's name begins with the
+client id, which may contain characters that a file name must not have. The pattern `_NO_FILE_NAME` matches these
 characters, and they are replaced.
 """
 _NOTHING = HeldTasks("", 0)

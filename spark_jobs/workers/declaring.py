@@ -2,8 +2,8 @@
 of the application.
 
 The number of an instance is part of its member ids (`<application>-p0-t0`). So after a restart, an instance gets its
-former tasks again, and finds its state. But two instances with the same number would fence each other again and again.
-So the program waits until no instance of an earlier program is in the group. If the earlier program has died, its
+former tasks again, and finds its state. Two instances with the same number would fence each other again and again. So
+the program waits until no instance of an earlier program is in the group. If the earlier program has died, its
 instances soon leave the group. If an earlier instance still sends heartbeats after `ALIVE_MS`, the program ends with an
 error.
 """

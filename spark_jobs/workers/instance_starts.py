@@ -1,8 +1,8 @@
 """Makes messages about instances that do not start or do not join the group. Also limits the number of failed starts.
 
-Without messages, a user would not see that Spark has no free slot or no executor, or that instances cannot reach the
-coordinator. So the driver prints a message about the likely reason. The driver prints another message only when the
-reason changes.
+Without messages, a user would not see why instances do not run. Spark may have no free slot or no executor, or
+instances cannot reach the coordinator. So the driver prints a message about the likely reason. The driver prints
+another message only when the reason changes.
 
 An instance that ended without an `InstanceEnd` is started again, by Spark or by the process that started it. If the
 instance ended because its executor died or its process was killed, the number of new starts is not limited. If the

@@ -1,10 +1,10 @@
 """Waits for the signals that tell an instance to leave: SIGHUP and SIGTERM.
 
-The system may deliver a signal to any thread of the process. This is likely if the main thread has not yet handled an
-earlier signal. Python's signal handler runs only in the main thread. If the main thread waits on a lock or a queue, a
-signal to another thread does not end the wait. So the handler does not run before the wait ends. So the main thread
-waits by reading from a socket. When any thread gets a signal, Python writes to this socket (`signal.set_wakeup_fd`),
-which ends the wait.
+The system may deliver a signal to any thread of the process. If the main thread has not yet handled an earlier signal,
+the system probably delivers the next signal to another thread. Python's signal handler runs only in the main thread. If
+the main thread waits on a lock or a queue, a signal to another thread does not end the wait. So the handler does not
+run before the wait ends. So the main thread waits by reading from a socket. When any thread gets a signal, Python
+writes to this socket (`signal.set_wakeup_fd`), which ends the wait.
 """
 
 import contextlib
@@ -21,9 +21,9 @@ _WOKEN = b"\0"  # No signal has this number.
 
 
 class LeavingSignals:
-    """A context manager for the main thread. If another thread enters the context, signals have no effect. Then only a
-    call of `wake` ends a call of `wait`. `on_signal`: a function that is called in the main thread for each signal,
-    between any two bytecode instructions.
+    """A context manager for the main thread. If another thread enters the context, signals do not end a call of `wait`;
+    only a call of `wake` does. `on_signal`: a function that is called in the main thread for each signal, between any
+    two bytecode instructions.
     """
 
     def __init__(self, on_signal: Callable[[], None] = lambda: None) -> None:
@@ -57,8 +57,8 @@ class LeavingSignals:
         return False
 
     def wake(self) -> None:
-        """Makes the call of `wait` return False, or the next call if no call is blocked. Any thread may call `wake`,
-        also after the end of the context manager's block.
+        """Makes the blocked call of `wait` return False. If no call is blocked, the next call of `wait` returns False.
+        Any thread may call `wake`, also after the end of the context manager's block.
         """
         with contextlib.suppress(OSError):
             self._writer.send(_WOKEN)

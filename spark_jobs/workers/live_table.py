@@ -39,7 +39,9 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 POLL_INTERVAL_S = 0.5
 _ROLES = (ACTIVE, STANDBY, WARM_UP)
 _LOST = {"dropped": attrgetter("dropped"), "passed over": attrgetter("passed_over")}
-"""Columns that are only shown if at least one thread has a number above 0 in the column."""
+"""The columns for lost records. The table shows each column only if at least one thread has a number above 0 in the
+column.
+"""
 _PERCENT_STEP = 10
 _NO_THREAD = "\0"  # No thread name begins with NUL.
 _GROUP, _PROBLEM, _ADVICE, _NOTICE = (f"{_NO_THREAD}{about}" for about in ("group", "problem", "advice", "notice "))
@@ -183,8 +185,8 @@ def status_table(status: GroupStatus) -> Table:
 
 
 def _named(text: str) -> Text:
-    """Removes control characters from the text, and converts it to rich's class Text. So rich does not interpret markup
-    in it.
+    """Removes control characters from the text, and converts it to rich's class Text, so that rich does not interpret
+    markup in the text.
     """
     return Text(one_line(text))
 

@@ -43,7 +43,8 @@ had tasks and locks (`end_process`).
 _CRASHES = frozenset(
     (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP)
 )
-"""The signals that a process gets because of an error in its own code. Processes get all other signals from outside.
+"""The signals that a process gets because of an error in its own code. All other signals come from outside of the
+process.
 """
 
 

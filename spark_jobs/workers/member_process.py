@@ -12,7 +12,7 @@ Rules:
   directory and would not find the state again.
 - When the executor's JVM dies, pyspark's daemon sends SIGHUP to the instance. After SIGHUP, the instance commits,
   writes checkpoints, leaves the group and ends its process. So the instance's tasks move to the standbys long before
-  the session expires. An instance that is still waiting for its state directory has no tasks. It ends its process
+  the session expires. An instance that is still waiting for its state directory has no tasks, so it ends its process
   immediately after a signal.
 - `leaving_signals` receives each signal, even if the system delivers the signal to another thread.
 - An instance that ends with an error is not started again. The `InstanceEnd` of the instance has the error. If the
@@ -74,8 +74,8 @@ class InstanceSettings:
 
     def caller_token(self) -> CallerToken | None:
         """Returns the bearer token; None if the settings have no token. If the file `token_file` exists on this
-        machine, the token is read from this file. Changes of the file then take effect. Without this file, the token is
-        the value of `token`.
+        machine, the token is read from this file. If the token file changes, it is read again. Without this file, the
+        token is the value of `token`.
         """
         if self.token is None:
             return None
@@ -126,8 +126,8 @@ def run_instance(
         return _run(settings, partition, incarnation, executor, on_leaving)
     except LockError:
         raise
-    # Return the error. An error that is raised here would cause new starts of the instance, which would fail with the
-    # same error.
+    # Return the error instead of raising it. A raised error would cause new starts of the instance, which would fail
+    # with the same error.
     except Exception as fault:
         return InstanceEnd(partition, InstanceState.ERROR, (_text(fault),))
 
@@ -174,7 +174,7 @@ def _run(
 
 
 def _of_instance(settings: InstanceSettings, partition: int) -> Application:
-    """Returns a copy of the application that has the state directory and the number of threads of this instance."""
+    """Returns a copy of the application with this instance's state directory and number of threads."""
     configs = settings.application.configs
     state_dir = _on_this_machine(settings.state_dir or configs.state_dir) / f"instance-{partition}"
     threads = settings.threads or configs.num_stream_threads

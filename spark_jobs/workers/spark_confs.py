@@ -1,8 +1,8 @@
 """Makes the settings of a Spark session that runs instances: sets defaults, and checks the user's settings.
 
 An instance is a Spark task that does not end. So two features of Spark must be off. Speculation starts a slow Spark
-task twice. Idle timeouts end a Spark task that seems stuck. The job must not end even if the Spark task is lost several
-times. Each instance has its own executor, so a standby copy does not die together with the active copy.
+task twice. Idle timeouts end a Spark task that seems stuck. The job has to continue even if the Spark task is lost
+several times. Each instance has its own executor, so a standby copy does not die together with the active copy.
 """
 
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ from spark_engine.session.spark_options import LOCAL_MASTER
 
 EXECUTOR_CONF = {"spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 """The JVM options of executors. The JVM of an executor only starts Python and waits for it, so it needs little compiled
-code. After the death of an executor, Spark starts a new JVM. With these options, the new JVM needs half as much CPU
-time. So the instances that get the dead executor's tasks have more CPU time.
+code. After the death of an executor, Spark starts a new JVM. These options halve the CPU time that the new JVM needs.
+So the instances that get the dead executor's tasks have more CPU time.
 """
 _CORES, _TASK_CPUS = "spark.executor.cores", "spark.task.cpus"
 _MAX_FAILURES = "spark.task.maxFailures"

@@ -11,7 +11,7 @@ from streams_runtime.cli.reset_command import reset
 
 STREAMS = Extra("streams", ("httpx",))
 """The extra of the Python package with the optional dependencies of the command `reset`, which calls the coordinator.
-With an embedded log, only `reset` needs an extra.
+The other commands need no extra if the log is an embedded log.
 """
 
 

@@ -245,7 +245,7 @@ class _LineRefused(AssignorFault):
 
 
 def _name_of(source: str) -> str:
-    """Returns a name of the input for messages."""
+    """Returns the name that messages show for the input."""
     return "stdin" if source == _STDIN else source
 
 

@@ -5,7 +5,7 @@ A line of JSON has the fields `key`, `value`, `headers` (pairs of a name and a t
 since the epoch) and `partition`. All fields except `value` may be missing. `consume` also writes the fields `topic` and
 `offset`, which `produce` ignores. The name or value of a header is written as text if it is UTF-8, and otherwise as
 `{"base64": "..."}`. So the bytes of headers do not change if `consume` writes a record as JSON and `produce` reads it.
-Lines of text have the format of Kafka's console tools.
+A line of text has the format of Kafka's console tools.
 Source: `LineMessageReader`, `DefaultMessageFormatter`.
 """
 

@@ -183,7 +183,7 @@ def delete_topics(
 
 
 def topic_configs(given: Iterable[str], *, is_kafka: bool) -> dict[str, str]:
-    """Parses texts of the form `key=value`. Raises InputError if a text has no `=` or an unknown key.
+    """Parses texts of the form `key=value`. Raises InputError if a text has no `=`, or if its key is unknown.
 
     For a Kafka log, the broker checks the keys instead of this function, because the broker may know keys of newer
     releases.

@@ -101,8 +101,8 @@ class SerializationError(StreamsRuntimeError):
 
 
 class WrongBatchResult(StreamsRuntimeError):
-    """A function or a processor for batches returned an invalid result. The result is None, is not a column, or does
-    not have one row for each record of the batch.
+    """A function or a processor for batches returned an invalid result. The result is None or is not a column, or its
+    number of rows is not the number of records in the batch.
 
     A `WrongBatchResult` is a mistake in the program, not in a record. After a `WrongBatchResult`, the task calls no
     exception handler and skips no record.

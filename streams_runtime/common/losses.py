@@ -152,7 +152,7 @@ class TaskLosses:
         return counts
 
     def log_level(self, reason: DropReason, place: str, detail: str = "") -> int:
-        """Counts one dropped record like `dropped`. Returns the level at which the record has to be logged."""
+        """Counts one dropped record, as `dropped` does. Returns the level at which the record has to be logged."""
         return logging.WARNING if self.dropped(reason, place, detail) else logging.DEBUG
 
     def suspect_timestamp(self, partition: TopicPartition, offset: int, timestamp_ms: int, unit: str) -> None:
@@ -179,15 +179,15 @@ class TaskLosses:
         self._passed_over(partition, begin, f"were deleted before this group read any; it begins at offset {begin}")
 
     def passed_over(self, partition: TopicPartition, position: int, begin: int, resumed_at: int) -> None:
-        """Reports records that the log deleted before the group read them. `position`: the group's position. `begin`:
-        the partition's first offset, which is above `position`.
+        """Reports records that the log deleted before the group read them. `position`: the offset of the next record
+        that the group would have read. `begin`: the partition's first offset, which is above `position`.
         """
         where = f"the log starts at {begin}, the group was at {position}"
         more = "" if resumed_at == begin else f" and goes on at {resumed_at}, by auto.offset.reset"
         self._passed_over(partition, begin - position, f"were deleted before this group read them: {where}{more}")
 
     def beyond_end(self, partition: TopicPartition, position: int, end: int, resumed_at: int) -> None:
-        """Reports a position beyond the end of the log."""
+        """Reports that the group's position is above the partition's end offset."""
         what = (
             f"position beyond the log's end: the group was at offset {position}, and the log ends at {end}, as the "
             f"topic was made again or has lost records; the group goes on at {resumed_at}"
@@ -254,7 +254,7 @@ def uncounted(task: TaskId) -> TaskLosses:
 
 
 class _CountedBefore(TaskLosses):
-    """Counts no dropped records, and lets the caller log each dropped record at level debug."""
+    """Does not count dropped records. The caller has to log each dropped record at level debug."""
 
     __slots__ = ()
 

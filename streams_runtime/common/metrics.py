@@ -238,8 +238,8 @@ class ThreadMetrics:
         self._series["streams_windows_at_risk"].set(counts)
 
     def close(self) -> None:
-        """Removes the gauges of the thread, because the thread has ended. The counters of the thread stay. The counters
-        of each task's processed records are removed.
+        """Removes the gauges of the thread, because the thread has ended. Also removes the counters of each task's
+        processed records. Does not remove the counters of the thread.
         """
         for series in self._series.values():
             series.set({})

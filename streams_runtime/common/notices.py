@@ -126,8 +126,8 @@ class NoticeBoard:
         self._codes: dict[NoticeCode, _Entry] = {}
 
     def add(self, code: NoticeCode, about: str, count: int, detail: str = "") -> None:
-        """Adds `count` to the notice of this code. `about`: the place or reason to which the count belongs. `detail`:
-        the new text about this place or reason; empty to keep the old text.
+        """Adds `count` to the notice of this code. `about`: the place where the events happened, or their reason.
+        `detail`: the new text about this place or reason; empty to keep the old text.
         """
         with self._lock:
             known = self._counted(code, count)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 _NO_COLUMNS = (str, bytes, dict, set, frozenset)
-"""Values of these types have a length, but cannot be columns. Sets and mappings have no order of rows. Text and bytes
-are single values.
+"""Values of these types have a length, but cannot be columns. A set or a mapping has no order of rows. A text or a
+bytes object is a single value.
 """
 
 _new_record = tuple.__new__
@@ -216,8 +216,8 @@ class RecordColumns(Generic[K, V]):
         return derived
 
     def origins(self, of: RecordColumns[Any, Any] | None = None) -> Sequence[int]:
-        """Returns, for each row, the index of its origin in the batch `of`. `of`: None for the batch from which this
-        batch was made.
+        """Returns, for each row, the index of its origin in the batch `of`. `of`: a batch; None stands for the batch
+        from which this batch was made.
         """
         if self._rows is None or (of is not None and self._root is not of):
             return range(len(self)) if of is None or of is self else [len(of) - 1] * len(self)

@@ -115,7 +115,8 @@ def _header(given: Any) -> tuple[str, bytes | None]:
     name, value = given
     if not isinstance(name, str):
         raise ValueError(f"has a header with a name of type {_type_name(name)}: names are text")
-    # A member of a string enum becomes its value. `str(name)` could return the name of the member instead.
+    # If the header's name is a member of a string enum, use the value of this member. `str(name)` could return the
+    # member's name instead.
     name = str.__str__(name)
     try:
         name.encode(errors=NAME_ERRORS)

@@ -1,8 +1,8 @@
 """The nodes that DSL calls add to the graph. When the topology is built, the graph calls the method `write` of each
 node, parents before children.
 
-The graph is separate from the topology, because a DSL call can change nodes of earlier calls. For example, a join makes
-its input table keep a store. The option `optimize` also changes nodes: it moves repartition topics. Source: `GraphNode`
+The graph is separate from the topology, because a DSL call can change nodes of earlier calls. For example, a join adds
+a store to its input table. The option `optimize` also changes nodes: it moves repartition topics. Source: `GraphNode`
 and the other classes of `kstream.internals.graph`.
 """
 
@@ -29,11 +29,11 @@ class GraphNode:
 
     `name`: the name of the last topology node that this node adds. The children's topology nodes are linked to this
     topology node. `priority`: determines the order in which nodes are added to the topology. Of all nodes whose parents
-    have been added, the node with the lowest priority is added next. `StreamsGraph.add` counts priorities up from 0;
-    the root has -1. `changes_key`: True if this node may change keys. `changes_value`: True if this node may change
-    values. The option `optimize` uses `changes_key` and `changes_value` to find the repartition topics that one topic
-    can replace. `takes_null_keys`: True only for a left join of a stream with a table, because this join needs records
-    without key. `children` and `parents` are in the order in which the nodes were linked.
+    have been added, the node with the lowest priority is added next. `StreamsGraph.add` assigns the priorities 0, 1, 2,
+    ...; the root has the priority -1. `changes_key`: True if this node may change keys. `changes_value`: True if this
+    node may change values. The option `optimize` uses `changes_key` and `changes_value` to find the repartition topics
+    that one topic can replace. `takes_null_keys`: True only for a left join of a stream with a table, because this join
+    needs records without key. `children` and `parents` are in the order in which the nodes were linked.
     """
 
     name: str
@@ -56,7 +56,9 @@ class GraphNode:
         return tuple(parent.name for parent in self.parents)
 
     def write(self, topology: Topology) -> None:
-        """Adds the topology nodes and stores of this node to the topology. The root of the graph adds nothing."""
+        """Adds the topology nodes and stores of this node to the topology. The root of the graph adds no topology node
+        and no store.
+        """
 
 
 @dataclass(eq=False, repr=False)
@@ -126,7 +128,7 @@ class StreamSinkNode(GraphNode):
 
 @dataclass(eq=False, repr=False)
 class TableNode(GraphNode):
-    """A processor whose result is a table. When the topology is built, the operator decides whether the table keeps a
+    """A processor whose result is a table. When the topology is built, the operator decides whether the table has a
     store.
     """
 
@@ -154,8 +156,8 @@ class TableSourceNode(TableNode):
 
 @dataclass(eq=False, repr=False)
 class TableJoinNode(GraphNode):
-    """A join of two tables. A join has a processor for each side, and a third processor with the name `name`, which
-    merges the results of the two sides.
+    """A join of two tables. A join has one processor for each side. A third processor with the name `name` merges the
+    results of the two sides.
 
     `parents_of_sides`: the names of the two tables' nodes. `stores_to_read`: for each side, the names of the stores of
     the other table, which the side reads.

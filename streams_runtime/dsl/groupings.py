@@ -71,7 +71,7 @@ class StreamGrouping(Generic[K, V]):
 
     def _repartitioned(self, prefix: str) -> Stage[K, V]:
         """Returns the stage that reads the repartition topic. As in Kafka, each call uses up three numbers of the
-        counter of generated names. A call that finds an existing topic also uses up three numbers.
+        counter of generated names, even if the topic already exists.
         """
         stream = self.stream
         names = RepartitionNames.of_stream(stream.graph.naming, prefix)

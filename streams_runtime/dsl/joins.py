@@ -1,15 +1,15 @@
-"""Joins by key: of a stream with a table, and of two tables.
+"""Joins by key. A join has a stream and a table as inputs, or two tables.
 
 In a join of a stream with a table, each record is joined with the table's present value. A join of a stream with a
 table makes results only for records of the stream. A change of the table makes no result. As in Kafka, a join of two
-tables has one node for each side, and a node that merges the results of both sides. When the value of a key changes in
-one table, the node of this side looks up the key in the other table. A result gets the higher timestamp of the two
-joined values.
+tables has one node for each side, and a third node that merges the results. When the value of a key changes in one
+table, the node of this side looks up the key in the other table. A result gets the higher timestamp of the two joined
+values.
 Source: `KStreamKTableJoinProcessor` without grace period, `KTableKTableInnerJoin`, `KTableKTableLeftJoin`,
 `KTableKTableRightJoin`, `KTableKTableJoinMerger`. Differs from Kafka: in an inner join with record caches, a key may be
 deleted from both tables between two flushes. This project then removes the key from the result. In Kafka, the key stays
-in the result, because neither side finds a value of the key in the other table. In a join of a table with itself, one
-record deletes a key from both sides, and the key stays in the result in this project, too.
+in the result, because neither side finds a value of the key in the other table. A join of a table with itself is an
+exception: one record deletes a key from both sides, and the key stays in the result, as in Kafka.
 
 As in Kafka, a deleted key also stays in the result in the following case. Between two flushes, the first table gets a
 value of the key, and then loses the key. Between these two changes, the second table forwards a change of the key. This
@@ -138,7 +138,7 @@ def _reversed(joiner: Joiner, value: Any, other: Any) -> Any:
 
 
 class KTableKTableJoin(TableOperator):
-    """Merges the results of the two sides of a join into one table. The table keeps a store if the user has named a
+    """Merges the results of the two sides of a join into one table. The table has a store if the user has named a
     store.
     """
 

@@ -120,8 +120,8 @@ class GroupedTableRepartitionNode(GraphNode):
 
 @dataclass(eq=False, repr=False)
 class GroupedTableSelectNode(GraphNode):
-    """Gives each change of a table the key of its group. The name and the serdes of the repartition topic come from the
-    aggregation below this node.
+    """Forwards each change of a table under the key of its group. The name and the serdes of the repartition topic come
+    from the aggregation below this node.
     """
 
     selector: Callable[[Any, Any], tuple[Any, Any]]
@@ -152,8 +152,8 @@ class RepartitionMerging:
         self._merges: dict[GraphNode, None] = {}
 
     def note(self, node: GraphNode) -> None:
-        """Remembers a node of the graph, which must already have its parents. Only three kinds of nodes are remembered:
-        nodes that change the key, merges of streams, and repartition topics that `optimize` may replace.
+        """Remembers a node of the graph. The node must already have its parents. Only three kinds of nodes are
+        remembered: nodes that change the key, merges of streams, and repartition topics that `optimize` may replace.
         """
         if node.changes_key:
             self._behind[node] = {}
@@ -234,8 +234,8 @@ class RepartitionMerging:
 
 
 def _key_changer_above(node: GraphNode) -> GraphNode | None:
-    """Returns the nearest node above `node` that changes the key. Returns None if there is no such node, or if a node
-    between the two changes the value.
+    """Returns the nearest node above `node` that changes the key. Returns None if there is no such node, or if the
+    value is changed by a node between this node and `node`.
     """
     any_change = _found_upwards(node, lambda above: above.changes_key or above.changes_value)
     changer = _found_upwards(node, lambda above: above.changes_key)

@@ -9,9 +9,9 @@ If the store has a record cache, changes are forwarded when the cache is flushed
 a change is the value that the previous flush forwarded for the key.
 Source: `KStreamAggregate`, `KStreamReduce`, and `KStreamWindowAggregate` with `EmitStrategy.onWindowUpdate`.
 Differs from Kafka: the old value of a new key or window is always None. In Kafka without a record cache, the old value
-is the initializer's value. If the table is grouped and aggregated again, Kafka subtracts the initializer's value, which
-was never added. So these counts and sums are wrong in Kafka. In Kafka without a record cache, a filter of the table can
-also forward the removal of a key that the filter never forwarded.
+of a new key or window is the initializer's value. If the table is grouped and aggregated again, Kafka subtracts the
+initializer's value, which was never added. So counts and sums of a table of aggregates are wrong in Kafka. In Kafka
+without a record cache, a filter of the table can also forward the removal of a key that the filter never forwarded.
 """
 
 from __future__ import annotations
@@ -161,15 +161,15 @@ class KStreamWindowAggregate(KStreamAggregate):
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         entries, forwards_on_flush = self.opened(child, context)
-        # The guard of `child` catches the error of a node below for one window, so that the record's other windows are
-        # updated.
+        # If a node below fails for one window, the guard of `child` catches the error, so that the record's other
+        # windows are updated.
         aggregate = self._aggregate(entries, None if forwards_on_flush else context.guarded(child), context)
         stored_key_of = entries.stored_key_of
         drop_late = self._late_record_dropper(context)
         windows, size_ms, grace_ms = self.windows, self.windows.size_ms, self.windows.grace_ms
         starts = range(0)
-        # The windows with these starts contain the timestamps from `from_ms` to `to_ms - 1`. Other timestamps have
-        # other windows.
+        # Records with timestamps from `from_ms` to `to_ms - 1` belong to the windows with these starts. Records with
+        # other timestamps belong to other windows.
         from_ms = to_ms = 0
 
         def window_aggregate(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:

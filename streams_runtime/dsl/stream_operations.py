@@ -136,7 +136,7 @@ class JoinInputs(Generic[K, V]):
         """Returns the stage to join: the stream itself, or a stage that reads the stream's repartition topic.
 
         If a repartition topic is needed, each call uses up three numbers of the counter of generated names. A call that
-        finds an existing topic also uses up three numbers. Source: `KStreamImpl.repartitionForJoin`.
+        shares an existing repartition topic also uses up three numbers. Source: `KStreamImpl.repartitionForJoin`.
         """
         stream = self._stream.with_serdes(key_serde, value_serde)
         if not stream.repartition_required:

@@ -4,17 +4,17 @@ columns.
 Each function in this module returns the receiver of an operator. The arguments of these functions are the user's
 function, and the arguments `child` and `context` of `Operator.connect`. Records keep their headers and timestamps.
 Operators that make several records from one record use `context.guarded(child)`. So if a node below fails for one new
-record and the exception handler skips this record, the operator forwards the next one.
+record and the exception handler skips this record, the operator still forwards the other new records.
 Source: `KStreamMap`, `KStreamFlatMap`, `KStreamFlatMapValues`, `KStreamMapValues`, `KStreamFilter`, `KStreamPeek`,
 `ForeachProcessor`, `KStreamBranch`, `PassThrough`.
 
-Batches: `Processor` documents which records form a batch. The result for a record must not depend on the other records
-of its batch, because a batch can end after any record. The records of a batch keep their headers. If the function
-returns no timestamps, they also keep their timestamps. If the function raises an error for a batch, it is called again,
-once for each record. If the call with one record fails, the exception handler decides about this record. If
-`retries_one_by_one` is False, there are no further calls, and the exception handler decides about each record of the
+Batches: the docstring of `Processor` states which records form a batch. The result for a record must not depend on the
+other records of its batch, because a batch can end after any record. The records of a batch keep their headers. If the
+function returns no timestamps, they also keep their timestamps. If the function raises an error for a batch, it is
+called again, once for each record. If the call with one record fails, the exception handler decides about this record.
+If `retries_one_by_one` is False, there are no further calls, and the exception handler decides about each record of the
 batch. If the result has the wrong shape (`WrongBatchResult`), the stream thread ends, and no exception handler is
-called. Kafka has no operations on batches. Each record gets the same result as from Kafka's `KStreamMap`,
+called. Kafka has no operations on batches. The result for each record is the result of Kafka's `KStreamMap`,
 `KStreamMapValues` or `KStreamFilter`.
 """
 
@@ -127,8 +127,8 @@ def filtering_out(predicate: Callable[[Any, Any], bool], child: Receiver, contex
 def leaving_out_null_keys(child: Receiver, context: NodeContext) -> Receiver:
     """Drops records without key before a repartition topic, because the operation after the topic would drop them.
 
-    Differs from Kafka: this operator counts the dropped records, with a separate reason. Kafka drops records without
-    key in a `KStreamFilter`, which does not count them.
+    Differs from Kafka: this operator counts the dropped records, with a separate reason. In Kafka, a `KStreamFilter`
+    drops records without key, and does not count them.
     """
 
     def null_key_filter(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:

@@ -332,8 +332,8 @@ class _GroupedRecords(Generic[K, V, KT]):
         self._windows = windows
 
     def count(self, *, store: StoreArgument = None, name: str | None = None) -> KTable[KT, int]:
-        """Count the records of each key, and of each window. In a stream without windows, records whose value is None
-        are not counted.
+        """Counts the records of each key. In a windowed stream, counts the records of each key and window. In a stream
+        without windows, records whose value is None are not counted.
         """
         return self._table(stream_aggregates.COUNT, self._grouping.settings_for_count(store), name)
 
@@ -346,7 +346,7 @@ class _GroupedRecords(Generic[K, V, KT]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[KT, A]:
-        """Aggregate the records of each key, and of each window.
+        """Aggregates the records of each key. In a windowed stream, aggregates the records of each key and window.
 
         `aggregator`: a function that takes key, value and the aggregate so far, and returns the new aggregate. If the
         aggregator returns None, the key is removed from the table.
@@ -358,7 +358,8 @@ class _GroupedRecords(Generic[K, V, KT]):
     def reduce(
         self, reducer: Callable[[V, V], V], *, store: StoreArgument = None, name: str | None = None
     ) -> KTable[KT, V]:
-        """Combine the values of each key, and of each window. The first value of a key is the key's first result.
+        """Combines the values of each key. In a windowed stream, combines the values of each key and window. If there
+        is only one value, the result is this value.
 
         `reducer`: a function that takes the result so far and the next value, and returns the new result.
         """
@@ -391,7 +392,7 @@ class KTable(Generic[K, V]):
     """A table with the newest value of every key. A key with its value is an entry of the table. The nodes below the
     table get each change of an entry.
 
-    A table keeps a store if the user names one, or if a join or an aggregation has to read the table.
+    A table has a store if the user names a store, or if a join or an aggregation has to read the table.
     The arguments `key_serde` and `value_serde` are the serdes of the resulting table and its store. Without these
     arguments, `filter` and `filter_not` use both serdes of this table. Other operations use only the key serde of this
     table, so they need the argument `value_serde` if the result has a store.

@@ -74,8 +74,8 @@ class StreamsBuilder:
     ) -> KTable[K, V]:
         """Returns a table with the newest value of every key of a topic.
 
-        A record with the value None removes its key from the table. The table keeps a store only if the argument
-        `store` names one, or if another node reads the table.
+        A record with the value None removes its key from the table. The table has a store only if the argument `store`
+        names a store, or if another node reads the table.
         """
         checked_topics("StreamsBuilder.table", (topic,))
         naming, settings = self._graph.naming, checked_settings(store)

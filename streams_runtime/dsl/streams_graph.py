@@ -91,7 +91,7 @@ class StreamsGraph:
             node = heapq.heappop(queue)[2]
             node.write(topology)
             for child in node.children:
-                # each parent is added once, so at 0 all parents of the child are in the topology
+                # each parent is added once, so if this number is 0, all parents of the child are in the topology
                 unwritten_parents[child] = unwritten_parents.get(child, len(child.parents)) - 1
                 if unwritten_parents[child] == 0:
                     offered += 1
@@ -186,7 +186,7 @@ class Stage(Generic[K, V]):
         return TableStage(self.graph, node, self.sources, key_serde, value_serde, operator=operator)
 
     def with_serdes(self, key_serde: Serde[K] | None, value_serde: Serde[V] | None) -> Stage[K, V]:
-        """Returns a copy of this stage with these serdes. If an argument is None, the copy keeps this stage's serde."""
+        """Returns a copy of this stage with these serdes. If an argument is None, the copy has this stage's serde."""
         return replace(self, key_serde=key_serde or self.key_serde, value_serde=value_serde or self.value_serde)
 
     def joined_sources(self, other: Stage[Any, Any]) -> tuple[str, ...]:

@@ -59,9 +59,9 @@ COUNT = TableAggregation.by(zero, one_more, one_less, LONG)
 
 @dataclass(frozen=True)
 class KTableRepartitionMap(Operator):
-    """Gives the old and the new value of a change the keys of their groups. If both values belong to the same group,
-    one record with both values is forwarded. If the two values belong to different groups, two records are forwarded,
-    the record with the old value first.
+    """Forwards the old and the new value of a change under the keys of their groups. If both values belong to the same
+    group, one record with both values is forwarded. If the two values belong to different groups, two records are
+    forwarded, the record with the old value first.
 
     The keys of two groups are compared as bytes, because the topic, the store and the partitioner use the bytes.
     Python's equality would be wrong: in Python, 1 equals True and 1.0, and NaN does not equal itself. `topic`: the name

@@ -1,6 +1,6 @@
 """Adds the nodes of a table's operations to the graph.
 
-A table keeps a store only if the user names the store, or if a join or an aggregation has to read the table.
+A table has a store only if the user names the store, or if a join or an aggregation has to read the table.
 Source: `KTableImpl`.
 """
 
@@ -76,8 +76,8 @@ def as_stream(table: TableStage[K, V], name: str | None) -> Stage[K, V]:
 def under_new_keys(
     table: TableStage[Any, Any], selector: Callable[[Any, Any], tuple[Any, Any]], name: str | None
 ) -> Stage[Any, Any]:
-    """Adds a node that gives changes the keys of their groups. Makes the table forward old values, because aggregations
-    of a grouped table subtract old values.
+    """Adds a node that forwards each change under the key of its group. Makes the table forward old values, because
+    aggregations of a grouped table subtract old values.
     """
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-SELECT-")
     node = GroupedTableSelectNode(node_name, selector)

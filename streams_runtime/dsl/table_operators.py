@@ -1,7 +1,7 @@
 """The operators of tables. A table operator makes a table from a topic or from another table, and lets other nodes read
 this table.
 
-A table keeps a store only if the user names a store, or if another node has to read the table. Until the topology is
+A table has a store only if the user names a store, or if another node has to read the table. Until the topology is
 built, DSL calls can change an operator. `send_old_values` makes the operator forward old values, and `view` makes its
 table readable. In a table of a topic, each record replaces the value of its key. A record with the value None removes
 its key. A table without a store forwards every update, as in Kafka.
@@ -53,7 +53,7 @@ class TableOperator(Operator):
     """The operator of a table, which forwards a `Change` for each change of an entry. `sends_old_values`: True if the
     forwarded changes contain old values.
 
-    `store`: the store to which the operator writes; None if the table keeps no store. Other nodes read the table from
+    `store`: the store to which the operator writes; None if the table has no store. Other nodes read the table from
     this store. An operator without a store has to implement `view` and `getter`.
     """
 
@@ -92,7 +92,7 @@ class TableOperator(Operator):
 
 
 class StoredTableOperator(TableOperator):
-    """The operator of a table that always keeps a store. Every aggregation makes a table that always keeps a store."""
+    """The operator of a table that always has a store, such as the table of an aggregation."""
 
     store: StoreFactory
 
@@ -102,8 +102,8 @@ class StoredTableOperator(TableOperator):
 
 
 class KTableSource(TableOperator):
-    """The operator of a table that is made from the records of a topic or stream. `kept`: True if the table always
-    keeps a store; False if it keeps a store only when another node needs it.
+    """The operator of a table that is made from the records of a topic or stream. `kept`: True if the table always has
+    a store; False if the table has a store only when another node needs it.
     """
 
     def __init__(self, store: StoreFactory, *, kept: bool) -> None:
@@ -121,7 +121,7 @@ class KTableSource(TableOperator):
         return True
 
     def view(self) -> tuple[str, ...]:
-        """Makes the table keep its store, and returns the store's name. Other nodes read the table from this store."""
+        """Adds the store to the table, and returns the store's name. Other nodes read the table from this store."""
         self.store = self._maker
         return super().view()
 

@@ -51,8 +51,8 @@ class NotFinished(AssignorFault):
 @dataclass(frozen=True, slots=True)
 class Progress:
     """The progress of an application. The field `done` is the sum of all committed offsets. The field `there` is the
-    sum of all end offsets. The field `first_done` is the sum of the committed offsets of the first topic, and
-    `first_there` is the sum of its end offsets.
+    sum of all end offsets. The field `first_done` is the sum of the first topic's committed offsets. The field
+    `first_there` is the sum of the first topic's end offsets.
     """
 
     done: int
@@ -62,7 +62,7 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """The committed part of the first topic's records, from 0 to 1."""
+        """The committed fraction of the first topic's records, from 0 to 1."""
         return self.first_done / self.first_there if self.first_there else 0.0
 
     @property
@@ -86,7 +86,7 @@ class ProgressMeter:
         """Returns the present progress.
 
         The committed offsets are read before the end offsets. The application may commit between the two reads, or new
-        records may arrive. So the result may show less than the real progress, and never more.
+        records may arrive. So the result may be lower than the real progress, but is never higher.
         """
         known = self._log.topics()
         partitions = [

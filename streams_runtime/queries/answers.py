@@ -63,16 +63,16 @@ def locate_key(instance: Queryable, store: str, key: bytes, partition: int | Non
 def answer_for_partition(
     instance: Queryable, store: str, where: KeyQueryMetadata, max_lag: int | None, read: Callable[[StateStore], Answer]
 ) -> tuple[Answer, StoreCopy]:
-    """Reads a partition of a store. Calls the function `read` with a copy that may answer, and calls it again if a new
+    """Reads a partition of a store. Calls the function `read` with a copy that may answer. Calls `read` again if a new
     snapshot is published during the read. Returns the result and the copy. `max_lag`: the largest accepted lag; None to
     accept only the running active copy. Raises QueryProblem.
     """
     for _ in range(READS):
         copy = _fresh_copy(instance, store, where, max_lag)
         value = _read_once(copy, store, read)
-        # The order of the two checks matters. If a store was closed and opened again during the read, `is_open` is
-        # True. The second check detects this case, because a thread publishes a new snapshot before it opens a store
-        # again.
+        # Check `is_open` before the snapshot. If the store was closed and opened again during the read, `is_open` is
+        # True. In this case, the check of the snapshot fails, because a thread publishes a new snapshot before it opens
+        # a store again.
         if not copy.store.is_open:
             raise _closed_meanwhile(store)
         if any(now.published is copy.published for now in instance.store_copies(store)):

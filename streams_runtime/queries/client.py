@@ -6,10 +6,11 @@ Rules:
   with standbys, and uses the answer with the lowest lag.
 - The metadata contain the hosts of each partition. The client requests metadata from several instances, and uses the
   metadata of the newest generation. An instance that has lost its connection to the group may send old metadata. The
-  client requests metadata again after ten seconds, and each time a query gets no usable answer.
+  client requests metadata again after ten seconds. The client also requests metadata again each time a query gets no
+  usable answer.
 - If a query gets no answer within its time limit, the client raises an error with the last answer of each host. The
-  answer "no value" counts only if the caller accepts the lag of the copy. If an instance sends a final error, for
-  example for an unknown store, the query fails at once.
+  client uses the answer "no value" only if the caller accepts the lag of the copy. If an instance sends a final error,
+  for example for an unknown store, the query fails at once.
 
 Source: `KafkaStreams.queryMetadataForKey`; KIP-535.
 """
@@ -45,13 +46,15 @@ METADATA_AGE_S = 10.0
 LONGEST_CALL_S = 2.0
 SHORTEST_CALL_S = 0.05
 CALLS_A_QUERY = 4
-"""The time-out of an HTTP call is so short that a query can make this number of calls, even if all of them time out."""
+"""The number of HTTP calls that a query can make, even if all of them time out. This number limits the time-out of each
+call.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyAnswered:
-    """The copy of the store that answered. `role`: active or standby. `lag`: at the last measurement, the copy had not
-    yet read this number of changelog records.
+    """The store copy that answered the query. `role`: active or standby. `lag`: the number of changelog records that
+    the copy had not yet read at the last measurement.
     """
 
     host: str
@@ -62,7 +65,7 @@ class CopyAnswered:
 @dataclass(frozen=True, slots=True)
 class StoreValue:
     """The value of a key. `value`: the bytes of the value, as the store's value serde writes them; None if the key has
-    no value. `timestamp_ms`: the timestamp of the value; None if the store keeps no timestamps.
+    no value. `timestamp_ms`: the timestamp of the value; None if the store has no timestamps.
     """
 
     value: bytes | None
@@ -72,7 +75,7 @@ class StoreValue:
 
 @dataclass(frozen=True, slots=True)
 class WindowValue:
-    """One window of a key. `timestamp_ms`: the timestamp of the value; None if the store keeps no timestamps."""
+    """One window of a key. `timestamp_ms`: the timestamp of the value; None if the store has no timestamps."""
 
     start_ms: int
     value: bytes
@@ -93,8 +96,8 @@ class _NoAnswerYet(Exception):
 
 
 class QueryFailed(AssignorFault):
-    """The query got no answer within its time limit, or it got a final error. Every instance would send the same final
-    error. `tried`: maps each asked host to its last answer.
+    """The query got no answer within its time limit, or it got a final error. A final error is an error that every
+    instance would send for this query. `tried`: maps each asked host to its last answer.
 
     `code`: the code of the final error; None if the time limit was reached.
     """
@@ -128,8 +131,9 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
     """A client for queries of one application's stores. Several threads may use a client at the same time. The caller
     has to close the client after use. Every method may raise QueryFailed.
 
-    An HTTP call may take as long as the time that is left for the query, but at least 50 ms. If an instance cannot be
-    reached, sends an invalid answer, or does not have the partition, the query continues with another instance.
+    The time-out of an HTTP call is the shortest of three times: 2 s, a quarter of the query's time limit, and the time
+    that is left for the query. The time-out is never shorter than 50 ms. If an instance cannot be reached, sends an
+    invalid answer, or does not have the partition, the query continues with another instance.
     """
 
     def __init__(
@@ -382,8 +386,9 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
         return metadata
 
     def _check_application(self, application_id: object) -> None:
-        """Raises AnotherApplication if the ids differ. When an instance has ended, an instance of another application
-        may get its port. This application may have a store of the same name.
+        """Raises AnotherApplication if the instance that answered belongs to another application. An instance of
+        another application may now use the port of an ended instance of this application. Both applications may have
+        stores of the same name.
         """
         if self._application_id is not None and application_id != self._application_id:
             raise AnotherApplication(f"serves the application {application_id}, not {self._application_id}")

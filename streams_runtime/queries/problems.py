@@ -21,7 +21,7 @@ class QueryCode(StrEnum):
     - `STORE_NOT_READY`: no copy of the store can answer at this moment.
     - `STALE_STORE`: the copy of the store has a higher lag than the caller accepts.
     - `STORE_FAILED`: the store or a serde failed.
-    - `INVALID_REQUEST`: the query is invalid. Repeating the query does not help.
+    - `INVALID_REQUEST`: the query is invalid. A repeated query would fail, too.
     - `SASL_AUTHENTICATION_FAILED`: the token is missing or wrong.
     - `CLUSTER_AUTHORIZATION_FAILED`: the token is not valid for this application. An endpoint without tokens also sends
       `CLUSTER_AUTHORIZATION_FAILED` to calls for a host other than loopback, and to calls from web pages of other

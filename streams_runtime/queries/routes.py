@@ -1,4 +1,4 @@
-"""The HTTP routes of an instance's query endpoint. All routes are GET.
+"""The HTTP routes of an instance's query endpoint. All routes accept only GET requests.
 
 Rules: every error is problem+json with a code, including the error for an invalid parameter. An answer with data from a
 store contains the application id, and describes the copy of the store that was read. Answers are plain JSON, without

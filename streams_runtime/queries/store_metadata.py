@@ -28,12 +28,12 @@ from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
 
 @dataclass(frozen=True, slots=True)
 class StoreCopy:
-    """One open copy of a store. `lag`: at the last measurement, the copy had not yet read this number of changelog
-    records; None if the lag is not known.
+    """One open copy of a store. `lag`: the number of changelog records that the copy had not yet read at the last
+    measurement; None if not known.
 
     `published`: the snapshot of a thread's copies that contains this copy. A snapshot becomes invalid when the store is
     closed or a newer snapshot is published. So a read is valid only if, after the read, the store is open and this
-    snapshot is the newest one. If the store object is closed and opened again, it counts as another copy.
+    snapshot is the newest one. If the store object is closed and opened again, it becomes a different copy.
     """
 
     task_id: TaskId
@@ -50,7 +50,9 @@ class StoreCopy:
 
     @property
     def reported_lag(self) -> int:
-        """The lag that an answer of this copy reports: 0 for the running active copy, and 0 if the lag is not known."""
+        """The lag in responses with values from this copy: 0 if the copy is the running active copy, or if its lag is
+        not known.
+        """
         return 0 if self.is_current else self.lag or 0
 
     def may_answer(self, max_lag: int | None) -> bool:
@@ -62,7 +64,7 @@ class StoreCopy:
 
 @dataclass(frozen=True, slots=True)
 class StoreLocation:
-    """The data about a store from which the partition of a key is computed. `source_topics`: the source topics of the
+    """The data that are needed to compute the partition of a key in a store. `source_topics`: the source topics of the
     store's subtopology. Maps each full topic name to the number of partitions; 0 if the number is not known yet.
 
     `own_partitioner`: True if a sink of the topology writes to one of these topics with a custom partitioner.
@@ -77,9 +79,9 @@ class StoreLocation:
 
     @property
     def partitions(self) -> int:
-        """The store's number of partitions: the highest number of partitions of a source topic. The result is 0 if the
-        number of partitions of a source topic is not known yet. A wrong number would lead to a wrong partition of a
-        key.
+        """The store's number of partitions. A store has as many partitions as its source topic with the most
+        partitions. The result is 0 if the number of partitions of a source topic is not known yet. A wrong number would
+        lead to a wrong partition of a key.
         """
         counts = self.source_topics.values()
         return max(counts) if counts and all(counts) else 0

@@ -2,8 +2,8 @@
 
 The query endpoint accepts three kinds of tokens:
 - The endpoint accepts the token with which the instance calls the coordinator.
-- The endpoint accepts a token in ASSIGNOR_AUTH_TOKENS, or in the file that ASSIGNOR_AUTH_TOKENS_FILE names, if the
-  groups of the token include the application's id.
+- The endpoint accepts tokens from ASSIGNOR_AUTH_TOKENS, and from the file that ASSIGNOR_AUTH_TOKENS_FILE names. The
+  groups of such a token must include the application's id.
 - The endpoint accepts tokens that an OIDC issuer has signed, if environment variables name an issuer
   (`coordinator_client.access.signed_tokens`).
 

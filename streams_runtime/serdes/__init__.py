@@ -25,7 +25,8 @@ _FLOAT64 = struct.Struct(">d")
 
 class Serde(Protocol[T]):
     """Converts objects to bytes and back. A serde never gets None: the runtime writes None as null without calling the
-    serde. If a serde fails, the runtime's error names the topic, partition and offset of the record, or the node.
+    serde. If a serde cannot read a record, the runtime's error names the topic, partition and offset of the record. If
+    a serde cannot write a key or value, the error names the sink or store.
     """
 
     def serialize(self, value: T, /) -> bytes: ...

@@ -19,7 +19,7 @@ def imported_object(key: str, name: str, where: str, otherwise: str = "") -> obj
     """Imports and returns the object with the name `package.module.NAME` or `package.module:NAME`. Raises InputError
     with the name of the config.
 
-    `otherwise`: a text for the error message that lists the other accepted values, and ends with " or ".
+    `otherwise`: the other accepted values, for the error message; the text ends with " or ".
     """
     module, _, attribute = name.replace(":", ".").rpartition(".")
     if not module or not attribute:
@@ -120,9 +120,9 @@ _NAMES = "string, long, double, bytes, json"
 
 
 def configured_serde(key: str, value: object, where: str) -> Serde[Any]:
-    """Reads a config for a serde. `value`: a serde or a name. A name is the short name of a serde, the name of Kafka's
-    serde class, or `package.module.NAME`. The object `NAME` is a serde, or a class of serdes with a constructor without
-    arguments. Raises InputError with the name of the config.
+    """Returns the serde that a config gives. `value`: a serde or a name. A name is the short name of a serde, the name
+    of Kafka's serde class, or `package.module.NAME`. The object `NAME` is a serde, or a class of serdes with a
+    constructor without arguments. Raises InputError with the name of the config.
     """
     found = value
     if isinstance(value, str):

@@ -1,6 +1,6 @@
 """Serdes that use a schema registry: Avro, Protobuf and JSON Schema, in Confluent's wire format.
 
-Examples of serdes, with `Order` for a message class that protoc made:
+In these examples of serdes, `Order` is a message class that protoc has generated:
 
     AvroSerde(schema, {"schema.registry.url": "http://registry:8081"})
     ProtobufSerde(Order, {...})

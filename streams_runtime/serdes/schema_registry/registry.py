@@ -118,7 +118,7 @@ def _known(schema_id: int | None) -> int:
 
 
 def _client(settings: RegistrySettings) -> SchemaRegistryClient:
-    # all serdes with the same mock URL share one client, even if they have different configs otherwise
+    # all serdes with the same mock URL share one client, even if their other configs differ
     key = (os.getpid(), settings.url if settings.url.startswith(MOCK) else settings.client)
     with _lock:
         client = _clients.get(key)
