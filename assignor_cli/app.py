@@ -188,8 +188,8 @@ _BEFORE_THE_PROBLEM = "Value error, "
 
 
 def usage_text(error: Any) -> str:
-    """Returns the text that `main` prints for a UsageError. The text is the help if a command was called without
-    arguments, and otherwise one line.
+    """Returns the text that `main` prints for a UsageError. If a command was called without arguments, the text is the
+    help. Otherwise, the text is one line.
     """
     message = str(error.format_message())
     if "\n" in message:

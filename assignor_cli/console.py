@@ -3,8 +3,7 @@
 Exit codes:
 
 - 0: the command succeeded.
-- 1: the answer of the command is "no". The service responded, or the command did its work, but the result is not the
-  desired result.
+- 1: the answer of the command is "no". The command has a result or a response of the service, but not the desired one.
 - 2: the command has no result. The arguments or the input of the command are wrong, or the service could not be
   reached.
 - 128 plus the number of a signal: the signal ended the command. A shell also reports this exit code for a program that
@@ -28,8 +27,8 @@ EXIT_NOBODY_READS = 128 + signal.SIGPIPE
 
 
 class CannotFinish(AssignorFault):
-    """Raised by a command that could not do its work, if exit code 1 of this command stands for a result. The exit code
-    of the command is 2.
+    """A command could not do its work, and its exit code 1 already stands for a result. So the command ends with exit
+    code 2.
     """
 
 

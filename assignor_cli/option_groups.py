@@ -1,8 +1,8 @@
-"""Groups command-line options into values. The function of a command takes a few values as parameters. For each value,
-a callable makes the value from several command-line options. The parameters of the callable are the options. The
-callable can be a frozen dataclass: its annotated fields are the options, and `__post_init__` checks them. The callable
-can also be a function that returns a value of the library. Options that several commands share are declared once, in
-one callable. A test can call the callable without a command line.
+"""Groups command-line options into values. The function of a command has only a few parameters. A callable makes the
+value of a parameter from several command-line options. The parameters of the callable are the options. The callable can
+be a frozen dataclass: its annotated fields are the options, and `__post_init__` checks them. The callable can also be a
+function that returns the value. If several commands share an option, the option is declared once, in one callable. A
+test can call the callable without a command line.
 """
 
 import inspect

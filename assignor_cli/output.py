@@ -1,14 +1,15 @@
 """Prints the results of all commands to stdout, and declares the options `-o/--format` and `-w/--watch`.
 
-A command that prints one result once takes `format: FormatOption = Format.TEXT` and calls
+If a command prints one result once, it has the parameter `format: FormatOption = Format.TEXT`, and calls
 `show(document, text, format)`. `show` prints `document` as JSON or YAML. `text` is the text for people: a string, or a
 function that makes the string for a `View`. A `View` has the width, a flag for `-o wide`, and the time for AGE columns.
 If `text` is a function, `show` calls it only for the formats text and wide. A command with several results calls `show`
 for each result.
 
-A command whose result changes over time takes a parameter `output: ResultOutput`. `output_from_options` makes this
-value (see `option_groups.py`). The command calls `output.show(ask, as_text)`, where `ask()` returns the document, and
-`as_text(document, view)` returns its text. With `--watch`, `ask` and `as_text` are called periodically until Ctrl-C:
+If the result of a command changes over time, the command has a parameter `output: ResultOutput`. `output_from_options`
+makes this value (see `option_groups.py`). The command calls `output.show(ask, as_text)`, where `ask()` returns the
+document, and `as_text(document, view)` returns its text. With `--watch`, `ask` and `as_text` are called periodically
+until Ctrl-C:
 
     @options_of(output=output_from_options)
     def list_topics(log: LogOption, output: ResultOutput) -> None:

@@ -1,8 +1,8 @@
 """Makes tables and paragraphs for people, in the style of kubectl.
 
-If a table is wider than the view, columns with `wrap` or `shorten` are narrowed. First, the words of columns with
-`wrap` are wrapped to further lines. If the table is then still too wide, names in columns with `shorten` are shortened
-in their middle. A column without `wrap` and `shorten` stays complete, so that programs can extract its values.
+If a table is wider than the view, columns with `wrap` or `shorten` are narrowed. First, the cells of columns with
+`wrap` are wrapped between words. If the table is then still too wide, names in columns with `shorten` are shortened in
+their middle. A column without `wrap` and `shorten` stays complete, so that programs can extract its values.
 """
 
 import textwrap

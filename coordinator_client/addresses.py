@@ -1,22 +1,22 @@
 """The addresses of several coordinators, and the order in which a call tries them. The module does no I/O.
 
-The caller of this module makes the requests. The caller gets each address from `CallRoute.next`, and reports the result
-by `answered` or `unanswered`. The caller repeats these steps until the call has an answer or no address is left.
+The caller of this module makes the requests. The caller gets each address from `CallRoute.next`, and calls `answered`
+or `unanswered` with the result. The caller repeats these steps until the call has an answer or no address is left.
 
 Rules:
-- A call goes first to the coordinator that answered the last call for the same group. If no coordinator has answered a
-  call for the group, or if that coordinator fails, the addresses of the list are tried one after the other. The address
-  that answered the last call for any group is tried first.
+- A call goes first to the coordinator that answered the last call for the same group. If this coordinator fails, or if
+  no call for the group was answered before, the call tries the addresses of the list one after the other. The call
+  first tries the address that answered the last call for any group.
 - If an address does not answer, or answers with status 502, 503 or 504, the call goes to the next address of the list.
-  A call does not try a failed address a second time, with one exception. If an address has answered over a connection,
-  and the connection breaks later, the call is sent once more to this address.
+  A call does not try a failed address a second time, with one exception. A connection may break after it has carried
+  earlier answers. The call is then sent once more to the same address.
 - An answer with status 307 names the coordinator that owns the group. The redirected call goes to the owner, even if
   the owner's address is not in the list. A redirected call is sent unchanged. A call follows at most three redirects. A
   redirect from https to http is not followed, so that no token is sent unencrypted. A redirect to a URL with a
   different path or query is not followed, so that the call stays unchanged.
-- Each call has a time limit. Each address gets a share of the call's time, so that an address that does not answer
-  leaves time for the other addresses. A coordinator may hold its answer to some calls. The client asks the coordinator
-  to answer before the call's time limit ends.
+- Each call has a time limit. Each address gets only a share of the call's time. So time remains for the other addresses
+  if one address does not answer. A coordinator may hold its answer to some calls. The client asks the coordinator to
+  answer before the call's time limit ends.
 
 Source of the idea: `bootstrap.servers` and NOT_COORDINATOR of Kafka's clients. Differs from Kafka: the answer
 NOT_COORDINATOR does not name the right coordinator, so a Kafka client has to look it up. The answer of this project's
@@ -93,13 +93,13 @@ class CoordinatorAddresses:
 
     @property
     def secured(self) -> str:
-        """The first https address of the list, or the first address if no address is https. An HTTP client that can
-        call this address can call all addresses of the list.
+        """The first https address of the list, or the first address if no address is https. If an HTTP client can call
+        this address, it can call all addresses of the list.
         """
         return next((url for url in self.urls if _is_secured(url)), self.urls[0])
 
     def current(self, group: str) -> str:
-        """Returns the address for the next call about this group. `group`: empty for a call about no group."""
+        """Returns the address for the next call about this group. `group`: empty if the call concerns no group."""
         return self._owners.get(group, self._best)
 
     def moved(self, group: str, url: str) -> None:
@@ -148,7 +148,7 @@ class CoordinatorCall:
 
     @property
     def group(self) -> str:
-        """The URL-quoted id of the call's group; empty for a call about no group."""
+        """The URL-quoted id of the call's group; empty if the call concerns no group."""
         parts = self.path.split("/")
         return parts[3] if parts[1:3] == ["v1", "groups"] and len(parts) > 3 else ""
 
@@ -177,8 +177,8 @@ class Attempt(NamedTuple):
 
 
 class CallRoute:
-    """Chooses the address for each attempt of one call. `outcomes`: maps each tried address to a text about the result
-    of its attempt, in the order of the attempts.
+    """Chooses the address for each attempt of one call. `outcomes`: maps each tried address to a text about the result,
+    in the order of the attempts.
     """
 
     def __init__(self, addresses: CoordinatorAddresses, call: CoordinatorCall) -> None:
@@ -191,7 +191,7 @@ class CallRoute:
         self._redirects = 0
 
     def next(self, left_s: float) -> Attempt | None:
-        """Returns the next attempt, or None if no address or no time is left. `left_s`: the time that is left of the
+        """Returns the next attempt, or None if no address or no time is left. `left_s`: the remaining part of the
         call's `longest_s`.
         """
         address, self._asks_now = self._asks_now, None
@@ -205,8 +205,8 @@ class CallRoute:
         return Attempt(address, call.target(held_ms), held_s + self._share_s(left_s - held_s, address))
 
     def unanswered(self, attempt: Attempt, why: str, *, old_connection_ended: bool = False) -> None:
-        """Remembers that an attempt got no answer. `old_connection_ended`: True if the address had answered over this
-        connection before the connection broke.
+        """Remembers that an attempt got no answer. `old_connection_ended`: True if the connection has carried answers
+        to earlier requests, and has now ended.
         """
         if old_connection_ended and not self._has_asked_again:
             self._has_asked_again = True
@@ -235,7 +235,7 @@ class CallRoute:
         return next((each for each in self._addresses.in_turn(self._call.group) if each not in self.outcomes), None)
 
     def _share_s(self, left_s: float, address: str) -> float:
-        """Returns the part of the remaining time that the attempt at this address may take."""
+        """Returns the time limit for the attempt at this address: a share of the remaining time."""
         if self._call.one_address:
             return left_s
         urls = self._addresses.urls
@@ -272,8 +272,8 @@ def _led_to(location: str, attempt: Attempt) -> tuple[str, str]:
 
 
 def outcomes_text(outcomes: Mapping[str, str], known: Collection[str]) -> str:
-    """Joins the results of all attempts of an unanswered call to one text. `known`: the addresses that the user gave.
-    If the user gave one address and only this address was tried, the text does not name the address.
+    """Returns one text with the results of all attempts of an unanswered call. `known`: the addresses that the user
+    gave. If the user gave one address and only this address was tried, the text does not name the address.
     """
     if len(outcomes) == 1 and outcomes.keys() == set(known):
         return next(iter(outcomes.values()))

@@ -70,9 +70,9 @@ class CoordinatorAddress:
 
 
 class NoAnswer(Unavailable):
-    """No coordinator gave an answer. `answers`: maps each tried address to a text about the result of its attempt, in
-    the order of the attempts. The error's message names the tried addresses. If the user gave one address and only this
-    address was tried, the message does not name the address.
+    """No coordinator gave an answer. `answers`: maps each tried address to a text about the result, in the order of the
+    attempts. The error's message names the tried addresses. If the user gave one address and only this address was
+    tried, the message does not name the address.
     """
 
     def __init__(self, answers: Mapping[str, str], addresses: CoordinatorAddresses) -> None:
@@ -146,8 +146,8 @@ def read_token(token_file: Path | None) -> str | None:
 
 def token_file_of(token_file: Path | None) -> Path | None:
     """Returns the file that contains the token. If `token_file` is given, this file is returned. If neither
-    `token_file` nor ASSIGNOR_AUTH_TOKEN is given, the file that ASSIGNOR_AUTH_TOKEN_FILE names is returned. Returns
-    None if the token does not come from a file.
+    `token_file` nor ASSIGNOR_AUTH_TOKEN is given, returns the file that ASSIGNOR_AUTH_TOKEN_FILE names. Returns None if
+    the token does not come from a file.
     """
     if token_file is None and not os.environ.get(TOKEN_VARIABLE):
         named = os.environ.get(TOKEN_FILE_VARIABLE)
@@ -231,8 +231,8 @@ def refusal_of(status: int, content: bytes, reason_phrase: str = "", retry_after
 def _retry_after_s(status: int, text: str) -> float | None:
     """Returns the value of the header Retry-After in seconds, but at most 60. Returns None if the status is not 429
     (overloaded). The header may also contain a date. A date is ignored, because it may come from a proxy. If the
-    coordinator is starting or stopping, the header is ignored, and the call is repeated sooner: a member that waits
-    does no work.
+    coordinator is starting or stopping, the header is ignored. The call is then repeated sooner, because a waiting
+    member does no work.
     """
     if status != _TOO_MANY_REQUESTS or not (text.isascii() and text.isdigit()):
         return None

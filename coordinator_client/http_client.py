@@ -129,8 +129,9 @@ class CoordinatorHttpClient(AbstractContextManager["CoordinatorHttpClient"]):
         """Makes a call, and returns the answer of the first coordinator that answers.
 
         `accept`: further statuses that are not errors; the statuses 2xx are never errors. `retrying`: the pauses
-        between retries, and when to stop; None for no retries. A call is not retried after a coordinator has processed
-        it. `content`: the arguments `json`, `content` and `headers` of httpx. Raises CoordinatorRefused or NoAnswer.
+        between retries, and the condition that ends the retries; None for no retries. A call is not retried after a
+        coordinator has processed it. `content`: the arguments `json`, `content` and `headers` of httpx. Raises
+        CoordinatorRefused or NoAnswer.
         """
 
         def once() -> CoordinatorAnswer:
@@ -196,7 +197,8 @@ def transport_problem(error: Exception) -> str:
 
 def http_client(url: str, token: str | CallerToken | None, **more: Any) -> httpx.Client:
     """Returns an HTTP client that sends this token. `url`: a URL that the client will call. For an https URL, the TLS
-    files are read at once. `more`: arguments of `httpx.Client`. Raises InputError if a certificate file cannot be used.
+    files are read at once. `more`: further arguments of `httpx.Client`. Raises InputError if a certificate file cannot
+    be used.
     """
     return httpx.Client(auth=BearerAuth(token), **_direct(url), **more)
 
@@ -238,9 +240,9 @@ def _authorize(request: httpx.Request, token: str | None) -> None:
 
 
 class TimeLeft(Mapping[str, float]):
-    """Maps each step of a request to its time-out. Before each step, httpx reads the time-out, which is the part of
-    `timeout_s` that is left. So connecting, TLS, sending and waiting together take at most `timeout_s`. Connecting
-    takes at most 2 s.
+    """Maps each step of a request to its time-out. Before each step, httpx reads the time-out, which is the remaining
+    part of `timeout_s`. So connecting, TLS, sending and waiting together take at most `timeout_s`. Connecting takes at
+    most 2 s.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -276,7 +278,7 @@ class KeptConnections:
     new connection is also opened when the group has moved to another coordinator, or when no answer came in time. The
     old connection is closed only after a call was answered over the new connection. A coordinator therefore never sees
     the old connection close before it sees the new connection. After a time-out, httpx closes its socket. To keep the
-    connection open nevertheless, this class makes a file object from each socket.
+    connection open, this class makes a file object from each socket.
 
     `connect`: a function that makes the HTTP client of one address. `opened`: the number of all connections that this
     object has opened. Any thread may call `break_off`.

@@ -1,3 +1,1 @@
-"""Functions for the operating system: private files, files that are written completely or not at all, limits, and
-forks.
-"""
+"""Functions for the operating system: creation of private files, complete writes of files, limits, and forks."""

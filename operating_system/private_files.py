@@ -1,10 +1,10 @@
 """Files and directories that only their owner may access: modes 0600 and 0700, regardless of the umask.
 
-This module sets the modes only on files and directories that it creates. An existing file keeps its mode, because its
-owner may have granted access to other users on purpose. A warning names the command that removes the access of other
-users (`access_warning`). Only users that may write the guarded file may open its lock file. A process that can open a
-lock file, even only for reading, can hold the lock for ever. Other users need no access, because the lock file has no
-content.
+This module sets the modes only on files and directories that it creates. The mode of an existing file stays unchanged,
+because its owner may have granted access to other users on purpose. A warning names the command that removes the access
+of other users (`access_warning`). Only users that may write the guarded file may open its lock file. A process that can
+open a lock file, even only for reading, can hold the lock for ever. Other users need no access, because the lock file
+has no content.
 """
 
 import contextlib
@@ -64,7 +64,7 @@ def _mode_of_writers(guarded: Path) -> int:
 
 
 def warn_if_readable_by_others(path: Path) -> None:
-    """Log the text of `access_warning`, once for each path in a process."""
+    """Log the text of `access_warning`, at most once for each path."""
     if path in _warned_of:
         return
     line = access_warning(path)

@@ -3,10 +3,10 @@
 Both the coordinator and the Streams runtime use this module, and neither imports the other. `raise_open_file_limit`
 changes a limit of the calling process.
 
-The child of a fork gets copies of open files, connections and locks that belong to the parent's threads. SQLite forbids
-the child to use or even close a connection of its parent. Spark forks worker processes from a parent process that may
-have open SQLite connections. For this reason, `reset_in_children` registers objects that are reset in the child process
-before any other code runs in it.
+After a fork, the child process has copies of the open files, connections and locks of the parent's threads. SQLite
+forbids the child to use or even close a connection of its parent. Spark forks worker processes from a parent process
+that may have open SQLite connections. For this reason, `reset_in_children` registers objects that are reset in the
+child process before any other code runs in it.
 """
 
 import errno

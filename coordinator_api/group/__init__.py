@@ -38,7 +38,7 @@ Modules with values:
 - `events`: the requests of members and operators, the results of rebalances, and timer events.
 - `records`: the effect of each record on the state, the sessions and the timers.
 - `record_codec`: the records as JSON, under names that never change.
-- `outcome`: the records, the answer and the rebalance that an event leads to.
+- `outcome`: the records, the answer and the rebalance that follow from an event.
 
 Modules with the loop:
 - `group`: the class `Group`, and the rule for each event.

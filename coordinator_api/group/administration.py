@@ -10,9 +10,9 @@ without a pause.
 - When the last member of the instance is gone, the drain ends.
 - When the operator ends a drain, a rebalance starts.
 
-A task that waits for its warm-up moves as soon as all warm-ups have caught up (`rebalancing.promote`). At the probing
-deadline, the task moves in any case. A restart of an instance ends its drain, because the process id changes. Drains
-are recorded, so a restart of the coordinator does not end a drain. Kafka has no drains. In Kafka, the tasks of a
+A task may wait for its warm-up. The task moves as soon as all warm-ups have caught up (`rebalancing.promote`). At the
+probing deadline, the task moves in any case. A restart of an instance ends its drain, because the process id changes.
+Drains are recorded, so a restart of the coordinator does not end a drain. Kafka has no drains. In Kafka, the tasks of a
 stopped instance are not processed until other instances have restored them.
 
 Source: `GroupMetadataManager.validateDeleteGroup` for the deletion; the other commands of this file do not exist in
@@ -76,13 +76,13 @@ def drain(step: outcome.GroupTransition) -> outcome.Response:
         return outcome.GROUP_DELETED
     if not step.image.draining:
         step.emit(records.DrainChanged(True))
-        end_grace(step)  # members that left do not come back to a drained group, so their grace ends
+        end_grace(step)  # departed members do not come back to a drained group, so their grace ends
     return outcome.Accepted()
 
 
 def delete(step: outcome.GroupTransition) -> outcome.Response:
-    """Delete the group. The deletion of a group with members is refused. A group whose leader is outside this service
-    may be deleted with its members.
+    """Delete the group. The deletion of a group with members is refused. If the leader of a group is outside this
+    service, the group may be deleted with its members.
     """
     image = step.image
     if image.state is GroupState.DEAD:
@@ -131,7 +131,7 @@ def _set_lever(step: outcome.GroupTransition, event: events.SetLever) -> outcome
     hold also applies to a rebalance that is already held.
 
     A new rejoin grace does not change the deadline of members that are already away. Switching the rejoin grace off
-    removes the members that are away. The answers to heartbeats tell members whether the group is paused.
+    removes the absent members. The answers to heartbeats tell members whether the group is paused.
     """
     is_hold, is_grace = event.name is LeverName.HOLD, event.name is LeverName.REJOIN_GRACE
     if is_grace and event.is_on and not SHORTEST_GRACE_MS <= event.value_ms <= LONGEST_GRACE_MS:
@@ -187,9 +187,9 @@ def end_drains_of_gone(step: outcome.GroupTransition, before: GroupImage) -> Non
     """End the drain of each instance or member that is no longer in the group. While any instance or member is drained,
     call `end_drains_of_gone` after each event.
 
-    If the drained member was removed, a rebalance has already begun. If a drained static member was restarted, no
-    rebalance has begun, so `end_drains_of_gone` starts one. In a rebalance after its drain, a member may get tasks
-    again. `before`: the state before the event.
+    If the drained member was removed, a rebalance has already begun. The restart of a drained static member begins no
+    rebalance, so `end_drains_of_gone` starts one. In a rebalance after its drain, a member may get tasks again.
+    `before`: the state before the event.
     """
     if not any(_may_leave_instance(record, before) for record in step.records):
         return
@@ -269,7 +269,7 @@ def differences(running: str, declared: str) -> list[str]:
     Running members cannot handle a different cluster, because a member uses the cluster that it was started with. The
     assignor, the configs and the content of a described cluster may change while members run.
 
-    Two addresses with a common broker count as the same Kafka cluster, because lists of brokers grow.
+    Two lists of brokers with a common broker count as the same Kafka cluster, because lists of brokers grow.
     """
     before, after = json.loads(running), json.loads(declared)
     return [*_of_clusters(before["cluster"], after["cluster"]), *_of_topologies(before["topology"], after["topology"])]
@@ -285,8 +285,8 @@ def shortened(names: Sequence[str], most: int, separator: str = ", ") -> str:
 
 def _of_clusters(running: Mapping[str, str], declared: Mapping[str, str]) -> Iterator[str]:
     """Yields the difference between the clusters if both definitions name an address. A definition without an address
-    either describes a cluster, or names only a provider. Members do not read a described cluster. A provider without an
-    address stands for the service's only cluster.
+    either describes a cluster, or names only a provider. Members never read the description of a cluster. A provider
+    without an address stands for the service's only cluster.
     """
     before, after = running.get(_SERVERS), declared.get(_SERVERS)
     if before is None or after is None or not _brokers(before).isdisjoint(_brokers(after)):

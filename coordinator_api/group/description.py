@@ -37,7 +37,7 @@ class DescribedMember:
     it sent its last subscription. `fetched`: True if the member is known to have the assignment of the current
     generation. `fetched` is always True in a group whose leader is outside this service. `last_heard_ms`: the arrival
     time of the member's last request. `session_expires_at_ms`: the end of the member's session. `last_heard_ms` and
-    `session_expires_at_ms` are None if the leader is outside this service, because this service then keeps no sessions.
+    `session_expires_at_ms` are None if the leader is outside this service, because this service then has no sessions.
     `rack`: the rack of the member's last subscription; None if the subscription has no rack.
     """
 
@@ -69,7 +69,7 @@ def describe(
     group_id: str, image: GroupImage, sessions: Mapping[str, Session], committed_sessions: Mapping[str, Session]
 ) -> GroupDescription:
     """Describes the group. `sessions`: the sessions of the present members. `committed_sessions`: the sessions of all
-    members of `image`. Some members of `image` may have been removed since.
+    members of `image`. While the removal of a member is being committed, `sessions` does not contain the member.
     """
     return GroupDescription(
         group_id=group_id,

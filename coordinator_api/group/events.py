@@ -134,9 +134,9 @@ class ConnectionLost:
     session ends. If more than half of the group's connections are broken, the cause is probably the network. While most
     connections are broken, members are removed only after their session timeout. The answer is `Accepted`.
 
-    `held_elsewhere`: members with an earlier heartbeat that still waits for its answer on another connection. The value
-    for each member is the number of the other connection. A process with a waiting heartbeat is alive, so its members
-    are moved to the other connection.
+    `held_elsewhere`: members with an earlier heartbeat that still waits for its answer on another connection. For each
+    member, the value is the number of the connection with the waiting heartbeat. If a heartbeat waits, its process is
+    alive, so the members of the process are moved to that connection.
     """
 
     connection_id: int
@@ -174,11 +174,11 @@ class ComputedAssignments:
 
     `assignments`: the assignment of each member; empty if `error` is set. `packed`: the stored form of the assignments,
     empty if there are no assignments. `warm_ups`: for each member with warm-ups, the warm-ups among its standby tasks.
-    `fingerprint`: a digest that is equal for two rebalances with the same decision from the same input. `error`: the
-    error that the leader would have thrown, in the form `"SimpleName: message"`. `error_code`: the code in the error
-    assignments; 0 if there was no error. `moves_owned`: True if the rebalance takes a task or standby away from its
-    process, according to the subscriptions. `places_ownerless`: True if the rebalance assigns a task that no member
-    owns, according to the subscriptions. All fields without a description here have the same meaning as in
+    `fingerprint`: a digest. Two rebalances have an equal digest if their inputs are equal and their decisions are
+    equal. `error`: the error that the leader would have thrown, in the form `"SimpleName: message"`. `error_code`: the
+    code in the error assignments; 0 if there was no error. `moves_owned`: True if the rebalance takes a task or standby
+    away from its process, according to the subscriptions. `places_ownerless`: True if the rebalance assigns a task that
+    no member owns, according to the subscriptions. All fields without a description here have the same meaning as in
     `RebalanceResult`.
     """
 
@@ -216,7 +216,7 @@ class AssignmentComputed:
 
 @dataclass(frozen=True, slots=True)
 class TopicsSeen:
-    """A poll of the group's cluster found these topics. `topics`: the partition counts of the topics of the present
+    """A poll of the group's cluster found these topics. `topics`: the partition count of each topic of the present
     definition, in the form of `AssignmentComputed.topics`.
 
     The event starts a rebalance if the found topics differ from the topics of the last rebalance. The answer is
@@ -232,7 +232,7 @@ class ReportRebalance:
     ran.
 
     `led_by`: the leader of the group. `input_json`: the leader's input of the rebalance, in the form of `DeclareGroup`.
-    `members`: the members in the order in which the leader received them. `assignments`: for each member, a
+    `members`: the members in the order of the list that the leader received. `assignments`: for each member, a
     ConsumerProtocolAssignment as bytes; empty for a rebalance that failed. `warm_ups`: for each member, the standby
     tasks that are known to be warm-ups. `error`: the error in the form `"SimpleName: message"`; None if there was no
     error. `no_room`: the text of the refusal if a quota forbids a new report; None if the quota allows it. The caller
@@ -253,15 +253,15 @@ class ReportRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A timer event, sent at `Group.next_timer_ms`. A `Tick` that comes too early or too late does no harm. The answer
-    is `Accepted`.
+    """A timer event, sent at `Group.next_timer_ms`. A `Tick` may come too early or too late without harm. The answer is
+    `Accepted`.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """A DELETE request for the group. The deletion of a group with members is refused. A group whose leader is outside
-    this service may be deleted with its members. The answer is `Accepted`.
+    """A DELETE request for the group. The deletion of a group with members is refused. If the leader of a group is
+    outside this service, the group may be deleted with its members. The answer is `Accepted`.
     """
 
 
@@ -289,7 +289,7 @@ class SetLever:
     - Hold: a computed rebalance waits up to `value_ms` for approval if it takes a task from a live owner. When the hold
       is switched off, a held rebalance is carried out.
     - Rejoin grace: if a member leaves, the group reserves the member's tasks for `value_ms`. A value outside of the
-      bounds in `joining` is refused. Switching the rejoin grace off also removes the members that are away.
+      bounds in `joining` is refused. Switching the rejoin grace off also removes the absent members.
     - Promotion: the next probing rebalance starts when the warm-ups have caught up.
     - Pause: members do not process records.
     """
@@ -303,8 +303,8 @@ class SetLever:
 
 @dataclass(frozen=True, slots=True)
 class DecideHeldRebalance:
-    """Decide on the held rebalance. `approves`: True to carry out the held rebalance, False to discard it, so that
-    every task stays with its owner.
+    """Decide on the held rebalance. `approves`: True to carry out the held rebalance; False to discard it. After a
+    discard, every task stays with its owner.
 
     `generation_id`: the generation that the operator has examined; the decision is refused if this generation is not
     held. If `generation_id` is None, the decision applies to any held generation. `by`, `reason`: as in

@@ -135,8 +135,8 @@ class Group:
 
     @property
     def sessions(self) -> Mapping[str, Session]:
-        """The session of each member. A heartbeat changes this mapping, while an applied record replaces the mapping
-        with a new one.
+        """The session of each member. A heartbeat changes this mapping. An applied record replaces this mapping with a
+        new mapping.
         """
         return self._liveness.sessions
 
@@ -210,9 +210,9 @@ def _dispatch(step: GroupTransition, event: Event) -> Response:
 
 
 def _tick(step: GroupTransition) -> None:
-    """Run the actions that are due, in the order of the calls below. A tick that comes too early has no effect."""
+    """Run the actions that are due, in the order of the calls below. A tick has no effect if it comes too early."""
     if step.image.led_by is not None:
-        return  # the leader outside this service keeps the timers of the group
+        return  # the leader outside this service manages the timers of the group
     expire_sessions(step)
     remove_members_that_never_fetched(step)
     end_join_wait(step)

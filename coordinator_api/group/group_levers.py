@@ -42,10 +42,9 @@ class OperatorDecision:
 class Lever:
     """A lever, and the last decision to set the lever or to switch it off.
 
-    `value_ms`: the time of a hold or a rejoin grace, 0 for other levers. A computed rebalance that is held is carried
-    out after this time. A rejoin grace reserves the tasks of a departed member for this time. `process_id` (as text),
-    `member_id`: the process or member that a drain empties. If `member_id` is None, the drain concerns all members of
-    the process.
+    `value_ms`: the time of a hold or a rejoin grace, 0 for other levers. After this time, a held rebalance is carried
+    out. A rejoin grace reserves the tasks of a departed member for this time. `process_id` (as text), `member_id`: the
+    process or member that a drain empties. If `member_id` is None, the drain concerns all members of the process.
     """
 
     name: LeverName
@@ -62,7 +61,7 @@ class Lever:
 
 @dataclass(frozen=True, slots=True)
 class Levers:
-    """The levers that are set. A lever that is None or empty is off.
+    """The levers that are set. A lever is off if it is None or empty.
 
     `promotion`: the next probing rebalance starts when the warm-ups have caught up, not at the probing deadline.
     `pause`: while this lever is set, members do not process records. `drained`: for each drained member or process, its

@@ -3,8 +3,8 @@
 Heartbeats and fetches are answered at once from the last committed state, because they do not change the durable state.
 All other events of the group wait for the store. Heartbeats and fetches restart the session timeout when they arrive.
 Heartbeats and fetches update the group's `Liveness`, which belongs to the working state. The working state may be newer
-than the committed state. A request of a member that was just removed from the working state updates no session. A
-follow-up rebalance that the leader asked for is due once all members have acknowledged their assignments.
+than the committed state. If a member was just removed from the working state, its request updates no session. If the
+leader asked for a follow-up rebalance, it is due once all members have acknowledged their assignments.
 
 These rules fence or refuse members in joins, heartbeats and fetches:
 
@@ -12,8 +12,8 @@ These rules fence or refuse members in joins, heartbeats and fetches:
   remembers the last `MAX_FENCED_MEMBER_IDS` replaced ids of each member. Because of the remembered ids, an older
   incarnation is fenced even if its request does not name its instance id. Differs from Kafka: Kafka's coordinator
   remembers no fenced member ids.
-- A member that is away gets `UNKNOWN_MEMBER_ID`, until its process joins again.
-- A static member that missed a rebalance has lost its tasks and gets `ILLEGAL_GENERATION`.
+- An absent member gets `UNKNOWN_MEMBER_ID`, until its process joins again.
+- If a static member missed a rebalance, it has lost its tasks and gets `ILLEGAL_GENERATION`.
 
 Source: `classicGroupHeartbeatToClassicGroup`, `classicGroupSyncToClassicGroup`, `ClassicGroup.validateMember`; KIP-345.
 """
@@ -68,9 +68,10 @@ def connection_lost(step: outcome.GroupTransition, event: events.ConnectionLost)
 
 
 def followup_is_due(image: GroupImage, liveness: Liveness) -> bool:
-    """Returns True if the last rebalance asked for a follow-up and every member that takes part has its assignment.
+    """Returns True if the last rebalance asked for a follow-up, and all participating members have their assignments.
 
-    A follow-up has to wait for all assignments, because a member revokes tasks only after it has its assignment.
+    A follow-up has to wait until all members have fetched their assignments, because a member revokes tasks only after
+    this fetch.
     Differs from Kafka: in Kafka, members that still wait for tasks have to request the follow-up. Members of this group
     may also request the follow-up, but the group starts it without a request.
     """
@@ -106,8 +107,8 @@ def member_or_refusal(
 
 
 def refuse_absent(member: ClassicGroupMember) -> outcome.Rejected | None:
-    """Returns a refusal if the member is away; else None. A member that is away has left, so its process should send no
-    requests.
+    """Returns a refusal if the member is away; else None. An absent member has left the group, so its process should
+    send no requests.
     """
     if not member.is_away:
         return None
@@ -183,8 +184,8 @@ def _heartbeat(image: GroupImage, event: Heartbeat) -> outcome.HeartbeatAnswered
     """Returns whether the member has to rejoin, fetch or stop.
 
     Differs from Kafka: a member may send an older generation if it takes part in the current generation. The member may
-    not have fetched its assignment yet. A member that has rejoined is not asked to rejoin again. In Kafka, a member
-    that has rejoined waits for the answer to its JoinGroup.
+    not have fetched its assignment yet. After its rejoin, a member is not asked to rejoin again. In Kafka, a member
+    waits for the answer to its JoinGroup.
     """
     member = _member(image, event)
     if isinstance(member, outcome.Rejected):
@@ -232,8 +233,8 @@ def _has_to_rejoin(image: GroupImage, member: ClassicGroupMember) -> bool:
 def _awaits_result(image: GroupImage, member: ClassicGroupMember) -> bool:
     """Returns whether the member has rejoined for a rebalance that is not complete yet.
 
-    A member that has rejoined must not get its older assignment. The rebalance may give other members the tasks of this
-    older assignment. Before the member rejoins, it may fetch its last assignment again.
+    A member that has rejoined must not get its older assignment. The rebalance may give the tasks of this older
+    assignment to other members. Before the member rejoins, it may fetch its last assignment again.
     """
     return image.state is GroupState.COMPLETING_REBALANCE or image.has_joined(member)
 

@@ -54,7 +54,7 @@ class ClassicGroupMember:
 
     @property
     def is_away(self) -> bool:
-        """True if the member has left and may come back. A member that is away sends no requests."""
+        """True if the member has left and may come back. An absent member sends no requests."""
         return self.away_until_ms is not None
 
     @property
@@ -74,8 +74,7 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
     __slots__ = ("_away", "_joined", "_names")
 
     _names: dict[tuple[str, str], str]
-    """Maps the kind of a name and the name to a member id. A name is a `group.instance.id`, a `join_id` or a fenced
-    member id.
+    """Maps a name, with its kind, to a member id. A name is a `group.instance.id`, a `join_id` or a fenced member id.
     """
     _joined: dict[int, int]
     """For each generation, the number of members that last joined for it. With these numbers, a join does not have to
@@ -173,8 +172,8 @@ class PackedAssignments(SharedAssignments):
     """The assignments of a rebalance. `packed`: the stored form of the assignments, which contains the shared part only
     once.
 
-    The process that computes the rebalance makes the stored form. The stored form is never made a second time, because
-    a later release may produce other bytes.
+    The stored form is made in the process that computes the rebalance. The stored form is never made a second time,
+    because a later release may produce other bytes.
     """
 
     def __init__(self, parts: Mapping[str, AssignmentParts], packed: bytes) -> None:
@@ -223,8 +222,8 @@ class RebalanceEnd:
 class RebalanceBasis:
     """The input and the topics of a rebalance.
 
-    `fingerprint`: a digest that is equal for two rebalances with the same decision from the same input. `topics`,
-    `missing_topics`: as in `AssignmentComputed`.
+    `fingerprint`: a digest. Two rebalances have an equal digest if their inputs are equal and their decisions are
+    equal. `topics`, `missing_topics`: as in `AssignmentComputed`.
     """
 
     fingerprint: str = ""
@@ -280,7 +279,7 @@ class GroupImage:
     `initial`: True if the group was empty before the rebalance that is being prepared. The initial delay applies while
     `initial` is True. `cause`, `rebalance_revision`: the cause of the current rebalance, and the definition revision
     that it uses. `led_by`: the leader, if the leader is outside this service; else None. `reported_at_ms`: the arrival
-    time of the outside leader's last report, which is the state of its group.
+    time of the last report of the outside leader. The last report is the state of the group.
 
     `held`: the rebalance of this generation if it waits for approval; else None. `kept_because`: the reason why this
     generation may not take tasks from live owners; None if it may take tasks. After an operator discarded a rebalance,
@@ -324,7 +323,7 @@ class GroupImage:
         return replace(self, approved_generation=None, kept_because=None, promoted={})
 
     def prepares_generation(self, generation_id: int) -> bool:
-        """Returns whether a rebalance is being prepared that will start this generation."""
+        """Returns True if a rebalance is being prepared, and this rebalance will start this generation."""
         return self.state is GroupState.PREPARING_REBALANCE and generation_id == self.generation_id + 1
 
     def completes_generation(self, generation_id: int) -> bool:
@@ -341,14 +340,14 @@ class GroupImage:
         """Returns whether the member sent its subscription for the current generation. The value is not valid during
         PreparingRebalance.
 
-        A static member that did not rejoin within the rebalance timeout does not take part. A member that was away
-        during the rebalance also does not take part.
+        A static member does not take part if it did not rejoin within the rebalance timeout. A member also does not
+        take part if it was away during the rebalance.
         """
         return member.last_join.generation_id >= self.generation_id
 
     def all_joined(self) -> bool:
-        """Returns whether all members have joined for the next generation. Members that are away count as joined, with
-        their last subscriptions.
+        """Returns whether all members have joined for the next generation. Absent members count as joined, with their
+        last subscriptions.
         """
         absent = sum(not self.has_joined(member) for member in self.members.away())
         return self.members.count_joined_after(self.generation_id) + absent == len(self.members)

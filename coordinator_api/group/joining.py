@@ -7,7 +7,7 @@ a rebalance, a member changes the unique field of its subscription. Source: `cla
 `updateStaticMemberThenRebalanceOrCompleteJoin` and `classicGroupLeaveToClassicGroup`,
 `expireClassicGroupMemberHeartbeat`, `expirePendingSync` in `GroupMetadataManager`; KIP-345 for static members.
 
-If an operator has set a rejoin grace, a member that leaves is away until its grace ends. During the grace, the group
+If an operator has set a rejoin grace, a departed member is away until its grace ends. During the grace, the group
 reserves the member's tasks for the member's process:
 
 - When the member leaves, the group emits the record `MemberAway`.
@@ -15,17 +15,17 @@ reserves the member's tasks for the member's process:
 - If the grace ends first, the group emits `MemberRemoved`, and a rebalance starts.
 
 The rules of the rejoin grace:
-- A member that is away stays in the group with its assignment. A rebalance does not wait for the join of a member that
-  is away. The group does not wait until an absent member fetches its assignment. Requests of a member that is away are
-  refused, because a process that left sends no requests.
+- An absent member stays in the group, with its assignment. A rebalance does not wait for the join of an absent member.
+  The group does not wait until an absent member fetches its assignment. Requests of an absent member are refused,
+  because a departed process sends no requests.
 - The client id and process id of the first join identify a dynamic member that comes back. The group instance id
-  identifies a static member that comes back. A member that comes back keeps its assignment if `_assignment_still_holds`
-  returns True. If `_assignment_still_holds` returns False, the join starts a rebalance.
-- For a rebalance, a member that is away still has its assigned tasks (`subscription_now`). A process whose members are
-  all away gets no new tasks (`assignor.task_assignors.steering.away`). So if another process fails, its tasks go to
-  running processes.
+  identifies a static member that comes back. If `_assignment_still_holds` returns True, a returning member keeps its
+  assignment. If `_assignment_still_holds` returns False, the join starts a rebalance.
+- For a rebalance, an absent member still has its assigned tasks (`subscription_now`). If all members of a process are
+  away, the process gets no new tasks (`assignor.task_assignors.steering.away`). So if another process fails, its tasks
+  go to running processes.
 - A member gets no grace if it is drained or has no assignment. No member gets a grace in a drained group, or after a
-  rebalance that gave all members an error.
+  failed rebalance.
 - A crash is not a leave: after a session timeout or a broken connection, the tasks move to other members at once.
 - The grace is stored as the member's session, so the session timer also ends the grace. The end of the grace is
   recorded, so a restart of the coordinator does not extend the grace. If all members are away, each member is removed
@@ -167,8 +167,8 @@ def _refuse_unusable(step: GroupTransition, event: Join) -> Rejected | None:
 
 
 def _first_join_again(step: GroupTransition, event: Join) -> Response | None:
-    """Answers a repeated first join. A joining member repeats its first join, with the same `join_id`, if the answer
-    was lost. The group does not change.
+    """Returns the answer to a repeated first join. A joining member repeats its first join, with the same `join_id`, if
+    the answer was lost. The group does not change.
 
     Returns None if no member has the `join_id`, or if the join has a newer incarnation. The answer names the generation
     that the member has to wait for now. The member may have rejoined after its first join. Differs from Kafka: the
@@ -246,8 +246,8 @@ def _join_as_incarnation(step: GroupTransition, event: Join, old: ClassicGroupMe
     no rebalance if `_assignment_still_holds` returns True. The owned partitions and offset sums do not have to be equal
     to those of the older incarnation. Differs from Kafka: a join is refused if its `incarnation` is lower than the
     incarnation in the member's last join. A join with the same incarnation and the same bytes as the last join is a
-    repeated request. A member whose process, tags, topics or versions have changed starts a rebalance. In Kafka, a
-    changed static member keeps its old assignment.
+    repeated request. A change of the member's process, tags, topics or versions starts a rebalance. In Kafka, a changed
+    static member keeps its old assignment.
     """
     refused = _refuse_stale(step, event, old)
     if refused is not None:
@@ -303,9 +303,7 @@ def _refuse_older_incarnation(event: Join, member: ClassicGroupMember) -> Reject
 
 
 def _away_until_ms(image: GroupImage, member: ClassicGroupMember, now_ms: int) -> int | None:
-    """Returns the time at which the member's rejoin grace ends if the member leaves now; None if the member gets no
-    grace.
-    """
+    """Returns the end of the rejoin grace of a member that leaves now; None if the member gets no grace."""
     grace, last = image.levers.rejoin_grace, image.last_rebalance
     asked_to_stop = image.draining or (last is not None and last.end.error_code != 0)
     if grace is None or asked_to_stop or member.last_assignment.assignment is None:

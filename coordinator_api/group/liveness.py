@@ -24,7 +24,7 @@ class GroupLimits:
 
     `initial_rebalance_delay_ms` (`group.initial.rebalance.delay.ms`): the time for which an empty group waits for more
     members after its first member joins. `min_session_timeout_ms`, `max_session_timeout_ms`: the limits of a member's
-    session timeout. Differs from Kafka: the default minimum is 500, not 6,000, to allow failover within a second.
+    session timeout. Differs from Kafka: the default minimum is 500 ms, not 6,000 ms, to allow failover within a second.
     `max_size` (`group.max.size`): the largest number of members. `new_member_join_timeout_ms`: the time after which a
     member is removed if it sends no request after its first join. `new_member_join_timeout_ms` may be shorter than the
     session timeout. If a new member is silent, the answer to its join was probably lost, so no process uses the member
@@ -48,7 +48,7 @@ class Session:
     session timeout that runs from `last_heard_ms` on.
 
     `silent_since_join`: True if the member has sent no request since its first join. `acknowledged_generation`: the
-    last generation whose assignment the member fetched or named in a heartbeat.
+    last generation whose assignment the member has fetched, or which the member has named in a heartbeat.
     `task_offset_sums`: the offset sums in the member's last heartbeat. `connection_id`: the connection that the member
     belongs to; None if the service does not watch the member's connection.
     """
@@ -67,8 +67,8 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class InitialDelay:
-    """The time for which a group that was empty waits for more members. `remaining_ms`: the longest time by which the
-    wait may still be extended.
+    """After its first join, an empty group waits for more members until `due_ms`. `remaining_ms`: the longest time by
+    which the wait may still be extended.
     """
 
     due_ms: int
@@ -93,11 +93,11 @@ class MemberConnections:
 
     - A member belongs to the connection on which its last process heartbeat arrived.
     - The connection of a member may break while an earlier heartbeat of its process is held on another connection. The
-      process is then alive, and the member belongs to the connection with the held heartbeat again. For example, the
+      process is then alive, and the member again belongs to the connection with the held heartbeat. For example, the
       coordinator may read a heartbeat after the process gave up this heartbeat's connection.
-    - A broken connection becomes due `disconnect_grace_ms` after its break. A broken connection that is due ends the
-      sessions of its members with `leave_on_disconnect`. A member is alive if it sends a request before its broken
-      connection is due. The request removes the member from the broken connection.
+    - A broken connection becomes due `disconnect_grace_ms` after its break. When a broken connection is due, the
+      sessions of its members end if the members asked for `leave_on_disconnect`. A member is alive if it sends a
+      request before its broken connection is due. The request removes the member from the broken connection.
     - While more than half of the group's connections are broken, no broken connection is due. If most connections are
       broken, the cause is probably the network, and the members are alive. When half of the connections work again, the
       broken connections become due after a further wait. The further wait is as long as the time since the break, and
@@ -168,7 +168,7 @@ class Liveness:
     member in place.
 
     Only the event loop changes a Liveness. Other threads may read a session. `sessions`: the session of each member.
-    `next_expiry_ms`: no session expires before this time, but the first session may expire later than `next_expiry_ms`.
+    `next_expiry_ms`: a time before which no session expires. The first session may expire later than `next_expiry_ms`.
     `join_timer`: the end of the wait for joins. `fetch_due_ms`: the time by which the members of a stable group have to
     fetch their assignment. `unfetched`: the members that still have to fetch their assignment, each with the generation
     to fetch.
@@ -194,7 +194,7 @@ class Liveness:
         task_offset_sums: Mapping[TaskId, int] | None = None,
     ) -> None:
         """Restart the session timeout of a member that has sent a request. `connection_id`: the connection of the
-        request, if it is a process heartbeat.
+        request, if the request is a process heartbeat.
 
         A process heartbeat moves the member to this connection. Any other request removes the member from a broken
         connection.
@@ -273,8 +273,8 @@ class Liveness:
         return min((each for each in due if each is not None), default=None)
 
     def rearm(self, image: GroupImage, now_ms: int) -> None:
-        """Restart every session and timeout after a replay. All members count as members that sent a request just
-        now.
+        """Restart every session and timeout after a replay. For each member, the present time counts as the time of its
+        last request.
         """
         members = image.members.values() if image.led_by is None else ()
         self.sessions = {member.member_id: _first_session(member, now_ms) for member in members}
@@ -328,7 +328,7 @@ class Liveness:
 
     def await_fetches(self, image: GroupImage, now_ms: int) -> None:
         """Start the time limit for fetches. Differs from Kafka: the time limit is the longer one of the session timeout
-        and the rebalance timeout. The longer limit keeps a restart of the coordinator from removing a member early.
+        and the rebalance timeout. With the longer limit, a restart of the coordinator does not remove a member early.
         """
         if image.state is not GroupState.STABLE or image.led_by is not None:
             self.fetch_due_ms, self.unfetched = None, {}
@@ -351,8 +351,8 @@ class Liveness:
 
 
 def _first_session(member: ClassicGroupMember, now_ms: int) -> Session:
-    """Returns a session that starts now. For a member that is away, the session ends with its grace, even after a
-    restart of the coordinator.
+    """Returns a session that starts now. For an absent member, the session ends at the end of the member's grace, even
+    after a restart of the coordinator.
     """
     if member.away_until_ms is not None:
         return Session(now_ms, member.away_until_ms - now_ms)

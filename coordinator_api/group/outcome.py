@@ -20,8 +20,8 @@ from coordinator_api.group.states import GroupState, RebalanceOutcome, Rejection
 @dataclass(frozen=True, slots=True)
 class Declared:
     """A definition was accepted. `created`: True if this PUT created the group (status 201, else 200). `revision`: the
-    number of the present definition. `replaced_topology`: True if members of the group run another topology or use
-    another cluster than the definition.
+    number of the present definition. `replaced_topology`: True if the topology or the cluster of running members
+    differs from the definition.
     """
 
     revision: int
@@ -152,8 +152,8 @@ class ComputedAgain:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceReported:
-    """A rebalance of a leader outside this service was reported. `created`: True if the reported rebalance is new and
-    has to be stored (status 201); False if it was reported before (status 200).
+    """A report was accepted: a leader outside this service ran a rebalance. `created`: True if the reported rebalance
+    is new and has to be stored (status 201); False if it was reported before (status 200).
     """
 
     generation_id: int
@@ -265,7 +265,7 @@ class GroupTransition:
         self.image = after
 
     def wait(self, timer: InitialDelay | RejoinTimeout) -> None:
-        """Let the rebalance that is being prepared wait for joins until `timer` is due.
+        """Set `timer` as the new end of the wait for joins.
 
         No record contains the new timer. So if `Group.apply` computes the state from the records again, the old timer
         stays due. The next tick then sets the new timer.

@@ -1,14 +1,14 @@
 """Determines the outcome of a computed rebalance, and whether a follow-up could still change the assignments.
 
-A rebalance is `settled` if it made the same decision as the previous rebalance from the same input, but asks for an
-immediate follow-up. A settled rebalance starts no follow-up. If settled rebalances started follow-ups, the follow-ups
+A rebalance is `settled` if it asks for an immediate follow-up, although its input and its decision equal those of the
+previous rebalance. A settled rebalance starts no follow-up. If settled rebalances started follow-ups, the follow-ups
 would go on for ever. Two inputs are the same if the definitions and the decoded subscriptions are equal. The comparison
 ignores the unique field and the generation of a subscription, because these two fields change with every rejoin. A
 rebalance is not settled if a member did not receive its previous assignment, for example because the answer was lost.
-The rejoin of a member without its assignment can still change the result. Differs from Kafka: a group in Kafka starts
+A member that rejoins without its assignment can still change the result. Differs from Kafka: a group in Kafka starts
 one follow-up after another even if they change nothing.
 
-A failed rebalance gives all members an error assignment. Source: `AssignorError`.
+After a failed rebalance, every member gets an assignment with an error. Source: `AssignorError`.
 """
 
 import hashlib
@@ -86,8 +86,8 @@ def completed_rebalance(image: GroupImage, computed: AssignmentComputed) -> Reba
 
 
 def _failed_rebalance(image: GroupImage, error: str, topics: Mapping[str, int]) -> RebalanceCompleted:
-    """Returns the record that gives all members an ASSIGNMENT_ERROR and makes the group Stable. The next PUT or join,
-    or a change of `topics`, starts a new rebalance.
+    """Returns the record with which all members get an ASSIGNMENT_ERROR and the group becomes Stable. The next PUT or
+    join, or a change of `topics`, starts a new rebalance.
     """
     assignment = error_assignment(AssignorErrorCode.ASSIGNMENT_ERROR)
     return RebalanceCompleted(
@@ -112,8 +112,8 @@ def _outcome(image: GroupImage, rebalance: ComputedAssignments) -> RebalanceOutc
 
 
 def _all_held_the_last_assignment(image: GroupImage) -> bool:
-    """Returns whether each member that takes part held the assignment of the previous generation. A member that sends
-    no generation is ignored. A member without a generation held no assignment, or its version of ConsumerProtocol is
+    """Returns whether all participating members held the assignment of the previous generation. Members without a
+    generation are ignored. A member without a generation held no assignment, or its version of ConsumerProtocol is
     below 2.
     """
     taking_part = (member for member in image.members.values() if image.takes_part(member))

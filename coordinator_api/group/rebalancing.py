@@ -10,10 +10,10 @@ new definitions and operator commands. This file starts follow-ups, probing reba
 changed.
 
 Source: `GroupMetadataManager.prepareRebalance`, `maybeCompleteJoinPhase`, `completeClassicGroupJoin`,
-`tryCompleteInitialRebalanceElseSchedule`, `classicGroupSyncToClassicGroup`. Differs from Kafka: the coordinator keeps
-the probing deadline. In Kafka, a member keeps the probing deadline, because the leader is a member.
+`tryCompleteInitialRebalanceElseSchedule`, `classicGroupSyncToClassicGroup`. Differs from Kafka: the coordinator stores
+the probing deadline. In Kafka, the leader stores the probing deadline, and the leader is a member.
 
-Differs from Kafka: no member leads. The caller that gets `RunRebalance` in an outcome computes the assignment. No
+Differs from Kafka: no member leads. If an outcome contains `RunRebalance`, the caller computes the assignment. No
 leader has to be elected, and no member waits for a SyncGroup.
 """
 
@@ -38,7 +38,7 @@ from coordinator_api.group.states import GroupState, RebalanceReason, RemovalRea
 from coordinator_api.group.subscriptions import process_of, subscription_now
 
 MAX_CHANGES_NAMED = 5
-"""The largest number of changed topics that the cause of a rebalance names."""
+"""The cause of a rebalance names at most this number of changed topics."""
 
 
 def start_rebalance(step: GroupTransition, reason: RebalanceReason, detail: str | None = None) -> None:
@@ -70,9 +70,9 @@ def go_on_when_all_joined(step: GroupTransition) -> None:
 def close_joins(step: GroupTransition) -> None:
     """End the wait for joins, and start the generation with the members that rejoined.
 
-    Dynamic members that did not rejoin are removed. A static member stays, with its last subscription, until its
-    session expires. A member that is away stays until its grace is over. If no member has rejoined, but static or
-    absent members stay, the wait for joins starts again.
+    Dynamic members are removed if they did not rejoin. A static member stays, with its last subscription, until its
+    session expires. An absent member stays until its grace ends. If no member has rejoined, but static or absent
+    members stay, the wait for joins starts again.
     """
     members = step.image.members.values()
     late = [member for member in members if not step.image.has_joined(member)]
@@ -114,8 +114,8 @@ def rebalance_to_run(image: GroupImage) -> RunRebalance | None:
 
 
 def _away_processes(image: GroupImage) -> frozenset[ProcessId]:
-    """Returns the instances whose members are all away and did not rejoin. A member that leaves during the computation
-    counts as present, because the input of a computation does not change.
+    """Returns the instances whose members are all away and did not rejoin. If a member leaves during the computation,
+    it counts as present, because the input of a computation does not change.
     """
     away, present = set[ProcessId | None](), set[ProcessId | None]()
     if not image.members.away():
@@ -134,8 +134,8 @@ def _as_it_takes_part(member: ClassicGroupMember) -> Member:
 
 
 def store_rebalance(step: GroupTransition, event: AssignmentComputed) -> Response:
-    """Store the computed assignments and make the group Stable. A stale result is discarded, and a result that needs an
-    approval is held.
+    """Store the computed assignments and make the group Stable. A stale result is discarded. A result is held if it
+    needs an approval.
     """
     if not _is_awaited(step.image, event):
         return AssignmentDiscarded(event.generation_id)
@@ -144,7 +144,7 @@ def store_rebalance(step: GroupTransition, event: AssignmentComputed) -> Respons
 
 def _is_awaited(image: GroupImage, event: AssignmentComputed) -> bool:
     """Returns whether the group still waits for this result. Returns False if the group already has a result of this
-    generation. Returns False for the first result if the generation is being computed again.
+    generation. Returns False for the result of the first computation if the generation is being computed again.
     """
     is_newest = image.completes_generation(event.generation_id) and image.held is None
     return is_newest and event.kept_owned == (image.kept_because is not None)
@@ -183,7 +183,7 @@ def awaits_warm_ups(image: GroupImage) -> bool:
     A warm-up triggers at most one early rebalance. If the task is still a warm-up after the early rebalance, the group
     waits for the deadline. Without this limit, early rebalances could repeat for ever. For example, a task stays a
     warm-up if its changelog grows faster than it is restored. Any rebalance except a follow-up or a probing rebalance
-    allows another early rebalance for the same warm-ups. An operator that switches `promotion` on again also allows
+    allows another early rebalance for the same warm-ups. If an operator switches `promotion` on again, this also allows
     another early rebalance.
     """
     end = image.present_end

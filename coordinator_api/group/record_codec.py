@@ -1,15 +1,15 @@
 """Writes and reads records as JSON objects for the store, such as `{"type": "MemberRemoved", "member_id": ..., ...}`.
 
 The classes in `records` define the format. The name of a class is the type, and the names of its fields are the keys. A
-field that is itself a dataclass is written as an object. The names of stored classes and fields never change, because
-databases contain these names. `tests/coordinator_api/group/stored_records.jsonl` holds a record of every type.
+dataclass in a field is written as an object. The names of stored classes and fields never change, because databases
+contain these names. `tests/coordinator_api/group/stored_records.jsonl` contains a record of every type.
 
 Bytes are written as base64, tasks as text such as `0_1`, and members of enumerations as their values. The assignments
 of a rebalance are packed (`packed_assignments`) and then written as base64.
 
-An unknown type and an unknown key are errors, because records that are read only partly would lead to a wrong state. A
-field with its default value is not written. If a field without a default is missing, this is an error. The default of a
-new field must mean the same as the absence of the field in earlier releases.
+An unknown type and an unknown key are errors, because a partly read record would lead to a wrong state. A field with
+its default value is not written. If a field without a default is missing, this is an error. The default of a new field
+must mean the same as the absence of the field in earlier releases.
 """
 
 import base64
@@ -51,7 +51,7 @@ def decode_record(text: str) -> CoordinatorRecord:
 
 
 class _Shape(NamedTuple):
-    """The functions that write and read the JSON of one type. `read` raises TypeError and ValueError."""
+    """The functions that write and read the JSON of one type. The function `read` may raise TypeError or ValueError."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
@@ -110,8 +110,8 @@ def _object_of(shape: _Shape) -> _Shape:
 
 @dataclass(frozen=True, slots=True)
 class _StoredField:
-    """A stored field of a dataclass. `default`: the value of a field that is missing in the JSON. A field whose value
-    is its default is not written. A required field has the default MISSING.
+    """A stored field of a dataclass. `default`: the value of a field that is missing in the JSON. If a field has its
+    default value, the field is not written. A required field has the default MISSING.
     """
 
     name: str

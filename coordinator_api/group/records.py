@@ -40,8 +40,8 @@ from coordinator_api.group.states import GroupState, HoldEnd, KeptBecause, Rebal
 
 FOLLOWS_BY_ITSELF = (RebalanceReason.FOLLOWUP_REBALANCE, RebalanceReason.PROBING_REBALANCE)
 """The reasons of rebalances that follow from an earlier rebalance. The approval of the earlier rebalance covers the
-rebalances that follow from it. A warm-up triggers at most one early rebalance until a rebalance with any other reason
-begins.
+rebalances that follow from it. A warm-up triggers at most one early rebalance. After a rebalance with any other reason,
+the warm-up may trigger another early rebalance.
 """
 
 CARRIED_OUT = (HoldEnd.APPROVED, HoldEnd.TIME_LIMIT, HoldEnd.HOLD_ENDED)
@@ -78,8 +78,8 @@ class CoordinatorRecord(ABC):
     """The types of records, by their stored names."""
 
     def __init_subclass__(cls) -> None:
-        # `dataclass(slots=True)` creates each class a second time, so this entry is written twice and keeps the second
-        # class
+        # `dataclass(slots=True)` creates each class a second time, so this entry is written twice: the second class
+        # replaces the first class
         CoordinatorRecord.types[cls.__name__] = cls
 
     @abstractmethod
@@ -96,7 +96,7 @@ class CoordinatorRecord(ABC):
         """
 
     def begun_generation(self) -> int | None:
-        """Returns a generation that had certainly begun when this record was made; None if the record names no
+        """Returns a generation that has certainly begun at the time of this record; None if the record names no
         generation.
         """
         named: int | None = getattr(self, "generation_id", None)
@@ -114,8 +114,8 @@ class CoordinatorRecord(ABC):
 
 
 def _shown_values(changed: Any) -> Iterator[str]:
-    """Returns the numbers and texts in the fields of a record and of its nested dataclasses. Leaves out fields with
-    their default values.
+    """Returns the numbers and texts in the fields of a record and of its nested dataclasses. A field with its default
+    value is not included.
     """
     for each in fields(changed):
         value = getattr(changed, each.name)
@@ -194,7 +194,7 @@ class MemberSubscribed(CoordinatorRecord):
         liveness.member_subscribed(after.members[self.member_id], before, after, now_ms)
 
     def begun_generation(self) -> int | None:
-        """Returns the generation before the one that the member joins for, because the joined generation may not have
+        """Returns the generation before the generation of the join, because the generation of the join may not have
         begun yet.
         """
         return self.join.generation_id - 1
@@ -329,7 +329,7 @@ class RebalanceCompleted(CoordinatorRecord):
     """The state becomes Stable, because the rebalance was completed.
 
     `assignments`: the ConsumerProtocolAssignment of every member. `warm_ups`: for each member, the warm-ups among its
-    standby tasks. `warm_ups` may leave out members without warm-ups.
+    standby tasks. Members without warm-ups may be missing in `warm_ups`.
     """
 
     generation_id: int
@@ -441,8 +441,8 @@ class RebalanceLedElsewhere(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberReported(CoordinatorRecord):
-    """A member of a reported rebalance. The `MemberReported` records are in the order in which the leader received the
-    members.
+    """A member of a reported rebalance. The `MemberReported` records have the order of the member list that the leader
+    received.
 
     `assignment`: None if the member has no assignment, or if an `AssignmentsPacked` record with the assignment follows.
     """
@@ -521,8 +521,8 @@ class LastRebalanceRestored(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRestored(CoordinatorRecord):
-    """An approval in a snapshot: follow-up and probing rebalances of this generation's rebalance do not wait for
-    approval.
+    """An approval in a snapshot. The follow-up and probing rebalances after the rebalance of this generation do not
+    wait for approval.
     """
 
     generation_id: int

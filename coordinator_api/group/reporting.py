@@ -3,7 +3,7 @@ of leaders outside this service.
 
 The first report creates a group with an outside leader, and the last report is the state of the group. A leader may
 send a report twice. A second report of the present generation is accepted and changes nothing. A report of an older
-generation is refused. The coordinator keeps no session timeouts for groups with an outside leader, because only the
+generation is refused. The coordinator has no session timeouts for groups with an outside leader, because only the
 leader knows which members are alive. Members cannot join a group with an outside leader at this coordinator. A group
 that this coordinator leads accepts no reports. A group must have only one leader, because two leaders could give the
 same task to two members.

@@ -17,7 +17,7 @@ the kept records, but without members and at a new generation:
 
 - The repair keeps only whole commits before the first damaged or missing record. If no commit is whole, the repair
   keeps only the declaration, which is the first record of every log.
-- A repaired group keeps no member. The records after the damage may have given a member's tasks to other members.
+- A repaired group has no members. The records after the damage may have given a member's tasks to other members.
   Requests of the dropped members get `UNKNOWN_MEMBER_ID`, so the members drop their tasks and join again.
 - The new generation is higher than any generation that may have been used. The new generation is computed from the
   highest generation in any readable record or recorded rebalance. For each unreadable record, 1 is added, because the
@@ -61,7 +61,7 @@ from coordinator_api.group.states import GroupState
 
 LOST_GENERATIONS = 1_000_000
 """The number of generations that a repair or restore skips. Between a backup and a loss, a group begins fewer
-generations than this number. A group that begins one generation each second takes eleven days to begin so many
+generations than this number. With one new generation each second, a group needs eleven days for this number of
 generations.
 """
 
@@ -72,8 +72,8 @@ enough for 100 restores or repairs.
 
 
 class LogDoesNotReplay(AssignorFault):
-    """Some records of a group's log cannot be read or do not fit together. A coordinator does not lead a group whose
-    log does not replay.
+    """Some records of a group's log cannot be read or do not fit together. A coordinator does not lead a group if it
+    cannot replay the group's log.
     """
 
 
@@ -148,8 +148,8 @@ def _without_shared(member: ClassicGroupMember) -> ClassicGroupMember:
 
 
 def _is_shared(assignment: AssignmentParts | None) -> bool:
-    """Returns whether the assignment shares bytes with other assignments. An assignment that shares no bytes is stored
-    in the record of its member. After a failed rebalance, for example, the assignments share no bytes.
+    """Returns whether the assignment shares bytes with other assignments. An assignment is stored in the record of its
+    member if it shares no bytes. After a failed rebalance, for example, the assignments share no bytes.
     """
     return assignment is not None and bool(assignment.shared)
 
@@ -207,8 +207,8 @@ class LoggedRecord:
 class LogRepair:
     """The plan of a repair. `kept_records`: the number of kept records. The kept records are the first records of the
     old log. `last_kept`: the record number of the last kept record. `kept_generation`, `revision`: the generation and
-    the definition revision of the state that the kept records replay to. `generation_id`: the new generation. `lines`:
-    the records of the new log as JSON.
+    the definition revision of the state that results from the kept records. `generation_id`: the new generation.
+    `lines`: the records of the new log as JSON.
 
     `dropped_records`: the number of dropped records, including missing and unreadable records. `dropped_members`: the
     known members that have to join again. `dropped_generations`: the known generations after `kept_generation`.

@@ -13,7 +13,7 @@ class GroupState(StrEnum):
 
         Empty -> PreparingRebalance -> CompletingRebalance -> Stable -> PreparingRebalance -> ...
 
-    A group that loses its last member is Empty again. A deleted group is Dead and stays Dead.
+    A group becomes Empty again when it loses its last member. A deleted group is Dead and stays Dead.
     """
 
     EMPTY = "Empty"

@@ -1,11 +1,12 @@
-"""The parts of a member's subscription and assignment that the group protocol reads. The remaining parts of a
-subscription are read only by the assignment pipeline.
+"""The parts of a member's subscription and assignment that the group protocol reads. Only the assignment pipeline reads
+the remaining parts of a subscription.
 
 The protocol compares subscriptions in two ways. If two subscriptions have an equal `rebalance_input`, a rebalance would
 make the same decision with each of them. The `rebalance_input` has all fields except the unique field and the
 generation. If the two subscriptions of a restarted member have an equal `static_identity`, the member is unchanged. The
-`static_identity` also leaves out the owned tasks and the offsets, because a restarted process owns no tasks. Bytes that
-cannot be decoded are compared as they are. Source: `ConsumerProtocolSubscription`, `SubscriptionInfo`.
+`static_identity` has all fields except the unique field, the generation, the owned tasks and the offsets, because a
+restarted process owns no tasks. If bytes cannot be decoded, the protocol compares them unchanged. Source:
+`ConsumerProtocolSubscription`, `SubscriptionInfo`.
 """
 
 from collections.abc import Mapping
@@ -53,9 +54,9 @@ def subscription_now(subscription: bytes, assignment: AssignmentParts | None, re
 
     `reported`: for each task, the offset sum from the member's heartbeats. An assigned active task without a reported
     sum counts as running. A standby task without a reported sum gets the sum from the last subscription. `reported` is
-    empty for a member that is away. A member that is away stopped cleanly, so its disk has the state of its last
-    assignment. The last subscription of the member is older than its last assignment, and may name tasks that other
-    members now run.
+    empty for an absent member. An absent member has stopped cleanly, so its disk has the state of its last assignment.
+    The last subscription of the member is older than its last assignment, and may name tasks that other members now
+    run.
     """
     decoded = _decoded(subscription)
     if decoded is None or assignment is None:

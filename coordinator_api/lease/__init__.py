@@ -5,9 +5,9 @@ Each coordinator has a row in the database, and renews the row periodically. The
 
 - A poll adds 1 to `renewals` in this coordinator's row, and reads a `LeaseView` of all rows in the same transaction.
   After late answers, polls only read and do not renew the row.
-- A renewal lets this coordinator answer until `valid_ms` after it SENT the poll.
-- A lease has expired if its row was observed unchanged for a little longer than `valid_ms`. Another coordinator deletes
-  the row of an expired lease if its `renewals` is still the observed number.
+- After a renewal, this coordinator may answer for `valid_ms` from the moment at which it SENT the poll.
+- A lease has expired if its row has been unchanged for a little longer than `valid_ms`. Another coordinator deletes the
+  row of an expired lease if `renewals` in this row still has the observed value.
 - A group is free if its owner has no row in the database. All coordinators compute the same plan, which names one
   coordinator for the group. The named coordinator takes the group with a new epoch.
 
@@ -30,27 +30,28 @@ The actions:
 - `Take`: call `store.take`. If `store.take` succeeds, call `holder.own`, load the group, and handle `Recovered`.
 - `HandOver`: close the group, and call `store.hand_over`. If `store.hand_over` succeeds, call `holder.given`.
 
-An action that fails, or whose answer is lost, needs no clean-up: the next view shows its result.
+If an action fails or its answer is lost, no clean-up is needed: the next view shows the result of the action.
 
 When an answer is computed, `whereabouts(group)` must be `Here`, and `may_answer(now)` must be True. While
-`may_answer(now)` is False, no event and no timer of a group is handled. Without timers, no member is removed because of
-a heartbeat that the coordinator could not answer.
+`may_answer(now)` is False, no event and no timer of a group is handled. So a member is not removed if the coordinator
+could not answer its heartbeat.
 
 Rules:
 - No coordinator compares its clock with the clock of another machine or of the database. A coordinator measures on its
   own clock how long the row of another coordinator has been unchanged. The observing coordinator starts to measure when
-  the answer to its own poll ARRIVES. The owner of the row starts to measure when it SENDS its renewal, which is earlier
-  than this arrival. So the owner stops answering before another coordinator may take its groups.
+  the answer to its own poll ARRIVES. The owner of the row starts to measure earlier, when it SENDS its renewal. So the
+  owner stops answering before another coordinator may take its groups.
 - A database lock cannot replace the expiry. If a coordinator lost its database connection, it would lose the lock, but
   would still run and answer calls.
 - Coordinators cannot renew their rows during an outage of the database. A long gap between two polls counts as only a
   few renewal intervals, so that an outage alone does not make a lease look expired.
 - Each write of a group names the epoch in which the writer owns the group. The database refuses the write of a former
   owner.
-- A coordinator whose row was deleted has lost all groups, and inserts a new row under another id.
-- A coordinator that does not serve calls has False in the field `takes` of its row. A coordinator that does not serve
-  calls gets groups only if no other coordinator serves calls. For example, the first coordinator of a database takes
-  and opens its groups before it listens.
+- When the row of a coordinator is deleted, the coordinator loses all groups. The coordinator then inserts a new row
+  under another id.
+- If a coordinator does not serve calls, the field `takes` of its row is False. If a coordinator does not serve calls,
+  it gets groups only if no other coordinator serves calls. For example, the first coordinator of a database takes and
+  opens its groups before it listens.
 - Only a coordinator with a row takes groups, and only the owner of a group hands it over. So while a coordinator has
   its row, its list of its own groups is correct.
 - An SQLite file has one coordinator, whose lease never expires (`coordinator_api/store/opening.py`).

@@ -2,8 +2,8 @@
 
 Immediately after a poll, the coordinator drops lost groups and begins to hand groups over. If the lease of the
 coordinator had expired, the coordinator also marks its groups, so that each group is read from the store again. After
-that, the coordinator deletes the rows of expired coordinators and takes free groups. The coordinator carries out these
-deletions and takes one after the other, until the next poll is due.
+that, the coordinator deletes the rows of expired coordinators and takes free groups. One after the other, the
+coordinator deletes these rows and takes these groups. The coordinator stops when the next poll is due.
 
 Rules:
 - Opening a group replays its log, and closing a group waits for its commit. Opening and closing run outside the renewal
@@ -72,7 +72,7 @@ class CoordinatorLease:
     """Renews the lease of this coordinator. Use `CoordinatorLease` on only one event loop.
 
     `url`: the address at which other coordinators reach this coordinator. `release`: the version of this project.
-    `is_shared`: True if other coordinators can use the database, because then the lease can expire.
+    `is_shared`: True if other coordinators can use the database, so that the lease can expire.
     """
 
     _store: LeaseStore
@@ -230,8 +230,8 @@ class CoordinatorLease:
         self._request_poll()
 
     async def give_away(self, within_s: float) -> None:
-        """Hand all groups over to other coordinators, and take no further groups. Groups that are not handed over
-        become free when this coordinator leaves.
+        """Hand all groups over to other coordinators, and take no further groups. If a group is not handed over, it
+        becomes free when this coordinator leaves.
         """
         self._is_leaving = True
         self._to_do.clear()
@@ -343,8 +343,8 @@ class CoordinatorLease:
         self._woken.set()
 
     def _watch_expiry(self, sent_ms: float) -> None:
-        """Record whether the lease is valid now. Set a timer for the expiry, because a poll may still wait for the
-        database at that time.
+        """Record whether the lease is valid now. Set a timer for the expiry, because a poll may wait for the database
+        at the time of the expiry.
 
         `sent_ms`: the time at which the newest answered poll was sent.
         """
@@ -407,7 +407,7 @@ class CoordinatorLease:
     # --- actions
 
     async def _carry_out(self, action: decisions.Action) -> None:
-        """Carries out an action. If the action fails, the next poll plans the action again if it is still needed."""
+        """Carries out an action. If the action fails and is still needed, the next poll plans it again."""
         try:
             match action:
                 case decisions.EndCoordinator(coordinator_id, renewals):

@@ -2,18 +2,18 @@
 Pure.
 
 Rules:
-- Only one poll runs at a time. When the next poll has been answered, actions of the last poll that have not begun are
-  given up.
+- Only one poll runs at a time. When the next poll is answered, the coordinator drops the actions of the previous poll
+  that have not begun.
 - This coordinator owns a group only after it has taken or created the group. If the row of a group names this
-  coordinator, but the group is not in `owned`, the coordinator takes the group. Another coordinator may have handed
-  such a group over, or the answer to an earlier take may have been lost. Each take raises the epoch, so an older take
-  that reaches the database later has no effect.
+  coordinator, but the group is not in `owned`, the coordinator takes the group. Another coordinator may have handed the
+  group to this coordinator, or the answer to an earlier take may have been lost. Each take raises the epoch, so an
+  older take that reaches the database later has no effect.
 - A coordinator closes a group before it hands the group over. The rows show whether the hand-over succeeded.
 - This coordinator's own changes after its last poll override the next view, because they may be newer than the view.
-- If the answer to a renewal comes too late, this coordinator may not answer, but others cannot take its groups. For
-  this reason, polls after a late answer do not renew the row until one poll is answered in time. After several late
-  answers, up to four polls in a row have to be answered in time. A coordinator that always gets late answers loses its
-  groups.
+- If the answer to a renewal comes too late, this coordinator may not answer. Other coordinators cannot take the groups
+  of this coordinator. For this reason, the coordinator stops renewing its row after a late answer. The coordinator
+  renews its row again after a poll that is answered in time. After several late answers, up to four polls in a row have
+  to be answered in time. If all answers come late, the coordinator loses its groups.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -24,8 +24,8 @@ from coordinator_api.lease import decisions
 from coordinator_api.store.lease_rows import GroupOwner, LeaseTimes, LeaseView
 
 MARGIN = 1.05
-"""A lease counts as expired after other coordinators have observed its unchanged row for `valid_ms` times this factor.
-The factor is above 1 because two clocks differ a little in speed.
+"""A lease counts as expired when its row has been unchanged for `valid_ms` times this factor. The factor is above 1
+because two clocks differ a little in speed.
 """
 
 MOST_INTERVALS_COUNTED = 2
@@ -45,8 +45,8 @@ MOST_POLLS_BEFORE_RENEWAL = 4
 """Before the row is renewed again, at most this number of consecutive answers must arrive in time."""
 
 FORGIVEN_AFTER_POLLS = 8
-"""When this number of further consecutive answers has arrived in time, earlier late answers no longer count. The count
-starts when the row may be renewed again.
+"""The number of consecutive timely answers after which earlier late answers are ignored. The number does not include
+the answers that are needed before the row is renewed again.
 """
 
 
@@ -64,14 +64,14 @@ class Expiry:
         self._has_lapsed = False
 
     def polled(self, sent_ms: float, now_ms: float) -> bool:
-        """Record that the renewal sent at `sent_ms` succeeded, and that the answer to the renewal has arrived now.
+        """Record the success of a renewal. The renewal was sent at `sent_ms`, and its answer has arrived just now.
         Returns whether the renewal restores a lease that had expired.
         """
         if self._until_ms is not None and now_ms >= self._until_ms:
             self._has_lapsed = True
         self._until_ms = max(self._until_ms or 0.0, sent_ms + self._valid_ms)
         if not self._has_lapsed or now_ms >= self._until_ms:
-            return False  # an answer that came too late does not restore the lease
+            return False  # a late answer does not restore the lease
         self._has_lapsed = False
         return True
 
@@ -80,8 +80,8 @@ class Expiry:
 
 
 class ObservedLeases:
-    """Finds the other coordinators whose leases have expired, because their rows were unchanged for long enough.
-    `ObservedLeases` also finds the groups that have been free for too long.
+    """Finds the other coordinators with expired leases: their rows were unchanged for too long. `ObservedLeases` also
+    finds the groups that have been free for too long.
 
     Time is measured on this coordinator's own clock, from poll to poll.
     """
@@ -94,7 +94,7 @@ class ObservedLeases:
         self._read_ms: float | None = None
 
     def seen(self, view: LeaseView, me: str, now_ms: float) -> None:
-        """Record the rows of a poll whose answer has arrived now."""
+        """Record the rows of a poll that was answered just now."""
         others = [decisions.EndCoordinator(each, row.renewals) for each, row in view.coordinators.items() if each != me]
         free = [group.group_id for group in view.groups.values() if view.is_free(group)]
         # a longer gap means an outage, during which this coordinator could not observe the renewals of others
@@ -111,7 +111,7 @@ class ObservedLeases:
         return [row for row, unchanged_ms in self._unchanged_ms.items() if unchanged_ms >= self._enough_ms]
 
     def silent(self) -> frozenset[str]:
-        """Returns the coordinators that have missed a few renewals. A coordinator that misses renewals may be slow to
+        """Returns the coordinators that have missed a few renewals. If a coordinator misses renewals, it may be slow to
         serve a further group.
         """
         longest_ms = SILENT_AFTER_INTERVALS * self._renewal_ms
@@ -137,8 +137,8 @@ Observed = TypeVar("Observed")
 def _counted_on(
     before_ms: Mapping[Observed, float], present: Iterable[Observed], gap_ms: float
 ) -> dict[Observed, float]:
-    """Returns for each item of `present` how long it has existed. A known item has existed for its time in `before_ms`
-    plus `gap_ms`. A new item has existed for 0 ms.
+    """Returns for each item of `present` how long it has existed. The time of a known item is its value in `before_ms`
+    plus `gap_ms`. The time of a new item is 0.
     """
     return {each: before_ms[each] + gap_ms if each in before_ms else 0.0 for each in present}
 
@@ -185,12 +185,12 @@ class LeaseHolder:
     def polled(
         self, sent_ms: float, now_ms: float, view: LeaseView | None, movable: Collection[str] = ()
     ) -> list[decisions.Action]:
-        """Record that the poll sent at `sent_ms` succeeded, and that the answer to the poll has arrived now.
+        """Record the success of a poll. The poll was sent at `sent_ms`, and its answer has arrived just now.
 
-        `view`: the rows that the poll read; None if this coordinator's row was deleted. Without its row the coordinator
-        has lost all groups, and has to insert a row under another id. `movable`: the groups of this coordinator that
-        may be handed over now. At most one of these groups is handed over for balance. Returns the actions in the order
-        in which to carry them out.
+        `view`: the rows that the poll read; None if this coordinator's row was deleted. A coordinator without a row has
+        lost all groups. The coordinator has to insert a row under another id. `movable`: the groups of this coordinator
+        that may be handed over now. At most one of these groups is handed over for balance. Returns the actions in the
+        order in which to carry them out.
         """
         me = self.coordinator_id
         if me is None or view is None or me not in view.coordinators:
@@ -213,8 +213,8 @@ class LeaseHolder:
 
     @property
     def owned(self) -> Mapping[str, int]:
-        """The groups that this coordinator owns and has opened or is opening. Each group has its epoch, which its
-        writes name.
+        """The groups that this coordinator owns and has opened or is opening. Maps each group to its epoch. Each write
+        of a group names this epoch.
         """
         return self._owned
 
@@ -268,7 +268,7 @@ class LeaseHolder:
         owns no groups and takes no groups.
 
         The list is empty when no other coordinator can take groups. The caller has to close the groups that are not
-        handed over. Groups that are not handed over become free when this coordinator leaves.
+        handed over. If a group is not handed over, it becomes free when this coordinator leaves.
         """
         self._is_leaving = True
         opened = dict(self._owned)
@@ -293,7 +293,8 @@ class LeaseHolder:
     @property
     def _polls_before_renewal(self) -> int:
         """The number of consecutive answers that must arrive in time before a poll renews the row."""
-        # The first late renewal requires one poll in time, and each further late renewal doubles this number.
+        # After the first late renewal, one poll must be answered in time. Each further late renewal doubles this
+        # number.
         return min(MOST_POLLS_BEFORE_RENEWAL, (1 << self._late_renewals) // 2)
 
     def _answered(self, *, in_time: bool) -> None:

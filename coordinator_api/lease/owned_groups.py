@@ -20,7 +20,7 @@ from coordinator_api.store.store_errors import NotOwner, StoreError
 
 OPENED_AT_ONE_TIME = 2
 """The largest number of groups that are opened at one time. The number is small, because the records of these groups
-are in memory, and may be large.
+may need much memory.
 """
 
 HANDED_OVER_AT_ONE_TIME = 8
@@ -48,11 +48,13 @@ class GroupHost(Protocol):
         """
 
     def is_open(self, group_id: str) -> bool:
-        """Returns whether the group is open in this coordinator. A group whose log cannot be read counts as open."""
+        """Returns whether the group is open in this coordinator. A group also counts as open if its log cannot be
+        read.
+        """
 
     async def close_owned(self, group_id: str) -> Callable[[], None] | None:
-        """Let the group finish its commits. After that, the group gives no more answers from its state in memory.
-        Returns None if the group is not open.
+        """Wait until the commits of the group are done. From then on, the group gives no more answers from its state in
+        memory. Returns None if the group is not open.
 
         If the group is open, returns a function that answers the group's held requests. The callers of held requests
         then look up the new owner of the group.
@@ -204,15 +206,15 @@ class OwnedGroups:
     # --- hand over
 
     def hand_over(self, move: HandOver) -> asyncio.Task[None]:
-        """Begin to hand over a group, which must already be removed from `holder.owned`."""
+        """Begin to hand over a group. The caller has already removed the group from `holder.owned`."""
         self._moving.add(move.group_id)
         return self._tasks.start(self._hand_over(move))
 
     async def hand_all_over(self, moves: Iterable[HandOver]) -> None:
         """Hands groups over. First waits until all groups are open, because a group cannot be closed before it is open.
 
-        The caller cancels the call when the time limit of the stop has passed. Groups whose hand-over has not begun
-        then stay open.
+        The caller cancels the call when the time limit of the stop has passed. If the hand-over of a group has not
+        begun by then, the group stays open.
         """
         opening = list(self._opening.values())
         if opening:

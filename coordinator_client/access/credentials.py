@@ -1,4 +1,4 @@
-"""Keeps all tokens of a service, and finds the principal of a given token.
+"""Stores all tokens of a service, and finds the principal of a given token.
 
 Tokens come from several sources, such as files. When a source changes, all its tokens are replaced at once. So tokens
 can be rotated without a restart. A token is looked up by its hash, so the duration of the look-up reveals nothing about
@@ -22,8 +22,8 @@ class Credentials:
     """The tokens of one service. Several threads may call `replace`, and other threads may call `find` at the same
     time.
 
-    `group_prefixes`: the prefixes of all tokens; a token that sees all groups has the empty prefix. `is_empty`: True if
-    no source has a token and there is no issuer of signed tokens, so that calls need no token.
+    `group_prefixes`: the prefixes of all tokens; the prefix is empty if a token applies to all groups. `is_empty`: True
+    if there are no tokens and no issuer of signed tokens. Calls then need no token.
     """
 
     def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
@@ -44,8 +44,8 @@ class Credentials:
             self.is_empty = not self._by_digest and self._find_signed is None
 
     def also_find(self, find_signed: FindPrincipal) -> None:
-        """After this call, the method `find` calls `find_signed` for each token that no source has. A token that no
-        source has may be a signed token of an issuer.
+        """After this call, the method `find` calls `find_signed` for each token that no source has. If no source has a
+        token, it may be a signed token of an issuer.
         """
         self._find_signed = find_signed
         self.is_empty = False

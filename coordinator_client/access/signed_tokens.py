@@ -4,8 +4,8 @@ Rules:
 
 - The library PyJWT checks the signature and the claims. This module fetches the keys, and passes PyJWT the list of
   required claims.
-- Only asymmetric signatures are accepted. The algorithm of a signature has to fit the type of the key. If it did not,
-  an attacker could use a published key as an HMAC secret.
+- Only asymmetric signatures are accepted. The algorithm of a signature has to fit the type of the key. Without this
+  rule, an attacker could use a published key as an HMAC secret.
 - The service fetches the issuer's keys before it listens. A running service fetches the keys periodically, and also
   soon after a token has named an unknown key. Fetches of keys run in the background, and no call waits for them. If a
   fetch of keys fails, the old keys stay in force.
@@ -45,8 +45,8 @@ ALGORITHMS: Mapping[str, tuple[str, ...]] = {"RSA": ("RS256", "PS256"), "EC": ("
 """Maps each type of key (`kty`) to the accepted signature algorithms."""
 
 UNKNOWN_KEY_EVERY_S = 60.0
-"""The shortest time between two fetches of keys because of tokens with an unknown key. Without this limit, anybody
-could cause many fetches by sending such tokens.
+"""A token with an unknown key causes a fetch of keys. This is the shortest time between two such fetches. Without this
+limit, anybody could cause many fetches by sending tokens with unknown keys.
 """
 
 FETCH_TIMEOUT_S = 5.0
@@ -253,8 +253,8 @@ def _fetch(url: str) -> bytes:
     if parts.scheme == "file":
         content = Path(url2pathname(parts.path)).read_bytes()
     else:
-        # The proxies that environment variables name are for external hosts, so this fetch does not use them.
-        # SSL_CERT_FILE applies to this fetch too.
+        # The proxies in environment variables are only for external hosts, so this fetch uses no proxy. SSL_CERT_FILE
+        # applies to this fetch too.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         # IssuerSettings has checked that the scheme is http or https
         with opener.open(url, timeout=FETCH_TIMEOUT_S) as answer:

@@ -97,7 +97,9 @@ def token_in(path: Path, where: str) -> str:
 
 
 def text_of(path: Path, where: str) -> str:
-    """Returns the text of a file of at most `MOST_BYTES`. Raises InputError; its message shows no part of the text."""
+    """Returns the text of a file. The file may have at most `MOST_BYTES` bytes. Raises InputError; its message shows no
+    part of the text.
+    """
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)

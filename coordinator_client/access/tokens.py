@@ -1,7 +1,7 @@
-"""The entries that a service keeps for its tokens: the SHA-256 of the token, a name, a right, a group prefix and an
+"""The entries that a service stores for its tokens: the SHA-256 of the token, a name, a right, a group prefix and an
 expiry time.
 
-Rules: a service keeps only the hash of a token, not the token. A generated token has 256 random bits. Nobody can find
+Rules: a service stores only the hash of a token, not the token. A generated token has 256 random bits. Nobody can find
 these bits from their hash by trying values, so one round of SHA-256 is enough.
 
 A text of tokens has one entry on each line. An entry has these fields, with spaces between them:
@@ -12,8 +12,8 @@ A text of tokens has one entry on each line. An entry has these fields, with spa
 - `9f86d081884c7d659a2feaa0c55ad015a3bf4f…`: the SHA-256 of the token.
 - `2027-01-31T00:00:00Z`: the expiry time. An entry without this field never expires.
 
-Kafka's SCRAM also keeps hashes (`ScramCredential`). SCRAM needs a salt and many rounds of
-hashing, because passwords of people can be guessed.
+Kafka's SCRAM also stores hashes (`ScramCredential`). SCRAM needs a salt and many rounds of hashing, because
+passwords of people can be guessed.
 """
 
 import hashlib
@@ -56,7 +56,7 @@ class TokenEntry:
 
 
 def digest_of(token: bytes) -> str:
-    """Returns the SHA-256 of the token, by which a service stores it. `token`: the token's bytes as a caller sends
+    """Returns the SHA-256 of the token. A service stores only this hash. `token`: the token's bytes as a caller sends
     them.
     """
     return hashlib.sha256(token).hexdigest()
@@ -89,8 +89,8 @@ def checked_token(token: str, where: str, which: str = "this one") -> str:
 
 
 def plain_token(source: str, token: str) -> TokenEntry:
-    """Makes the entry for a token that is the value of a setting. The token gets the right admin for all groups.
-    `source`: the name of the setting. The principal gets the same name.
+    """Makes the entry for a token that is the value of a setting. The token has the right `admin`, for all groups.
+    `source`: the name of the setting, which is also the name of the principal.
 
     Raises InputError.
     """
