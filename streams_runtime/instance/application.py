@@ -161,7 +161,7 @@ def _checked_configs(configs: object) -> StreamsConfig:
         configs = StreamsConfig.from_dotted(configs)
     if not isinstance(configs, StreamsConfig):
         raise InputError(f"must be a StreamsConfig or a mapping, not a {type(configs).__name__}", "configs")
-    check_names(configs, "configs")  # A StreamsConfig that was not made by `from_dotted` is not checked yet.
+    check_names(configs, "configs")  # Only `from_dotted` checks a StreamsConfig, and a caller may make one without it.
     return configs
 
 
@@ -223,7 +223,7 @@ def group_body(app: Application) -> dict[str, object]:
         )
     )
     declared = {name: document[name] for name in _DECLARED}
-    # The document leaves out the version 4.3, and the coordinator would then use its newest version.
+    # The document leaves out the version 4.3. Without a version, the coordinator would use its newest version.
     if KAFKA_VERSION in app.configs.placement:
         declared["configs"] = {**dotted_configs(configs), KAFKA_VERSION: str(configs.kafka_version)}
     return {

@@ -1,8 +1,8 @@
 """Does the background work of an instance: deletes obsolete state, maintains the log, and looks up topics.
 
 Rules: the work has its own thread, so no stream thread waits for it. An error is logged, and the work is tried again
-later. The topics to which tasks write are looked up in advance. So a task that moves to this instance starts without
-these lookups.
+later. The background thread looks up in advance each topic that tasks write to. So a task that moves to this instance
+starts without these lookups.
 
 Source: `KafkaStreams.setupStateDirCleaner`; a broker's log cleaner, which an embedded log does not have.
 """

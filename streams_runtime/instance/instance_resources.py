@@ -46,12 +46,13 @@ class InstanceOptions:
 
     `thread_name`: a function that takes the index of a thread and returns the thread's name. Names must be unique in
     the group. `incarnation`: None for dynamic members. If `incarnation` is a number, each thread is a static member,
-    and its group.instance.id is its name. A static member fences a member with the same name and a lower incarnation.
-    `lock_wait_ms`: the longest wait for the lock of the state directory while an earlier process is ending. `serve_at`:
-    the host:port at which this instance answers queries, in place of the config `application.server`. `owns_process`:
-    True if only this instance runs in the process. If `owns_process` is True, all warnings and errors that the process
-    logs are reported to the group. If `owns_process` is True, the garbage collector also ignores all objects that exist
-    when the instance starts. `restore_listener`: None if the application makes the restore listener.
+    with the thread's name as group.instance.id. A static member fences a member with the same name and a lower
+    incarnation. `lock_wait_ms`: the longest wait for the lock of the state directory while an earlier process is
+    ending. `serve_at`: the host:port at which this instance answers queries, in place of the config
+    `application.server`. `owns_process`: True if only this instance runs in the process. If `owns_process` is True, all
+    warnings and errors that the process logs are reported to the group. If `owns_process` is True, the garbage
+    collector also ignores all objects that exist when the instance starts. `restore_listener`: None if the application
+    makes the restore listener.
     """
 
     thread_name: Callable[[int], str] | None = None
@@ -205,7 +206,9 @@ class InstanceResources:
         return StreamThread(setting)
 
     def close(self) -> None:
-        """Close all resources. An error of one resource is logged, and the other resources are still closed."""
+        """Close all resources. If a resource cannot be closed, the error is logged, and the other resources are closed
+        nevertheless.
+        """
         self._membership.close()
         self.housekeeping.close()
         server = [] if self._server is None else [("endpoint", self._server.close)]

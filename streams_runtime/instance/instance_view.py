@@ -1,9 +1,9 @@
 """The data that the query server of an instance shows. The data comes from the snapshots that the stream threads of the
 instance publish.
 
-Rule: while a thread's snapshot stays the same, no store of the thread's tasks is closed and opened again. So a read of
-a store is valid if two conditions hold after the read. The store must be open, and the snapshot with the store must
-still be the newest. Threads publish new snapshots a few times a second. After a thread has closed a store, it always
+Rule: while a thread's snapshot stays the same, the thread reopens no store of its tasks. So a read of a store is valid
+if two conditions are true after the read. The store must be open, and the snapshot that contains the store must still
+be the newest. Threads publish new snapshots a few times a second. After a thread has closed a store, it always
 publishes a snapshot before it opens the store again.
 """
 

@@ -4,7 +4,7 @@ Rules:
 - Before a Streams task starts, the thread claims the task's input partitions in the log. Only the thread with the
   newest claim on a partition may commit offsets of this partition. One call claims the input of all tasks of an
   assignment. In each pass, one call looks up the committed offsets for all tasks that were just restored
-  (`TaskInputs`). So the number of calls of the log does not depend on the number of tasks.
+  (`TaskInputs`). So the number of calls to the log does not depend on the number of tasks.
 - If another thread has locked a task's directory, the next pass tries the task again. The next pass also tries a task
   again if the log did not answer in time. Time-outs count against `task.timeout.ms`. A missing topic counts as a
   time-out, because the leader of the group may still create the topic.
@@ -56,7 +56,7 @@ class _Arrival:
 class TaskInputs:
     """Claims the input of a thread's active tasks in the log, and looks up the group's committed offsets of this input.
 
-    - Each method makes one call of the log for all given tasks. On Kafka, each call takes two or three round trips to
+    - Each method makes one call to the log for all given tasks. On Kafka, each call needs two or three round trips to
       the brokers, and fences a previous owner once. If each task made its own call, the last task would wait for the
       calls of all other tasks.
     - After a call that claims the input of many tasks, each task has a separate claim on its own partitions. The thread
@@ -89,7 +89,7 @@ class TaskInputs:
 
     def release(self, tasks: Iterable[StreamTask]) -> None:
         """Release the claims of these tasks, so that other threads can claim the input without fencing this thread.
-        A task with work that is not committed keeps its claim.
+        A task with uncommitted work keeps its claim.
         """
         claims = [claim for task in tasks if (claim := task.mark_claim_released()) is not None]
         if claims:
@@ -106,7 +106,7 @@ class Restoration:
     """Restores and starts the tasks of one stream thread. No other thread uses the `Restoration`.
 
     `waits_for_lock`: True if the directory of a task was locked by another thread in the last pass. `waits_for_log`:
-    True if the log did not answer a task in the last pass.
+    True if the log did not answer a call for a task in the last pass.
     """
 
     _tasks: Tasks
@@ -197,8 +197,8 @@ class Restoration:
 
     @contextmanager
     def _trying(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> Iterator[None]:
-        """Handles the errors of the `with` block, which is a step of these tasks. If the next pass cannot try the step
-        again, adds the error to `errors`.
+        """Handles the errors of the `with` block, in which these tasks carry out a step. If the next pass cannot try
+        the step again, adds the error to `errors`.
         """
         try:
             yield
@@ -237,7 +237,7 @@ class Restoration:
             return
         errors: dict[TaskId, Exception] = {}
         with self._trying(restored, errors):
-            self._inputs.claim(restored)  # a task that was suspended during its restore has no claim any more
+            self._inputs.claim(restored)  # a suspension during the restore may have released a claim
             committed = self._inputs.committed(restored)
             self._attempt(restored, lambda task: self._start(task, committed), errors)
         self.refresh()

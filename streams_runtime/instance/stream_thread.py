@@ -74,11 +74,11 @@ class StreamThread:
         self._thread.start()
 
     def ask_to_close(self, membership: GroupMembershipOperation = GroupMembershipOperation.LEAVE_GROUP) -> None:
-        """Make the thread commit, write checkpoints, leave the group or remain in it, and end. This method does not
-        wait for the end. Any thread may call `ask_to_close`.
+        """Make the thread commit, write checkpoints, and end. `membership`: whether the thread's member leaves the
+        group. This method does not wait for the end. Any thread may call `ask_to_close`.
         """
         if self.state is ThreadState.CREATED:
-            self._mailbox.end()  # a thread that was not started carries out no orders
+            self._mailbox.end()  # before its start, a thread carries out no orders
         self._member.ask_to_close(membership)
 
     def join(self, timeout_s: float | None = None) -> None:
@@ -262,7 +262,7 @@ class StreamThread:
             self._drop_all(migrated)
         else:
             if active and self._setting.application.configs.exactly_once:
-                # a rebalance may move the task to an instance with a standby of the task, which has less to restore
+                # a rebalance may move the task to an instance with a standby, and this instance has less to restore
                 self._member.request_rejoin()
 
     def _drop_all(self, migrated: TaskMigrated) -> None:
@@ -272,8 +272,8 @@ class StreamThread:
 
     def _shut_down(self) -> None:
         """Close the tasks, answer every order and make the member leave the group. If one of these steps fails, the
-        later steps are still done. If the thread has already carried out the order `CloseTasks`, its tasks are already
-        committed and suspended. Only the stores then have to be closed.
+        thread does the later steps nevertheless. If the thread has already carried out the order `CloseTasks`, its
+        tasks are already committed and suspended. In this case, only the stores have to be closed.
         """
         try:
             self._close_tasks("the member ended" if self.error is None else f"failed: {self.error}")

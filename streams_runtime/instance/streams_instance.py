@@ -199,8 +199,9 @@ class StreamsInstance:
         timeout_s: float | None = None,
         membership: GroupMembershipOperation = GroupMembershipOperation.LEAVE_GROUP,
     ) -> bool:
-        """Commit and close all tasks, and leave the group or remain in it. Returns True if the instance has ended
-        within `timeout_s`. If a thread of the instance calls `close`, the method does not wait.
+        """Commit and close all tasks, and end the instance. `membership`: whether the members leave the group. Returns
+        True if the instance has ended within `timeout_s`. If a thread of the instance calls `close`, the method does
+        not wait.
 
         Raises StreamsRuntimeError for REMAIN_IN_GROUP if the config leave.on.disconnect is true. With this config, the
         coordinator removes the members when the process ends its connection. Source: `KafkaStreams.close`.
@@ -305,8 +306,8 @@ class StreamsInstance:
         )
 
     def _group_pause_changed(self, paused: bool) -> None:
-        """Begin or end the pause of the group. While the group is paused, tasks are still restored, so that standbys
-        can become active at once. While the user has paused the instance, tasks are not restored.
+        """Begin or end the pause of the group. While the group is paused, the restore of tasks continues, so that
+        standbys can become active at once. While the user has paused the instance, tasks are not restored.
         """
         self._set_paused(PausedBy.GROUP, paused)
 

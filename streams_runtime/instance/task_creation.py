@@ -64,11 +64,13 @@ class TaskCreator:
         return self._standby_task(partitions, self._state(task, TaskType.STANDBY, graph))
 
     def standby_from(self, active: StreamTask, partitions: Partitions) -> StandbyTask:
-        """Recycle an active task into a standby. The active task must be suspended and committed, and is closed."""
+        """Recycle an active task into a standby. The active task must be suspended and committed. This method closes
+        the active task.
+        """
         return self._standby_task(partitions, active.recycle_state())
 
     def active_from(self, standby: StandbyTask, partitions: Partitions) -> StreamTask:
-        """Recycle a standby into an active task. The standby must be suspended, and is closed."""
+        """Recycle a standby into an active task. The standby must be suspended. This method closes the standby."""
         graph = self._graph(standby.id)
         return self.stream_task(standby.id, partitions, graph, standby.recycle_state())
 

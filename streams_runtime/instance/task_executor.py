@@ -16,8 +16,8 @@ Rules:
   with the newest claim on a partition may commit offsets of this partition. A revoked task is suspended before another
   thread claims its input.
 - If the commit of a transaction has timed out, the log may later commit or abort the transaction. Until the transaction
-  has ended, no task of the thread processes or punctuates. A record that a task sent before the end of this transaction
-  could be lost. The record's input would still count as processed.
+  has ended, no task of the thread processes or punctuates. Otherwise, a record that a task sends before the end of this
+  transaction could be lost, and its input would count as processed.
 - The brokers may refuse a record that `send` has accepted. After a refusal by the brokers, the active tasks in the
   commit are restarted from their changelogs.
 
@@ -178,8 +178,8 @@ class TaskExecutor:
         return len(needing)
 
     def commit_together(self, tasks: Sequence[AnyTask]) -> None:
-        """Commit these tasks together, without checkpoints. Raises LogTimeout if the log does not answer in time. After
-        LogTimeout, the log may still have committed the tasks.
+        """Commit these tasks together, without checkpoints. Raises LogTimeout if the log does not answer in time. Even
+        after LogTimeout, the log may have committed the tasks.
         """
         offsets = []
         for task in tasks:

@@ -1,25 +1,26 @@
 """Carries out the group's decisions about the Streams tasks of a thread, and restarts corrupt tasks.
 
 The group makes these decisions:
-- Assign: tasks that are still assigned keep running. A task whose type changes is recycled with open stores. Tasks that
-  are not assigned any more are closed. New tasks are made.
+- Assign: if a task is still assigned, it keeps running. If the type of a task changes, the task is recycled with open
+  stores. If a task is not assigned any more, it is closed. New tasks are made.
 - Revoke: the revoked tasks are committed, checkpointed and suspended before other threads may claim their input. Under
   exactly-once, all other tasks of the thread are committed, too.
-- Lost: the thread has lost all its active tasks. Running tasks are closed dirty, because other threads may already own
-  these tasks. Restoring tasks are closed clean. Standbys keep running.
+- Lost: the thread has lost all its active tasks. Tasks in the state RUNNING are closed dirty, because other threads may
+  already own these tasks. Tasks in the state RESTORING are closed clean. Standbys keep running.
 - Hand in: all active tasks are committed and suspended, so that other threads may claim their input. `shutdown` then
   closes the tasks.
 
 Corrupt tasks are restarted from the beginning of their changelogs. Under exactly-once, a transaction with records of a
 corrupt task is aborted. All other tasks with records in this transaction are restarted, too.
 
-If one task fails, the other tasks are still closed and recycled. The most severe of all errors is raised at the end.
+If one task fails, the other tasks are closed and recycled nevertheless. The most severe of all errors is raised at the
+end.
 Source: `TaskManager.handleAssignment`, `handleRevocation`, `handleLostAll`, `closeAndRecycleTasks`, `handleCorruption`.
 
-Differs from Kafka: a CREATED task that waits for its initialisation is kept if its type stays the same. New tasks are
-made even if other tasks could not be closed. If a task is corrupt, its transaction is aborted, and every task with
-records in the transaction is restarted. Kafka would commit the transaction, together with the records of the corrupt
-task.
+Differs from Kafka: a task in the state CREATED, which is not initialised yet, is kept if its type stays the same. New
+tasks are made even if other tasks could not be closed. If a task is corrupt, its transaction is aborted, and every task
+with records in the transaction is restarted. Kafka would commit the transaction, together with the records of the
+corrupt task.
 """
 
 import logging
@@ -233,8 +234,8 @@ class TaskManager:
         self._restoration.assigned(task.id, recycled=recycled)
 
     def _close(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> None:
-        """Close the tasks. A task is closed dirty if `errors` has an error of the task. An active task is also closed
-        dirty if it has work that is not committed. All other tasks are closed clean.
+        """Close the tasks. A task is closed dirty if `errors` contains an error of the task. An active task is also
+        closed dirty if it has work that is not committed. All other tasks are closed clean.
         """
         clean = []
         for task in tasks:
@@ -344,8 +345,8 @@ class TaskManager:
 
 @contextmanager
 def _collecting(errors: dict[TaskId, Exception], task: AnyTask) -> Iterator[None]:
-    """Catches an error of the `with` block, so that the caller can continue with other tasks. `errors`: gets the first
-    error of the task.
+    """Catches an error of the `with` block, so that the caller can continue with other tasks. `errors`: the mapping to
+    which the first error of the task is added.
     """
     try:
         yield

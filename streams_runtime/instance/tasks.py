@@ -4,19 +4,18 @@ Rules:
 - A thread has at most one task of each id: an active task or a standby. After the state of a task has changed, the
   caller has to call `refresh`, which sorts the tasks into lists. So a pass of the thread's loop only reads lists.
 - A running task sleeps while it has no record to process, no due punctuation and nothing to commit. A sleeping task
-  wakes when it gets records, when its next wall-clock punctuation is due, and at each call of `refresh`. A pass calls
+  wakes when it gets records, when its next wall-clock punctuation is due, and when `refresh` is called. A pass calls
   only awake tasks. So the duration of an idle pass does not depend on the number of tasks.
 - The thread reports the progress of each of its tasks to the group's leader, as one sum of offsets. A running active
   task with changelogs is reported as LATEST_OFFSET. For a restoring task or a standby, the thread reports the sum of
-  its restored offsets. So the leader recognises the previous owner of a task, which is always the thread that runs the
-  task.
+  its restored offsets. So the leader recognises the previous owner of a task: the thread that runs the task.
 - For a task with open stores, the sum contains the positions in its changelogs. For a task that is not open but has
-  state on disk, the sum contains the offsets in its checkpoint. A task that is corrupt or has no checkpoint is not
-  reported.
-- At the start of a rebalance, a thread tries to lock the directories of tasks that are not open. The thread reports a
-  task that is not open only if it could lock the task's directory. So only one thread of the process reports each task.
-  After the rebalance, the thread unlocks the directories of the tasks that were not assigned to it. If a task that is
-  not open is assigned to another thread of the process, that other thread can lock the directory at once.
+  state on disk, the sum contains the offsets in its checkpoint. A task is not reported if it is corrupt or has no
+  checkpoint.
+- At the start of a rebalance, a thread tries to lock the directories of tasks that are not open. If a task is not open,
+  the thread reports it only after it has locked the task's directory. So only one thread of the process reports each
+  task. After the rebalance, the thread unlocks the directories of the tasks that were not assigned to it. If a task
+  that is not open is assigned to another thread of the process, that other thread can lock the directory at once.
 - A sum that is larger than the largest Java long is reported as JAVA_LONG_MAX.
 
 Source: `Tasks`, `TasksRegistry`, `TaskManager.taskOffsetSums`, `tryToLockAllNonEmptyTaskDirectories`,

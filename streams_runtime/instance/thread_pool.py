@@ -1,12 +1,12 @@
 """Adds and removes the stream threads of one instance, and handles the ends of threads.
 
 Rules:
-- Threads can be added and removed while the pool runs (KIP-663). A thread that is removed commits its tasks and leaves
-  the group.
+- Threads can be added and removed while the pool runs (KIP-663). When a thread is removed, it commits its tasks and
+  leaves the group.
 - After a thread has failed, the user's handler decides what happens. A new thread replaces the failed thread, or the
   instance ends, or the whole application ends. By default, the instance ends.
 - The pool ends after a call of `end`, after a shutdown of the application, or when all threads are DEAD. The pool also
-  ends after the failure of a thread that is not replaced. A pool that is ending adds no thread.
+  ends after the failure of a thread that is not replaced. After its end has begun, a pool adds no thread.
 
 
 Source: `KafkaStreams.addStreamThread`, `removeStreamThread`, `handleStreamsUncaughtException`.
@@ -58,13 +58,13 @@ class ThreadPool:
         return iter(self._threads.values())
 
     def __len__(self) -> int:
-        """Returns the number of threads. A thread that is ending counts, too."""
+        """Returns the number of threads. Includes threads that are ending."""
         return len(self._threads)
 
     @property
     def is_running(self) -> bool:
-        """True if all threads that are not DEAD are RUNNING. The value is also True if the pool has no threads. The
-        value is False if the pool has only DEAD threads.
+        """True if every live thread is RUNNING. A live thread is a thread that is not DEAD. The value is also True if
+        the pool has no threads. The value is False if the pool has only DEAD threads.
         """
         threads = self._threads.values()
         alive = [thread.state for thread in threads if thread.state is not ThreadState.DEAD]
@@ -94,7 +94,7 @@ class ThreadPool:
     def remove(self, timeout_s: float | None, *, spare: str, wait: bool) -> StreamThread | None:
         """Make one thread commit, leave the group and end. Returns the removed thread. Returns None if there is no
         thread to remove, or if the pool is ending. `spare`: the name of a thread that is removed only if there is no
-        other thread. `wait`: True to wait until the thread has ended, or until the time is over.
+        other thread. `wait`: True to wait until the thread has ended, at most for `timeout_s`.
         """
         with self._resizing, self._changed:
             if self._ending:
@@ -137,14 +137,14 @@ class ThreadPool:
                 if thread not in handled:
                     handled.add(thread)
                     self._after(thread)
-            # Threads that were replaced or removed are dropped from the set, because the set would keep them in memory.
+            # Drop replaced and removed threads from the set, because the set would keep them in memory.
             handled.intersection_update(self)
         if self._ending:
             ending()
         self._end_all()
 
     def _must_end(self, handled: set[StreamThread]) -> bool:
-        """Wait until the pool has to end, or until a thread has ended. Threads in `handled` do not count. Returns True
+        """Wait until the pool has to end, or until a thread has ended. Ignores the threads in `handled`. Returns True
         if the pool has to end.
         """
         with self._changed:
@@ -190,9 +190,7 @@ class ThreadPool:
             replacement.start()
 
     def _forget(self, thread: StreamThread) -> None:
-        """Drop a thread that was removed and has ended. The instance does not end because of an error of this
-        thread.
-        """
+        """Drop a thread that was removed and has ended. An error of this thread does not end the instance."""
         with self._resizing:
             self._threads = {index: each for index, each in self._threads.items() if each is not thread}
         self._on_change()

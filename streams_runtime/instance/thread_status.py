@@ -63,7 +63,7 @@ class ThreadStatus:
     `tasks`: the active tasks in the order of their ids, and then the standbys in the order of their ids.
     `generation_id`: the generation of the group; 0 before the first assignment. `processed`: the number of input
     records that were processed since the thread started. `dropped`: the number of input records that were dropped.
-    `passed_over`: the number of input records that the log had deleted before the group read them.
+    `passed_over`: the number of input records that the log has deleted although the group has not read them.
     """
 
     name: str
@@ -97,8 +97,8 @@ def task_status(task: Task, lags: Mapping[TopicPartition, int], restored: int, p
 def open_task(
     task: Task, changelogs: Mapping[str, TopicPartition | None], lags: Mapping[TopicPartition, int]
 ) -> OpenTask:
-    """Returns the open stores of a task with their lags. The lag of a store without a changelog is None, unless the
-    task is active and running.
+    """Returns the open stores of a task with their lags. For a store without a changelog, the lag is 0 if the task is
+    active and running. Otherwise, this lag is None.
 
     `changelogs`: the changelog of each store. `lags`: the lags of the changelogs that the thread reads.
     """

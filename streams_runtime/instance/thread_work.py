@@ -1,4 +1,4 @@
-"""Has the steps of one pass of a stream thread's loop, and the objects that do the work of these steps.
+"""Contains the steps of one pass of a stream thread's loop, and the objects that do the work of these steps.
 
 Rules:
 - The step `poll` waits for records only if the last pass had nothing to do. A wait in `poll` lasts at most `poll.ms`,
@@ -6,10 +6,10 @@ Rules:
   task, the restore step waits for changelog records instead.
 - A thread with standbys opens its producer in advance. The producer is needed at once if a standby becomes active.
 - While the instance is paused, tasks are initialized, committed and closed, but not restored, processed or punctuated.
-- Records that tasks have sent are written at the end of a pass if the thread has no more records to process. The thread
-  has no more records if the pass had no work. The thread also has no more records if the last poll returned all records
-  of the log and the tasks have processed them. A thread with more records collects output for at most `linger.ms`
-  before it writes.
+- If the thread has no more records to process, it writes the sent records at the end of the pass. The thread has no
+  more records if the pass had no work. The thread also has no more records if the last poll returned all records of the
+  log and the tasks have processed them. A thread with more records collects output for at most `linger.ms` before it
+  writes.
 - The step `maybe_commit` commits every `commit.interval.ms`, and when a processor requests a commit. After a commit,
   the step `maybe_commit` deletes processed records of repartition topics, but at most once per
   `repartition.purge.interval.ms`.
@@ -73,9 +73,9 @@ class ThreadSetting:
     `transactional_id`: None under at-least-once. `state_changed`: a function that the stream thread calls after each
     change of its state. The function `state_changed` must not block. `is_paused`: a function that returns True if tasks
     must not process or restore. `is_group_paused`: a function that returns True if tasks must not process, but may
-    restore. `cache_bytes`: a function that returns the thread's share of the record cache, which changes when threads
-    are added or removed. If `cache_bytes` is None, the thread has the whole cache. `is_paused`, `is_group_paused` and
-    `cache_bytes` are called in each pass.
+    restore. `cache_bytes`: a function that returns the thread's share of the record cache. The share changes when
+    threads are added or removed. If `cache_bytes` is None, the thread has the whole cache. `is_paused`,
+    `is_group_paused` and `cache_bytes` are called in each pass.
     """
 
     name: str
@@ -185,7 +185,7 @@ class ThreadWork:
         got_records: set[TaskId] = set()
         for batch in batches:
             task = tasks.get(batch.partition)
-            # records of a task that is not RUNNING yet are skipped; the task reads them again after its start
+            # skip the records of a task that is not RUNNING yet; the task reads them again after its start
             if task is not None:
                 task.add_records(batch)
                 got_records.add(task.id)

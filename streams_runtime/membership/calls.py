@@ -1,9 +1,9 @@
 """The Python types for a member's calls to its coordinator: settings, requests, replies and errors. The module also
 computes the pauses before a call is repeated. The module sends no HTTP requests. A call is repeated if the coordinator
-gave no usable answer, for example because it is starting or overloaded. A call that the coordinator has accepted or
-refused is not repeated. The coordinator recognises a repeated join: a first join by its `join_id`, and a rejoin by the
-member id. The parameter `chance` is a random number from 0 to 1. The pauses depend on `chance`, so that many callers do
-not repeat their calls at the same time.
+gave no usable answer, for example because it is starting or overloaded. If the coordinator has accepted or refused a
+call, the call is not repeated. The coordinator recognises a repeated join: a first join by its `join_id`, and a rejoin
+by the member id. The parameter `chance` is a random number from 0 to 1. The pauses depend on `chance`, so that many
+callers do not repeat their calls at the same time.
 
 Errors are problem+json (RFC 9457). The field `code` of an error is Kafka's error name. A member reacts to an error as
 in Kafka: after `UNKNOWN_MEMBER_ID` and `ILLEGAL_GENERATION` the member loses its tasks. After `REBALANCE_IN_PROGRESS`
@@ -96,9 +96,8 @@ def coordinator_error(code: str, status: int, detail: str) -> CoordinatorError:
 class GroupDefinition:
     """The present definition of a group.
 
-    `declared_by`: the text with which the coordinator names the process that declared the definition. `declared_at`:
-    the time of the declaration, as text. `declared_by` and `declared_at` are None if the coordinator does not know
-    them.
+    `declared_by`: a text that names the process that declared the definition. `declared_at`: the time of the
+    declaration, as text. `declared_by` and `declared_at` are None if the coordinator does not know them.
     """
 
     revision: int
@@ -114,8 +113,8 @@ class GroupDefinition:
 class JoinReply:
     """The answer to a join.
 
-    `generation_id`: the member has to wait for the assignment of this generation. `definition`: the group's definition;
-    None if an earlier release of the coordinator has answered. `paused`: see `ProcessHeartbeatReply`.
+    `generation_id`: the generation of the assignment for which the member has to wait. `definition`: the group's
+    definition; None if an earlier release of the coordinator has answered. `paused`: see `ProcessHeartbeatReply`.
     """
 
     member_id: str
@@ -172,7 +171,7 @@ class ProcessHeartbeatReply:
     coordinator refused the member. `paused`: True if an operator has paused the group; the members of a paused group
     process nothing. `paused` is None if the coordinator has refused the whole heartbeat. `news`: a digest of
     `generation_id`, `members` and `paused`. The next heartbeat contains the digest `news`. If the data of the
-    coordinator still have this digest, the coordinator holds its answer until the data change.
+    coordinator still have this digest, the coordinator delays its answer until the data change.
     """
 
     state: str

@@ -160,8 +160,8 @@ class CoordinatorClient(AbstractContextManager["CoordinatorClient"]):
         return [str(group["group_id"]) for group in groups] if isinstance(groups, list) else []
 
     def delete_group(self, group_id: str) -> None:
-        """Delete a group without members, together with the history of its rebalances. Does nothing if there is no such
-        group. Raises CoordinatorError if the group has members. Raises CoordinatorUnavailable.
+        """Delete a group that has no members. Also deletes the history of its rebalances. Does nothing if there is no
+        such group. Raises CoordinatorError if the group has members. Raises CoordinatorUnavailable.
         """
         _call(self._http, "DELETE", CoordinatorCall(group_path(group_id), ANSWER_TIMEOUT_S), accept=(_NOT_FOUND,))
 
@@ -178,7 +178,7 @@ class CoordinatorClient(AbstractContextManager["CoordinatorClient"]):
         return self._get(f"{group_path(group_id)}/rebalances/{generation_id}")
 
     def explanations(self, group_id: str, generation_id: int) -> dict[str, Any]:
-        """Returns, for each Streams task, the reason why the rebalance assigned it to its member."""
+        """For each Streams task, returns the reason why the rebalance assigned the task to its member."""
         return self._get(f"{group_path(group_id)}/rebalances/{generation_id}/explain")
 
     def _get(self, path: str) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class ProcessHeartbeats:
         notices: Sequence[Notice] = (),
     ) -> ProcessHeartbeatReply:
         """Send one heartbeat for all members. `known`: the digest of the news that the process has. The coordinator
-        holds its answer until it has news with a different digest, but at most `wait_ms`.
+        delays its answer until it has news with a different digest, but at most for `wait_ms`.
 
         `notices`: the notices of the process; empty if the notices have not changed. `timeout_s`: the time for which
         the client waits for the answer, in addition to `wait_ms`. This method never repeats the call. After a failure,
@@ -252,7 +252,7 @@ def _http_client(
 
 def _user_agent() -> str:
     """Returns a text that names this process and its user. If the process declares a definition, the coordinator stores
-    this text with it.
+    this text with the definition.
     """
     try:
         user = getpass.getuser()

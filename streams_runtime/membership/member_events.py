@@ -95,8 +95,8 @@ class CloseTasks:
 Order = StartRebalance | RevokeTasks | AssignTasks | LoseTasks | CloseTasks
 
 Done = Callable[[BaseException | None], None]
-"""A function that the task holder calls once for each order. The argument is None if the order was carried out, or the
-error if it failed. The function must not block.
+"""A function that the task holder calls once for each order. If the order was carried out, the argument is None. If the
+order failed, the argument is the error. The function must not block.
 """
 
 
@@ -136,8 +136,8 @@ class GroupMembershipOperation(StrEnum):
     """The effect of `StreamsInstance.close` on the group.
 
     LEAVE_GROUP: the members leave, and a rebalance gives their tasks to other members at once. REMAIN_IN_GROUP: the
-    group keeps the members and their tasks until the session timeout. A static member that comes back before its
-    session timeout gets its tasks again without a rebalance.
+    group keeps the members and their tasks until the session timeout. If a static member comes back before its session
+    timeout, it gets its tasks again without a rebalance.
 
     Source: `CloseOptions.GroupMembershipOperation` (KIP-1092, KIP-1153). Differs from Kafka: there is no DEFAULT,
     because `close` leaves the group unless the caller chooses REMAIN_IN_GROUP. Kafka's default depends on the protocol.
@@ -217,7 +217,7 @@ class SentHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatReplied:
-    """The coordinator's answer for one member of a heartbeat. `generation_id`: the generation of the group."""
+    """The part of the answer to a heartbeat that concerns one member. `generation_id`: the generation of the group."""
 
     sent: SentHeartbeat
     generation_id: int
@@ -264,7 +264,9 @@ class ShutdownAsked:
 
 @dataclass(frozen=True, slots=True)
 class CloseAsked:
-    """The owner wants the member to commit and close all tasks, leave the group or remain in it, and end."""
+    """The owner wants the member to commit and close all tasks, and then to end. `membership`: whether the member
+    leaves the group.
+    """
 
     membership: GroupMembershipOperation = GroupMembershipOperation.LEAVE_GROUP
 

@@ -18,8 +18,8 @@ The rules are those of Kafka's cooperative protocol (KIP-429), except where note
 - If the task holder finds that its tasks were assigned to another thread, it drops these tasks without an order and
   reports the loss. After the task holder has reported a loss, the member joins again without owned partitions. The task
   holder may also ask for a rebalance, or for the end of the whole application.
-- An assignment with an error code ends the member, as it ends a Kafka Streams instance. But if source topics are
-  missing and another rebalance follows, the member gives up its tasks and waits for this rebalance.
+- An assignment with an error code ends the member, as it ends a Kafka Streams instance. There is one exception: if
+  source topics are missing and another rebalance follows, the member gives up its tasks and waits for this rebalance.
 - If the coordinator cannot be reached, the member keeps its tasks and repeats its call. A repeated call has the same
   bytes, and a repeated first join has the same `join_id`. So the coordinator recognises a repeated join.
 - The machine ignores outdated answers. For example, a reply asks for a rejoin, but the member has joined since the
@@ -94,7 +94,7 @@ STABLE = "Stable"
 
 class MemberMachine:
     """The state machine of one member. The caller passes each event to `handle`, and carries out the returned effects
-    in order. `join_ids`: a prefix for the join ids of the member, which is unique in the group.
+    in order. `join_ids`: a prefix for the join ids of the member. The prefix is unique in the group.
     """
 
     def __init__(self, settings: MemberSettings, writer: SubscriptionWriter, join_ids: str) -> None:

@@ -265,8 +265,8 @@ class Outstanding:
         self._effects.append(SendLeave(self._next_call(), member_id))
 
     def give(self, *orders: Order) -> None:
-        """Give the task holder one or more orders, which form a series. The series is done when its last order is done.
-        If one of the orders fails, the series fails.
+        """Give one or more orders to the task holder. The orders form a series. The series is done when its last order
+        is done. If one of the orders fails, the series fails.
         """
         self._first_order = self._order + 1
         for order in orders:
@@ -282,15 +282,17 @@ class Outstanding:
         self._failures += 1
         self.wait(pause_before_repetition_ms(self._failures, unanswered.retry_after_ms, unanswered.chance))
 
-    # --- Methods for the call without an answer.
+    # --- Methods for the call that waits for its answer.
 
     def begin_another_call(self) -> None:
-        """Set the number of failures to 0. Called before a call that is not a repetition."""
+        """Set the number of failures to 0. Call this method before each call to the coordinator that is not a
+        repetition.
+        """
         self._failures = 0
 
     def give_up_call(self) -> None:
-        """Stop waiting for the answer to the present call. The answer to this call and the timer for its repetition are
-        ignored.
+        """Stop waiting for the answer to the present call. The member then ignores the answer to this call, and the
+        timer for its repetition.
         """
         self._call += 1
         self._timer += 1
@@ -299,14 +301,14 @@ class Outstanding:
     # --- Methods for answers.
 
     def takes_answer(self, answer: CallAnswer) -> bool:
-        """Returns True if this is the answer to the present call, and stops waiting for this answer."""
+        """If this is the answer to the present call, stops waiting for the answer and returns True."""
         if answer.call != self._call or not self.call_is_out:
             return False
         self.call_is_out = False
         return True
 
     def takes_timer(self, timer: int) -> bool:
-        """Returns True if this is the timer that was set last, and removes this timer."""
+        """If this is the timer that was set last, removes the timer and returns True."""
         if timer != self._timer:
             return False
         self._timer += 1
@@ -327,8 +329,8 @@ class Outstanding:
 
 
 class Departure:
-    """Stores the reason why a member ends, and makes the member's last calls to the coordinator. Before the last calls
-    of a member, `MemberMachine` gives up the member's tasks.
+    """Remembers the reason why a member ends. Also makes the member's last calls to the coordinator. Before the last
+    calls of a member, `MemberMachine` gives up the member's tasks.
 
     If the group knows the member, the member sends a leave call. If the first join is not answered yet, the member
     waits up to `LAST_JOIN_WAIT_MS` for the answer. The answer contains the member id, which the leave call needs.

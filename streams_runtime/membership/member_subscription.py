@@ -1,9 +1,8 @@
 """Writes a member's subscriptions and reads its assignments. Subscriptions and assignments have the format
 ConsumerProtocol v3, which contains SubscriptionInfo or AssignmentInfo.
 
-Rules: the unique field has a different value in each subscription than in the previous one, so that each rejoin has new
-metadata. The partitions in an assignment are in Kafka's order: the n-th partition belongs to the n-th active task in
-the list.
+Rules: the unique field changes with each subscription, so that each rejoin has new metadata. The partitions in an
+assignment are in Kafka's order: the n-th partition belongs to the n-th active task in the list.
 Source: `StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`; KIP-429 (owned partitions), KIP-792
 (generation), KIP-708 (client tags).
 """

@@ -6,16 +6,16 @@ The functions of this module are called in this order:
     collect --> is_due --> begins --> (the caller sends it, and waits) --> answered, or unanswered --> collect
 
 Rules:
-- The process sends one heartbeat at a time. The coordinator holds its answer until there is news, but at most
+- The process sends one heartbeat at a time. The coordinator delays its answer until there is news, but at most for
   heartbeat.interval.ms.
 - If members will soon join, the process first waits for these joins, but at most a tenth of a second. So one heartbeat
   reports the new members and generations of many joins.
 - If every member has accepted its last reply, the next heartbeat contains the digest of the news in these replies. If a
   heartbeat contains no digest, the coordinator sends all replies again.
 - After a failure, the process sends the next heartbeat at once, because a restarted coordinator or the next address may
-  answer. The coordinator answers a heartbeat after a failure at once, so the process soon learns whether the
-  coordinator can be reached. After more failures in a row, the process pauses before each heartbeat, and the pauses
-  grow. The process also pauses if several heartbeats in a row were answered at once and without news.
+  answer. After a failure, the coordinator answers the next heartbeat at once. So the process soon learns whether it can
+  reach the coordinator. After more failures in a row, the process pauses before each heartbeat, and the pauses grow.
+  The process also pauses if several heartbeats in a row were answered at once and without news.
 - If the notices of the instance have changed, the next heartbeat contains them. The first heartbeat after a failure
   also contains the notices, because a restarted coordinator does not have them any more.
 
@@ -47,7 +47,7 @@ LONGEST_ANSWER_TIMEOUT_MS = 5_000
 
 
 class Speaker(Protocol):
-    """A member of the group, as the heartbeat of its process needs it."""
+    """The part of a group member that the heartbeat of its process uses."""
 
     machine: MemberMachine
 
@@ -62,8 +62,9 @@ Member = TypeVar("Member", bound=Speaker)
 class Collected(Generic[Member]):
     """The content of the next heartbeat.
 
-    `sent`: the data about each member. `failed`: pairs of a member and an error. The task holder of the member has
-    raised this error instead of returning its offset sums. `joins_come`: True if a member will soon join.
+    `sent`: the data about each member that the heartbeat will contain. `failed`: pairs of a member and an error. The
+    task holder of the member has raised this error instead of returning its offset sums. `joins_come`: True if a member
+    will soon join.
     """
 
     sent: dict[Member, SentHeartbeat] = field(default_factory=dict)
@@ -107,10 +108,10 @@ def refused_to_all(sent: Iterable[SentHeartbeat], error: CoordinatorError) -> Pr
 
 
 def answer_timeout_ms(session_timeout_ms: int, addresses: int = 1) -> int:
-    """Returns the time-out for the answer to a heartbeat. The time for which the coordinator may hold the answer is
-    added to the returned time-out. The time-out is short: if an answer is lost, the next heartbeat still arrives within
-    the session timeout. `addresses`: the number of addresses. If there are several addresses, the time-out is even
-    shorter, so that there is time to try the next address.
+    """Returns the time-out for the answer to a heartbeat. The caller adds to it the time for which the coordinator may
+    delay the answer. The time-out is short: if an answer is lost, the next heartbeat still arrives within the session
+    timeout. `addresses`: the number of addresses. If there are several addresses, the time-out is even shorter, so that
+    there is time to try the next address.
     """
     share, shortest = (3, SHORTEST_ANSWER_TIMEOUT_MS) if addresses == 1 else (4, SHORTEST_OF_SEVERAL_MS)
     return round(min(max(session_timeout_ms / share, shortest), LONGEST_ANSWER_TIMEOUT_MS))
@@ -136,7 +137,7 @@ class HeartbeatRhythm:
 
     @property
     def wait_ms(self) -> int:
-        """The longest time that the coordinator may hold its answer to the next heartbeat."""
+        """The longest time for which the coordinator may delay its answer to the next heartbeat."""
         return 0 if self.failures else self._interval_ms
 
     def is_due(self, collected: Collected[Member], now_ms: int) -> bool:
@@ -164,7 +165,9 @@ class HeartbeatRhythm:
         self._arrived_version = self._sent_version
 
     def answered(self, now_ms: int, news: str, chance: float, *, all_count: bool) -> None:
-        """Handle an answer. `news`: the digest in the answer. `all_count`: True if every member accepts its reply."""
+        """Handle the answer to a heartbeat. `news`: the digest in the answer. `all_count`: True if every member accepts
+        its reply.
+        """
         self.failures = 0
         # After an answer with news there is no pause: more news may follow, and a pause would delay a rebalance.
         brings_news = all_count and news != self.known
@@ -188,8 +191,8 @@ class HeartbeatRhythm:
 class GroupPause:
     """Knows whether the group is paused. `paused`: True if the group is paused; None before the first answer.
 
-    Each answer to a heartbeat contains the information whether the group is paused. Until the first answer to a
-    heartbeat, the answer to a join decides. So a new member of a paused group processes nothing. After an answer to a
+    Each answer to a heartbeat says whether the group is paused. Until the first answer to a heartbeat, the answer to a
+    join decides whether the group is paused. So a new member of a paused group processes nothing. After an answer to a
     heartbeat, answers to joins are ignored, because answers to joins may be older.
     Differs from Kafka: in Kafka, a group cannot be paused; `KafkaStreams.pause` pauses one instance.
     """

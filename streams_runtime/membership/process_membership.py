@@ -7,14 +7,14 @@ These are the paths of events and orders:
 
 Rules:
 - The thread that adds an event also runs the machine with this event. If another thread is running a machine at this
-  moment, that thread handles the event instead. The process handles one event at a time, and no effect blocks. So when
-  the heartbeat thread receives news of the group, it passes the resulting order directly to the stream thread.
+  moment, that thread handles the event instead. The process handles one event at a time, and effects never block. So
+  when the heartbeat thread receives news of the group, it passes the resulting order directly to the stream thread.
 - One heartbeat is sent for all members, over a separate connection. The module `process_heartbeat` decides when the
   heartbeat is sent and what it contains.
-- A heartbeat that the coordinator holds is never cancelled. A cancelled heartbeat would close the connection, and the
-  coordinator would assume that the process has ended. If members, generations or offsets change while a heartbeat is
-  held, the next heartbeat reports the changes. The join of a new member leads to a new generation, and this news makes
-  the coordinator answer the held heartbeat. So a new member does not wait long for the next heartbeat.
+- New data never cancel a heartbeat that waits for its answer. A cancelled heartbeat would close the connection, and the
+  coordinator would assume that the process has ended. If members, generations or offsets change while a heartbeat
+  waits, the next heartbeat reports the changes. The join of a new member leads to a new generation, and this news makes
+  the coordinator answer the waiting heartbeat. So a new member does not wait long for the next heartbeat.
 - If the group moves to another coordinator, the next heartbeat finds the address of this coordinator. All later calls
   use the new address.
 
@@ -95,9 +95,9 @@ _logger = logging.getLogger(__name__)
 
 
 class CallQueue:
-    """Runs each blocking call at its time, on a few daemon threads. A thread is started when a call needs it.
+    """Runs each blocking call when it is due, on a few daemon threads. A thread is started when a call needs it.
 
-    A call that is not due yet waits in the queue and takes no thread, so it does not delay other calls. Any thread may
+    A call that is not due yet waits in the queue and needs no thread. So it does not delay other calls. Any thread may
     use the queue. `threads`: the largest number of threads. At most `threads` calls run at the same time.
     """
 
@@ -153,9 +153,9 @@ class CallQueue:
 class GroupMember:
     """One member of the group. Call `start` once. Any thread may call the methods of `GroupMember`.
 
-    `end`: the reason why the member has ended without an error. `failure`: the error that has ended the member, which
-    is AssignmentFailed, CoordinatorError, or an error of its task holder. `handle`: a function that passes an event to
-    the machine. Any thread may call `handle`.
+    `end`: the reason why the member has ended without an error. `failure`: the error that has ended the member:
+    AssignmentFailed, CoordinatorError, or an error of its task holder. `handle`: a function that passes an event to the
+    machine. Any thread may call `handle`.
     """
 
     _handle: Callable[[GroupMember, MemberEvent], None]
@@ -175,8 +175,8 @@ class GroupMember:
         self._handle(self, Started())
 
     def ask_to_close(self, membership: GroupMembershipOperation = GroupMembershipOperation.LEAVE_GROUP) -> None:
-        """Make the member commit and close its tasks, leave the group or remain in it, and end. This method does not
-        wait. Only the first call has an effect.
+        """Make the member commit and close its tasks, and then end. `membership`: whether the member leaves the group.
+        This method does not wait. Only the first call has an effect.
         """
         self._handle(self, CloseAsked(membership))
 

@@ -3,9 +3,9 @@
 Rules:
 - No method of the mailbox waits. The stream thread carries out an order between two passes of its loop, and then calls
   the function `done` of the order.
-- If the stream thread has ended, an order that assigns or revokes tasks fails with StreamThreadEnded. Orders to assign
-  or revoke tasks that were still in the mailbox also fail. `LoseTasks` and `CloseTasks` succeed at once, because an
-  ended thread has no tasks. So every order gets an answer, even if the stream thread ends before the member.
+- If the stream thread has ended, an order that assigns or revokes tasks fails with StreamThreadEnded. Orders that are
+  still in the mailbox also fail if they assign or revoke tasks. `LoseTasks` and `CloseTasks` succeed at once, because
+  an ended thread has no tasks. So every order gets an answer, even if the stream thread ends before the member.
 - `offset_sums` returns the last snapshot that the stream thread published.
 
 Source: `StreamsRebalanceListener`, which Kafka's `Consumer.poll` runs on the stream thread itself.
@@ -35,7 +35,9 @@ class StreamThreadEnded(StreamsRuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class WaitingOrder:
-    """An order that waits in the mailbox. The thread that takes the order has to call `done` once."""
+    """An order that waits in the mailbox. The thread that removes the order from the mailbox has to call `done`
+    once.
+    """
 
     order: Order
     done: Done

@@ -97,7 +97,7 @@ class Processor(Generic[KIn, VIn]):
 
     The argument of `process_batch(batch)` is a `RecordColumns`: consecutive records of one partition. While the task
     collects a batch, it fires no stream-time punctuation, does not commit, and processes no record of another
-    partition. A record that is not part of a batch is a single record. `process` gets each single record. If a
+    partition. A single record is a record that is not part of a batch. `process` gets each single record. If a
     processor has no `process`, `process_batch` gets a single record as a batch of one record. A record is single if it
     has headers, or if a `process_batch` above calls `forward` for it. All records of a processor are single if a node
     above has a store or is a processor without `process_batch`. All records are also single if a node in another branch
@@ -110,9 +110,9 @@ class Processor(Generic[KIn, VIn]):
 
     retries_one_by_one = False
     """True to retry a failed batch: if `process_batch` raises an error, it is called again, once for each record of the
-    batch. In the second calls, the handler of processing errors is called only for records that fail again. Set
+    batch. After such a retry, the handler of processing errors is called only for records that fail again. Set
     `retries_one_by_one` to True only if `process_batch` raises errors before it forwards records or changes a store.
-    The second calls repeat everything that the first call did before its error.
+    The reason is that a retry repeats everything that the failed call did before its error.
     """
 
     def init(self, context: ProcessorContext) -> None:

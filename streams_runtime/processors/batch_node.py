@@ -1,14 +1,14 @@
 """The nodes of processors that take batches. This module decides whether a node that takes batches collects records,
 and passes each batch to the processor.
 
-A processor takes batches if it has `process_batch`. Consecutive records of one partition are a run. A collecting node
-stores the records of a run, and passes them to its processor as one batch at the end of the run. A record that is not
-part of a batch is a single record. If the processor also has `process`, the node calls `process` for each single
+A processor takes batches if it has `process_batch`. Consecutive records of one partition form a run. A collecting node
+stores the records of a run, and passes them to its processor as one batch at the end of the run. A single record is a
+record that is not part of a batch. If the processor also has `process`, the node calls `process` for each single
 record.
 
-Collecting changes the order of processing. Nodes in other branches process the whole run first. Only then do the nodes
-below the collecting node process the first record of the run. So a node collects records only if the different order
-does not change results. The conditions are:
+When a node collects records, the order of processing changes. Nodes in other branches process the whole run first. Only
+then do the nodes below the collecting node process the first record of the run. So a node collects records only if the
+different order does not change results. The conditions are:
 - Each record reaches the collecting node on only one path. With two paths, a node of one path could collect a record,
   and the next record could overtake it on the other path.
 - The collecting node and the nodes below it do not share a state store or a topic with other nodes. Records reach the
@@ -86,7 +86,7 @@ class _CollectedRecords(NamedTuple):
     positions: Sequence[RunPosition]
 
     def row(self, index: int) -> _CollectedRecords:
-        """Returns a batch with only the row of this index."""
+        """Returns a batch that contains only the row at this index."""
         columns = self.columns
         row: AnyColumns = RecordColumns.trusted(
             [columns.keys[index]], [columns.values[index]], [columns.timestamps_ms[index]]
@@ -190,8 +190,8 @@ class BatchRunner(ProcessorRunner):
         return receive
 
     def run_collected(self) -> None:
-        """Passes the collected records to the processor. If an error of the processor ends the run, it is raised. For
-        all other errors, the handler of processing errors is called.
+        """Passes the collected records to the processor. If an error of the processor ends the run, the method raises
+        this error. For an error that does not end the run, it calls the handler of processing errors.
         """
         if not self._positions:
             return
@@ -320,8 +320,8 @@ def _shared(node: NodeRunner) -> frozenset[str]:
 
 
 def _reached(roots: Iterable[NodeRunner], without: str | None = None) -> dict[str, NodeRunner]:
-    """Maps the names of `roots` and of all nodes below them to these nodes. `without`: the name of a node to leave out,
-    with all nodes that are only below it.
+    """Maps the names of `roots` and of all nodes below them to these nodes. `without`: the name of a node. The result
+    leaves out this node, and all nodes that are only below it.
     """
     reached: dict[str, NodeRunner] = {}
     waiting = list(roots)

@@ -79,8 +79,7 @@ class CurrentNode:
         """Returns a copy of the receiver with the node's name as function name.
 
         So the traceback of an error names the nodes on the record's path, and nothing has to be stored for each record.
-        An operator that forwards all records unchanged uses its child's receiver, and this receiver keeps the child's
-        name.
+        If an operator forwards all records unchanged, it uses its child's receiver, which keeps the child's name.
         """
         if not isinstance(receiver, FunctionType) or receiver.__code__ in self._node_of_code or receiver is ignore:
             return receiver
@@ -92,8 +91,8 @@ class CurrentNode:
         return FunctionType(code, receiver.__globals__, node, receiver.__defaults__, receiver.__closure__)
 
     def failed_node(self, error: BaseException) -> str:
-        """Returns the name of the last node in the traceback of the error, which is the node that failed. The name is
-        empty if the traceback contains no node.
+        """Returns the name of the node that failed: the last node in the traceback of the error. The name is empty if
+        the traceback contains no node.
         """
         node, trace, caller = "", error.__traceback__, None
         while trace is not None:
@@ -106,7 +105,7 @@ class CurrentNode:
 
 
 class NodeContext:
-    """The context of one node, which can be used from the processor's `init` to its `close`. A `NodeContext` has the
+    """The context of one node. It can be used from the processor's `init` to its `close`. A `NodeContext` has the
     methods of `ProcessorContext`, and more methods for operators and for the node's runner. `stream_time_ms`: the
     highest timestamp that an operator with windows has received; the suspension of the task does not reset it.
     """
@@ -384,8 +383,7 @@ class Operator(ABC):
     """A stateless or stateful operation of the DSL. All tasks share one `Operator` object. So an operator keeps the
     state of a task in the task's receiver or context.
 
-    Source: `ProcessorNode`. Differs from Kafka: in Kafka, an operation of the DSL is a processor, like a processor of a
-    user.
+    Source: `ProcessorNode`. Differs from Kafka: in Kafka, an operation of the DSL is an ordinary processor.
     """
 
     @abstractmethod

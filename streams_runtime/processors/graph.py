@@ -140,7 +140,7 @@ class ProcessorGraph:
 
     def run_collected(self) -> None:
         """Passes the collected batches to their processors. The task calls this method at the end of a run of records.
-        If an error of a processor ends the run, it is raised.
+        If an error of a processor ends the run, the method raises this error.
         """
         for node in self.collecting:
             node.run_collected()
@@ -151,14 +151,16 @@ class ProcessorGraph:
             node.clear()
 
     def node_runs(self) -> Mapping[str, NodeRun]:
-        """Maps the name of each node except sources to a `NodeRun`: how often the node is called, and why."""
+        """Maps the name of each node except sources to a `NodeRun`: how often the node is called, and the reason for
+        this.
+        """
         return {node.name: node_run(node) for node in self._nodes if not isinstance(node, SourceRunner)}
 
     def close(self) -> None:
         """Calls `close` of every processor, parents first, even after errors. Idempotent.
 
-        If the `close` of a processor fails, the other processors are still closed. As in Kafka, the last error is
-        raised at the end, as a StreamsRuntimeError.
+        If the `close` of a processor fails, the other processors are closed nevertheless. As in Kafka, the last error
+        is raised at the end, as a StreamsRuntimeError.
         """
         failed: StreamsRuntimeError | None = None
         closing, self._initialized = self._initialized, []

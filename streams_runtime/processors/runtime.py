@@ -40,8 +40,8 @@ class RunPosition(NamedTuple):
 
 
 class TaskRuntime(Protocol):
-    """A task and its current record, which is the record that the task is processing. Only the task's own thread may
-    use this object.
+    """A Streams task and its current record. The current record is the record that the task is processing. Only the
+    task's own thread may use this object.
     """
 
     @property
@@ -100,7 +100,7 @@ class TaskRuntime(Protocol):
     def request_commit(self) -> None: ...
 
     def node_failed(self, node: str, error: Exception) -> bool:
-        """Calls the handler of processing errors for an error of a node and the current record. Returns True if the
+        """After an error of a node, calls the handler of processing errors for the current record. Returns True if the
         task continues without the effect of the record on this node. Returns False if the error concerns the task or
         several records. If the result is False, the caller has to raise the error again. Raises ProcessingFailed if the
         handler ends the thread.

@@ -2,8 +2,8 @@
 
 Each method checks its arguments, and a call that raises an error changes nothing. A topology can be pickled. In a
 topology, topics have the names that the user gives. When the topology runs, the application id is added before the
-names of internal topics. `TopologyBuilder` stores a supplier for each node and store, but does not call the supplier. A
-supplier is a `SourceSettings`, a `SinkSettings`, a `NodeSupplier` or a `StoreBuilder`.
+names of internal topics. For each node and store, `TopologyBuilder` has a supplier, which it never calls. A supplier is
+a `SourceSettings`, a `SinkSettings`, a `NodeSupplier` or a `StoreBuilder`.
 Source: `Topology`, `InternalTopologyBuilder`.
 """
 
@@ -91,7 +91,7 @@ class Topology:
         """Adds a node that passes every record of its parents to a processor. Each task has its own processor.
 
         `supplier`: a class or function that returns a new processor for each call; it is called without arguments.
-        `stores`: the names of the stores that the processor uses, which were added before.
+        `stores`: the names of the stores that the processor uses. The caller has to add these stores before this call.
         """
         _check_supplier(name, supplier)
         self.builder.add_processor(name, parents, stores=_names(stores), supplier=supplier)
@@ -144,7 +144,7 @@ class Topology:
         return self
 
     def use_source_topic_as_changelog(self, store: str, topic: str) -> Topology:
-        """Gives the store no changelog topic: the store is restored from this source topic of its subtopology."""
+        """The store gets no changelog topic: it is restored from this source topic of its subtopology."""
         self.builder.use_source_topic_as_changelog(store, topic)
         return self
 
@@ -157,8 +157,8 @@ class Topology:
     def group_topology(self, application_id: str) -> GroupTopology:
         """Returns the topology in the form that the assignor uses: its subtopologies, with full topic names.
 
-        Raises TopologyError for a topology without a source, a store without a processor, and a repartition topic
-        without a sink or source. Differs from Kafka: Kafka leaves out an unconnected store or topic without an error.
+        Raises TopologyError if the topology has no source, if a store has no processor, or if a repartition topic has
+        no sink or no source. Differs from Kafka: Kafka leaves out an unconnected store or topic without an error.
         """
         _check_complete(self.builder.definition())
         return self.builder.build(application_id)
@@ -192,8 +192,8 @@ class Topology:
 
 
 def check_functions(owner: str, **functions: object) -> None:
-    """Raises TopologyError if one of the functions is not callable. `owner`: the operation or node that the error
-    names.
+    """Raises TopologyError if one of the functions is not callable. `owner`: the name of the operation or node, for the
+    error message.
 
     Without this check, the error would be raised when the first record is processed.
     """
@@ -203,8 +203,8 @@ def check_functions(owner: str, **functions: object) -> None:
 
 
 def checked_topics(owner: str, topics: object) -> tuple[str, ...]:
-    """Returns the names of topics as a tuple. Raises TopologyError if a name is not a text. `owner`: the operation or
-    node that the error names.
+    """Returns the names of topics as a tuple. Raises TopologyError if a name is not a text. `owner`: the name of the
+    operation or node, for the error message.
     """
     names = (topics,) if isinstance(topics, str) or not isinstance(topics, Iterable) else tuple(topics)
     for name in names:

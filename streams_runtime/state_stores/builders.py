@@ -130,7 +130,8 @@ class WindowBuilder(SerdesStoreBuilder[K, V]):
         if (given := self.changelog) is not None:
             kept_ms = self.retention_ms if given.retention_ms is None else given.retention_ms
             windowed = replace(given, type=ChangelogType.WINDOWED, retention_ms=kept_ms)
-            object.__setattr__(self, "changelog", windowed)  # an assignment would fail, because the dataclass is frozen
+            # `self.changelog = ...` would fail, because the dataclass is frozen
+            object.__setattr__(self, "changelog", windowed)
 
     def _bytes_store(self, *, retain_duplicates: bool = False) -> WindowBytesStore:
         """Makes all layers of the store except the layer with the serdes. As in Kafka, a store with duplicates has no
@@ -202,8 +203,7 @@ def builder_without_caching(builder: StoreBuilder) -> StoreBuilder:
 
 
 def builder_with_serdes(builder: Builder, change: Callable[[Serde[Any], bool], Serde[Any]]) -> Builder:
-    """Returns a copy of the builder with new serdes. An object that is not a builder of this file is returned
-    unchanged.
+    """Returns a copy of the builder with new serdes. If the object is not a builder of this file, returns it unchanged.
 
     `change`: a function (serde, is_key) that returns the new serde. The argument `is_key` is True for the key serde,
     and False for the value serde.

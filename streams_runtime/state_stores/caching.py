@@ -1,14 +1,14 @@
-"""Stores of bytes with a record cache. The changes in the cache are forwarded to processors and written to the store
-below when the cache is flushed.
+"""Stores of bytes with a record cache. A flush of the cache forwards its changes to processors, and writes them to the
+store below.
 
 Rules:
 - If the changelog would not accept a change, `put` raises an error at once, as it does without a cache. When `put`
   raises the error, the record that makes the change is still being processed. So the handler of processing errors can
   decide about this record.
-- Reads return the changes in the cache. Only reads of the task's thread add values to the cache.
+- Reads include the changes in the cache. Only reads of the task's thread add values to the cache.
 - A flush writes each changed key once to the store and its changelog. The write has the context of the last record that
   changed the key. The flush listener gets the new value and the old value. The old value is the value in the store
-  below, which comes from the previous flush. A key that was put and deleted between two flushes is not forwarded and
+  below, which comes from the previous flush. If a key was put and deleted between two flushes, it is not forwarded and
   not written.
 - Only a flush of the cache writes to the store below. So checkpoints, standbys and restored stores contain only flushed
   changes.
@@ -39,8 +39,8 @@ from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, wi
 LoggingStore = TypeVar("LoggingStore", bound=ChangeLoggingStore[Any])
 
 _SEGMENT_BYTES = 8
-"""In Kafka, a cache key of a window store begins with a segment number of this size in bytes. Cache keys of this
-project have no segment number.
+"""In Kafka, a cache key of a window store begins with a segment number of this many bytes. Cache keys of this project
+have no segment number.
 """
 
 
@@ -118,8 +118,8 @@ class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
         return self.inner.get(key) if cache is None else self._read(cache, key)
 
     def get_flushed(self, key: bytes) -> bytes | None:
-        """Returns a value like `get`, but ignores unflushed changes. The method does not ignore changes of the record
-        that is being processed.
+        """Returns a value like `get`, but ignores unflushed changes. Changes of the record that is being processed are
+        an exception: the method returns them.
         """
         if self.cache is not None and (entry := self.cache.changed_by_present_record(key)) is not None:
             return entry[0]
@@ -128,12 +128,13 @@ class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         cache = self.cache
         # Read the cache before the store, because a change may be flushed between the two reads. A change that is
-        # flushed between the reads is found twice, which does no harm. In the reverse order, it could be missed.
+        # flushed between the reads is found twice, which does no harm. In the reverse order, the change could be
+        # missed.
         changed = {} if cache is None else cache.dirty_items(is_within(start, exclusive_end))
         return merged(self.inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
 
     def approximate_num_entries(self) -> int:
-        """Returns the number of entries of the store below. Unflushed changes in the cache do not count."""
+        """Returns the number of entries of the store below. Does not count unflushed changes in the cache."""
         return self.inner.approximate_num_entries()
 
 

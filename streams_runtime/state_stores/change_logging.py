@@ -12,20 +12,20 @@ Rules of the changelog: if the changelog does not accept a change, the change is
 store. So the store and its changelog have the same content even if an error handler returns CONTINUE. A changelog
 record has the timestamp of the record that made the change. In a timestamped store, the changelog record of a value has
 the timestamp of the value. A standby sends no changes to the changelog, and neither does a store that uses a source
-topic as its changelog. A restore sends no changes either.
+topic as its changelog. A restore sends no changes to the changelog either.
 
 Rules of the buffer:
 - Pending changes are the changes in the buffer. Pending changes are written when they exceed their share of memory.
   Pending changes are also written before the store flushes or closes, and before the task's thread scans the store.
-- Keys that were written or read stay in memory as a read cache. If a read has shown that the store does not have a key,
-  the read cache remembers this. The owner of the store can pass a callback that is called when keys leave the read
-  cache.
+- The buffer is also a read cache: after a write or a read, the key stays in memory. If a read has shown that the store
+  does not have a key, the read cache remembers this. The owner of the store can pass a callback that is called when
+  keys leave the read cache.
 - Only the task's thread changes the store. Any thread may read the store. Reads include pending changes.
 - The buffers of all stores of the process share one memory budget.
 
 The reason for the buffer is speed: RocksDB takes about one microsecond for a single write, and two microseconds for a
 read. In most stores, a few keys change often. With the buffer, a put or get of a frequently changed key is a dictionary
-lookup. The buffer combines many puts of the key into one write to RocksDB. The buffer does not change the results of
+lookup. The buffer combines many puts of a key into one write to RocksDB. The buffer does not change the results of
 reads.
 
 Source: `ChangeLoggingKeyValueBytesStore`, `ChangeLoggingTimestampedKeyValueBytesStore`,
@@ -60,8 +60,8 @@ from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, wi
 ALL_STORES_BYTES = 64 * 1024 * 1024
 LEAST_SHARE_BYTES = 256 * 1024
 _ENTRY_BYTES = 200
-"""The approximate memory of a dictionary entry with its key object and value object, in bytes. The content of the key
-and the value is not included.
+"""The approximate size in bytes of a dictionary entry, its key object and its value object. The content of the key and
+the value is not included.
 """
 
 _NOT_IN_MEMORY = object()
@@ -234,8 +234,8 @@ _budget = _Budget()
 class WriteBehindStore(WrappedStateStore[RocksDBStore]):
     """A `KeyValueBytesStore` with a write-behind buffer in front of RocksDB.
 
-    Raises the errors of `RocksDBStore`. `put` only stores the change in memory. A later call writes the change to
-    RocksDB, and raises the error if this write fails.
+    Raises the errors of `RocksDBStore`. `put` stores the change in memory. The write to RocksDB usually follows in a
+    later call. If this write fails, that call raises the error.
     """
 
     def __init__(self, inner: RocksDBStore, on_evict: Callable[[], None] | None = None) -> None:
@@ -265,8 +265,8 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         self.inner.flush()
 
     def close(self) -> None:
-        """Writes the pending changes and closes the store. If the changes cannot be written, the store is still closed,
-        and ProcessorStateError is raised.
+        """Writes the pending changes and closes the store. Closes the store even if the changes cannot be written, and
+        then raises ProcessorStateError.
         """
         if not self.inner.is_open:
             return
@@ -352,8 +352,8 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         return merged(self.inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
 
     def approximate_num_entries(self) -> int:
-        """Returns RocksDB's estimate plus the number of pending changes. A key in RocksDB that has a pending change
-        counts twice.
+        """Returns RocksDB's estimate plus the number of pending changes. A key counts twice if it is in RocksDB and has
+        a pending change.
         """
         return self.inner.approximate_num_entries() + len(self._pending)
 

@@ -5,7 +5,7 @@ Only the task's thread may write to a store. Any thread may read. Source: `InMem
 
 Differs from Kafka: expired windows are removed in whole segments, as on disk, and not at every call. A restored
 duplicate keeps the sequence number of its changelog record. In a store with duplicates, `fetch` returns the latest
-duplicate, as on disk. A put of None into a store with duplicates does not advance stream time, as on disk.
+duplicate, as on disk. As on disk, a put of None into a store with duplicates does not advance stream time.
 """
 
 from abc import ABC, abstractmethod
@@ -65,10 +65,10 @@ class _InMemoryStore:
 
 
 class InMemoryKeyValueStore(_InMemoryStore):
-    """A `KeyValueBytesStore` with a dict of entries and a sorted list of keys. A put writes only to the dict. A range
-    first adds all new keys to the sorted list, and then iterates over a snapshot of the keys. Keys that are added after
-    the snapshot are not in the range. As Kafka documents, a range returns changes of keys that its iterator has not
-    reached yet. If a key is deleted before the iterator reaches it, the key is left out. Source:
+    """A `KeyValueBytesStore` with a dict of entries and a sorted list of keys. A put writes only to the dict. The
+    method `range` first adds all new keys to the sorted list. It then iterates over a snapshot of the keys. Keys that
+    are added after the snapshot are not in the range. As Kafka documents, a range returns changes of keys that its
+    iterator has not reached yet. If a key is deleted before the iterator reaches it, the key is left out. Source:
     `InMemoryKeyValueStore`.
     """
 

@@ -33,7 +33,7 @@ def is_within(start: bytes | None, exclusive_end: bytes | None) -> Callable[[byt
 
 def is_inverted(start: bytes | None, end: bytes | None, store: str) -> bool:
     """Returns True and logs a warning if the start of a range is greater than its end. Such a range is empty. A
-    frequent reason is that the serialized keys do not have the order of the keys.
+    frequent reason is that the order of the serialized keys differs from the order of the keys.
     """
     if start is None or end is None or start <= end:
         return False

@@ -1,4 +1,4 @@
-"""The key-value store that processors use, which is the outer layer of a store of bytes and converts objects to bytes.
+"""The key-value store that processors use. It is the outer layer of a store of bytes, and converts objects to bytes.
 Source: `MeteredKeyValueStore`.
 """
 
@@ -63,7 +63,7 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         return None
 
     def put_all(self, entries: list[tuple[K, V | None]]) -> None:
-        """Put the entries in this order. If a key or a value cannot be serialized, no entry is put."""
+        """Puts the entries in the given order. If a key or a value cannot be serialized, no entry is put."""
         self.inner.put_all(
             [
                 (self._serialized_key(key), None if value is None else self._serialize_value(value))
@@ -170,7 +170,7 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
 
     def flushed_getter(self) -> Callable[[bytes], bytes | None]:
         """Returns a function that reads like `get` of `entry_access`, but ignores unflushed changes in the record
-        cache. The function does not ignore changes of the record that is being processed.
+        cache. Changes of the record that is being processed are an exception: the function returns them.
         """
         inner = self.inner
         return inner.get_flushed if isinstance(inner, CachingKeyValueStore) else inner.get

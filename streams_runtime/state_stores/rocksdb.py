@@ -70,7 +70,7 @@ class _Cursor:
 
 
 class Cursors:
-    """The open iterators of a store, from one `open` to its `close`. Thread-safe.
+    """The open iterators of a store. Each `open` of the store makes a new `Cursors`. Thread-safe.
 
     Each iterator reads a snapshot of the store, a few entries at a time. Iterators end when the store closes.
 
@@ -100,8 +100,8 @@ class Cursors:
         return self._entries(chunk, cursor)
 
     def close(self) -> None:
-        """Closes all iterators, so that RocksDB unlocks its files. If a thread is just reading, `close` waits until it
-        has read its present chunk.
+        """Closes all iterators, so that RocksDB unlocks its files. If another thread is reading, `close` waits until
+        that thread has read its present chunk.
         """
         with self._lock:
             self._closed = True
@@ -139,7 +139,8 @@ class Cursors:
 
 @dataclass(eq=False, repr=False)
 class RocksDBStore:
-    """The store below `WriteBehindStore`. Errors of RocksDB become ProcessorStateErrors that name the directory.
+    """The store in RocksDB to which `WriteBehindStore` writes its changes. Errors of RocksDB become
+    ProcessorStateErrors that name the directory.
 
     `_format`: the format of the store's files. `_convert`: a function that `open` calls if the format of the files is
     not `_format`. The arguments of `_convert` are this store and the format of the files (None if the format is not
@@ -188,7 +189,9 @@ class RocksDBStore:
             self._convert_files(found)
 
     def wrong_kind(self, content: str) -> StoreOfAnotherKind:
-        """Returns the error for files of another kind of store. `content`: a text for the content of the files."""
+        """Returns the error for files of another kind of store. `content`: a text that describes the content of the
+        files.
+        """
         return StoreOfAnotherKind(
             f"store {self.name}: the directory {self._directory} holds {content}, not a {self._format.kind} store"
         )
@@ -261,8 +264,8 @@ class RocksDBStore:
             self._database.flush()
 
     def close(self) -> None:
-        """Flushes and closes the store, and ends all iterators. If the flush fails, the store is still closed, and
-        ProcessorStateError is raised.
+        """Flushes and closes the store, and ends all iterators. Closes the store even if the flush fails, and then
+        raises ProcessorStateError.
         """
         database = self._database
         if database is _NOT_OPEN:

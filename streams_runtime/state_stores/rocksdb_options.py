@@ -41,7 +41,7 @@ def store_options() -> Options:
     options.set_write_buffer_size(MEMTABLE_BYTES)
     options.set_max_write_buffer_number(_MEMTABLES_PER_STORE)
     options.set_max_background_jobs(_BACKGROUND_JOBS)
-    # The table cache has one shard instead of 64, because each shard takes memory in every store. One lock is enough:
+    # The table cache has one shard instead of 64, because each shard needs memory in every store. One lock is enough:
     # reads do not use the locks, because RocksDB keeps all files open.
     options.set_table_cache_num_shard_bits(0)
     options.set_compression_type(DBCompressionType.lz4())

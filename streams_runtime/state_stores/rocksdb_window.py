@@ -1,15 +1,15 @@
 """Window stores in RocksDB. The windows of a segment have the same key prefix in the store's database. So one range
 deletion deletes a whole segment.
 
-On disk, a key is the segment's number (8 bytes, big-endian) and the window key. The retention determines the length of
-segments. If a new version of an application changes the retention, `open` moves the windows to segments of the new
-length. If the retention becomes longer, `open` also requests a restore. The reason is that the changelog may contain
-windows that the store has already deleted. Source: `RocksDBWindowStore`, `RocksDBSegmentedBytesStore`.
+On disk, a key consists of the segment's number (8 bytes, big-endian) and the window key. The retention determines the
+length of segments. If a new version of an application changes the retention, `open` moves the windows to segments of
+the new length. If the retention becomes longer, `open` also requests a restore. The reason is that the changelog may
+contain windows that the store has already deleted. Source: `RocksDBWindowStore`, `RocksDBSegmentedBytesStore`.
 
-Differs from Kafka: Kafka has one RocksDB for each segment. One RocksDB for each store needs less memory and opens
-faster. If the retention changes, a store of Kafka does not find its old windows. After a restart, Kafka does not know
-the used sequence numbers, so a new duplicate may overwrite an old duplicate. In this project, a new duplicate never
-overwrites an old one.
+Differs from Kafka: Kafka has one RocksDB for each segment. Compared with Kafka, one RocksDB for each store needs less
+memory and opens faster. If the retention changes, a store of Kafka does not find its old windows. After a restart,
+Kafka does not know the used sequence numbers, so a new duplicate may overwrite an old duplicate. In this project, a new
+duplicate never overwrites an old one.
 """
 
 import logging
@@ -157,7 +157,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         if not are_window_keys(keys, starts, duplicates=self._retain_duplicates):
             foreign = next(key for key in keys if not is_window_key(key, duplicates=self._retain_duplicates))
             raise ChangelogOfAnotherKind(self.name, batch.partition, batch.offsets, foreign, "window")
-        # the starts are big-endian and not negative, so comparing their bytes compares the times
+        # the starts are big-endian and not negative, so the order of their bytes is the order of the times
         first, last = int.from_bytes(min(starts), "big"), int.from_bytes(max(starts), "big")
         expired = self._retention.observe(last)
         self._newest_ms = max(self._newest_ms, last)
@@ -237,7 +237,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             self._read_again(self.name, f"its retention is {retention_ms} ms and was {was}")
 
     def _move_windows(self, database: RocksDBStore, found: StoreFormat | None) -> int:
-        """Moves each window to the segment in which this store reads it. Returns the number of moved windows.
+        """Moves each window to the segment in which this store looks for it. Returns the number of moved windows.
 
         After a crash, the move can be repeated, even with the old retention. The reason is that each batch is written
         atomically, and that the format file has no segment length until all windows are moved. If a window exists under

@@ -143,7 +143,7 @@ class KeyValueBytesStore(StateStore, Protocol):
     def get(self, key: bytes) -> bytes | None: ...
     def put(self, key: bytes, value: bytes | None) -> None: ...
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
-        """Puts the entries in this order. After an error, none of the entries is in the store."""
+        """Puts the entries in the given order. After an error, none of the entries is in the store."""
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         """Returns the entries from `start` up to, but not including, `exclusive_end`. The order is descending if
@@ -161,8 +161,8 @@ class WindowBytesStore(StateStore, Protocol):
     opened.
 
     Source: `WindowStore<Bytes, byte[]>`. Differs from Kafka: `put` returns the sequence number in the store, and the
-    changelog record gets the same number. In Kafka, the store and the change-logging layer count separately, so their
-    numbers differ after a deletion of a duplicate.
+    changelog record gets the same number. In Kafka, the store and the change-logging layer have separate sequence
+    numbers, which differ after a deletion of a duplicate.
     """
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
@@ -170,8 +170,9 @@ class WindowBytesStore(StateStore, Protocol):
         without duplicates, the sequence number is 0.
 
         `key`: the window key for `start_ms`, with sequence number 0. The value None deletes the window; a store with
-        duplicates ignores it. A store in memory drops each put into an expired window. A store on disk drops a put only
-        if the segment of the window has been deleted. If a put is dropped, the store calls `StoreContext.expired`.
+        duplicates ignores the value None. A store in memory drops each put into an expired window. A store on disk
+        drops a put only if the segment of the window has been deleted. If a put is dropped, the store calls
+        `StoreContext.expired`.
         """
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:

@@ -6,28 +6,28 @@ Rules:
   flush writes each key once.
 - The least recently used value is evicted first. If this value is dirty, it is flushed before it is evicted. The flush
   also writes all other dirty keys of the same store; they stay in the cache.
-- A deleted key leaves the cache when its deletion is flushed.
+- When the deletion of a key is flushed, the key is removed from the cache.
 - Sizes are counted as in Kafka. So a cache with the same limit as in Kafka evicts the same values at the same time.
   Differs from Kafka: if the cache keeps an input record for an error handler, the cache counts the size of this record.
 - A put evicts only from the cache of its own store. During a flush of a cache, a put into this cache evicts nothing.
   Such a put comes from an operator that gets a flushed change of a store, and writes to the same store. The next put
   after the flush evicts again.
 - If a thread is added to the instance, the memory of the other threads shrinks, and their caches evict clean values.
-  Dirty values become clean at the next commit. After the commit, the thread's next pass or an earlier put can evict the
-  clean values.
+  Dirty values become clean at the next commit. After the commit, a put or the thread's next pass can evict the clean
+  values.
 - Before a task commits, all its caches are flushed. The caches of other tasks are not flushed.
 
 Only the task's thread may write to a cache. Any thread may read. A value is written to the store before it leaves the
 cache or becomes clean. So after a reader has read a value, it never reads an older value of the same key. If a flush
-fails, the values that were not written stay dirty, and the flush can be repeated.
+fails, the unwritten values stay dirty, and the flush can be repeated.
 
 Source: `ThreadCache`, `NamedCache`, `LRUCacheEntry`, `ProcessorStateManager.flushCache`,
 `InternalProcessorContext.setRecordContext`.
 Differs from Kafka: in Kafka, the caches are flushed at once when the thread's memory shrinks. In this project, a commit
 flushes the caches of a task in rounds until no key is dirty. So the commit contains all changes that its records made.
-Kafka flushes each store once. In Kafka, a change that reaches a store after the store's flush waits for the next
-commit. In this project, a change waits for the next commit only after `_MAX_FLUSH_ROUNDS` rounds. A commit needs so
-many rounds only if a processor responds to each change of a table with another change of the same table.
+Kafka flushes each store once. In Kafka, if a change reaches a store after the store's flush, the change waits for the
+next commit. In this project, a change waits for the next commit only after `_MAX_FLUSH_ROUNDS` rounds. A commit needs
+`_MAX_FLUSH_ROUNDS` rounds only if a processor responds to each change of a table with another change of the same table.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ of bytes that the cache counts for the context: the size of the topic's name plu
 tuple, because each change needs one, and a plain tuple is fast. Source: `ProcessorRecordContext`.
 """
 _POSITION = slice(2, 4)
-"""The slice of a `ContextTuple` with the topic, partition and offset."""
+"""The slice of a `ContextTuple` that contains the topic, partition and offset."""
 _CONTEXT_BYTES: Final = 5
 
 FlushListener = Callable[[bytes, bytes | None, bytes | None, ContextTuple], None]
@@ -68,8 +68,8 @@ linked-list node, the dirty flag, and the record's timestamp, offset and partiti
 """
 
 _MAX_FLUSH_ROUNDS = 100
-"""The largest number of rounds of a flush. A round flushes each dirty cache of a task once. Keys that processors change
-in each round are dirty after the last round, and wait for the next commit.
+"""The largest number of rounds of a flush. A round flushes each dirty cache of a task once. If processors change a key
+in each round, the key is still dirty after the last round. It then waits for the next commit.
 """
 
 
@@ -87,11 +87,11 @@ class RecordContexts(Protocol):
         """Makes `context` the present context until the next call of `set_context` or `end_flush`."""
 
     def end_flush(self, previous: Any) -> None:
-        """Restores the present context. `previous`: the result of `begin_flush`."""
+        """Makes the previous context the present context again. `previous`: the result of `begin_flush`."""
 
 
 class StoreBelow(Protocol):
-    """The store below a cache, which is a `ChangeLoggingStore`. Cache keys are the keys of the changelog."""
+    """The store below a cache. It is always a `ChangeLoggingStore`. Cache keys are the keys of the changelog."""
 
     always_accepted_bytes: int
     timestamp_checks: BrokerChecks
@@ -150,8 +150,8 @@ class TaskCache:
     def add(self, below: StoreBelow, *, key_overhead: int, caches_reads: bool) -> NamedCache:
         """Makes a cache for one store.
 
-        `below`: the store below the cache. `key_overhead`: the number of bytes that a cache key has only in Kafka. This
-        number is added to the size of each entry, so that sizes are the same as in Kafka. `caches_reads`: True if
+        `below`: the store below the cache. `key_overhead`: the number of bytes by which a cache key is longer in Kafka.
+        This number is added to the size of each entry, so that sizes are the same as in Kafka. `caches_reads`: True if
         values that are read from the store below stay in the cache.
         """
         cache = NamedCache(self._thread, below, self.contexts, key_overhead=key_overhead, caches_reads=caches_reads)
@@ -169,7 +169,7 @@ class TaskCache:
         return any(cache.has_dirty for cache in self._caches)
 
     def flush(self) -> None:
-        """Forwards and writes all dirty values. After an error, the values that were not written stay dirty."""
+        """Forwards and writes all dirty values. After an error, the unwritten values stay dirty."""
         for _ in range(_MAX_FLUSH_ROUNDS):
             if not self.is_dirty:
                 return
@@ -221,7 +221,7 @@ class NamedCache:
         """Returns the value of a key from the cache, or from the store below if the key is not in the cache. The call
         counts as a use of the key. Only the task's thread may call this method.
 
-        If values that were read stay in the cache, `get` may have to evict another value. If that value has to be
+        If the cache also stores values that were read, `get` may have to evict another value. If that value has to be
         flushed, `get` raises the errors of the flush.
         """
         entry = self._entries.get(key)
@@ -281,9 +281,9 @@ class NamedCache:
         """Puts a value under a key. The change belongs to the record that is being processed.
 
         `timestamp_ms`: the timestamp of the value. A caller that does not know the timestamp uses the default. With the
-        default, the change is always checked. If the check fails, `put` raises its error and changes nothing. `put` may
-        have to evict values, and raises the errors of their flush. After an error of the flush, the new value is in the
-        cache nevertheless.
+        default, `put` skips the check only if the changelog accepts every timestamp. If the check fails, `put` raises
+        its error and changes nothing. `put` may have to evict values, and raises the errors of their flush. Even if the
+        flush fails, the new value is in the cache.
         """
         below = self._below
         length = len(key) if value is None else len(key) + len(value)
@@ -335,8 +335,8 @@ class NamedCache:
             self._remove(key)
 
     def flush(self) -> None:
-        """Forwards and writes the values that are dirty at the beginning of this call. After an error, the values that
-        were not written stay dirty.
+        """Forwards and writes the values that are dirty at the beginning of this call. After an error, the unwritten
+        values stay dirty.
         """
         self._flush(list(self._dirty))
 
@@ -402,10 +402,11 @@ class NamedCache:
 
 
 def extra_bytes(headers: Headers, raw: RawRecord | None) -> int:
-    """Returns the size of a record's headers and of the input record that is kept for an error handler, in bytes.
+    """Returns a size in bytes: the headers of a record, plus the input record that the cache keeps for an error
+    handler.
 
     Differs from Kafka: the size includes the input record. In Kafka, each change keeps its input record, but the size
-    of this record is not counted. So in Kafka, a cache with small results of large records can take many times
+    of this record is not counted. So in Kafka, a cache with small results of large records can occupy many times
     `statestore.cache.max.bytes`.
     """
     size = sum(len(name) + (0 if value is None else len(value)) for name, value in headers)

@@ -44,8 +44,8 @@ class ValueAndTimestampSerde(Generic[V]):
         return ValueAndTimestamp(self.value_serde.deserialize(data[TIMESTAMP_BYTES:]), unpack_timestamp(data)[0])
 
     def serializer(self) -> Callable[[ValueAndTimestamp[V]], bytes | None]:
-        """Returns a function like `serialize`, which returns None (a deletion) for a ValueAndTimestamp with the value
-        None.
+        """Returns a function like `serialize`. For a ValueAndTimestamp with the value None, the function returns None,
+        which means a deletion.
         """
         serialize = self.value_serde.serialize
         return lambda given: None if given.value is None else _pack(given.timestamp_ms) + serialize(given.value)
@@ -79,7 +79,7 @@ class EntryAccess(NamedTuple):
     `read`: converts the bytes that `get` returns to the timestamp and the value. `write`: converts a timestamp and a
     value to the bytes for `put`.
     `set_flush_listener`: sets the listener of the record cache; None if there is no record cache. `key_of`: converts a
-    cache key, which the listener gets, to the key. In a window store, the result is a `Windowed` key.
+    cache key to the key of the entry. The listener gets cache keys. In a window store, the result is a `Windowed` key.
     """
 
     stored_key_of: Callable[..., Any]

@@ -1,4 +1,4 @@
-"""The window store that processors use, which is the outer layer of a store of bytes and converts objects to bytes.
+"""The window store that processors use. It is the outer layer of a store of bytes, and converts objects to bytes.
 Source: `MeteredWindowStore`.
 """
 

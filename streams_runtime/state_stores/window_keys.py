@@ -1,6 +1,6 @@
 """The byte format of window keys in a store and in its changelog, and the retention of windows in a store.
 
-A window key has the bytes of the key, 8 bytes with the window start, and 4 bytes with the sequence number. The numbers
+A window key consists of the bytes of the key, the window start (8 bytes) and the sequence number (4 bytes). The numbers
 are big-endian, so the windows of a key are sorted by time. In a store without duplicates, the sequence number is 0. On
 disk, the 8 bytes before the window key contain the number of the window's segment.
 
@@ -11,9 +11,9 @@ than `observed stream time - retention`. An expired window cannot be read.
 Windows are deleted in whole segments, because deleting single windows is slow. The number of a window's segment is
 `start // interval`. The interval is `retention / 2`, but at least one minute. The store deletes all segments below
 `(observed stream time - retention) // interval`, because each window in these segments has expired. So a window may
-stay for up to one interval after it has expired. A store on disk drops and counts a put only if the segment of the
-window has been deleted. While the segment exists, a put into an expired window succeeds. A store in memory drops and
-counts every put into an expired window.
+stay in the store for up to one interval after it has expired. A store on disk drops and counts a put only if the
+segment of the window has been deleted. While the segment exists, a put into an expired window succeeds. A store in
+memory drops and counts every put into an expired window.
 
 Source: `WindowKeySchema`, `AbstractSegments`, `AbstractRocksDBSegmentedBytesStore`, `InMemoryWindowStore`.
 """
@@ -32,7 +32,7 @@ MIN_SEGMENT_INTERVAL_MS = 60_000
 NO_STREAM_TIME_MS = -1
 
 START = slice(-12, -4)
-"""The slice of a window key with the window's start."""
+"""The slice of a window key that contains the window's start."""
 
 _SUFFIX = struct.Struct(">qi")
 _TEXT_START, _TEXT_SEQUENCE = 0x2020202020202020, 0x20202020
@@ -144,5 +144,5 @@ class WindowRetention:
 
 
 def segment_interval_ms(retention_ms: int) -> int:
-    """Returns the length of a segment in milliseconds: the range of window starts in it."""
+    """Returns the length of a segment: the range of its window starts, in milliseconds."""
     return max(retention_ms // 2, MIN_SEGMENT_INTERVAL_MS)

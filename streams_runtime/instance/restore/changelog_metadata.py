@@ -20,13 +20,13 @@ class ChangelogMetadata:
     """The progress of one changelog.
 
     `end`: records at this offset and above are not applied. For an active task, `end` is the end of the restore. For a
-    standby with a source topic as changelog, `end` is the limit. For any other standby, `end` is None. `log_end`: the
-    end offset of the changelog at the last lookup; None before the first lookup.
+    standby with a source topic as changelog, `end` is the limit. For a standby with its own changelog topic, `end` is
+    None. `log_end`: the end offset of the changelog at the last lookup; None before the first lookup.
 
     `may_be_window_changelog`: True if the reader has to check whether the next records are records of a window store.
     The reader checks the records of a key-value store that is restored from the beginning of its changelog.
 
-    `buffered`: the records that were read but not applied, because their offsets are not below `end`. `restored`: the
+    `buffered`: the records that were read but not applied, because their offsets are at or above `end`. `restored`: the
     number of records that were applied since the changelog was registered. `retry_at_ms`: the offsets are not looked up
     again before this time on the monotonic clock.
     """
@@ -105,9 +105,8 @@ def records_with_keys(batch: RecordBatch) -> RecordBatch | None:
 class ChangelogOffsets(NamedTuple):
     """The offsets of one changelog in the log.
 
-    `begin`: the begin offset; None if it is not needed. `end`: the high watermark. `committed`: the group's committed
-    offset if the changelog is a source topic, or 0 if no offset is committed. `committed` is None for any other
-    changelog.
+    `begin`: the begin offset; None if it is not needed. `end`: the high watermark. `committed` is None if the changelog
+    is not a source topic. Otherwise, it is the group's committed offset, or 0 if no offset is committed.
     """
 
     begin: int | None
@@ -118,7 +117,7 @@ class ChangelogOffsets(NamedTuple):
 class ChangelogOffsetLookup:
     """Looks up the offsets of changelogs in the log.
 
-    - One call of the log looks up all changelogs. If a topic is missing, each task's changelogs are looked up in a
+    - One call to the log looks up all changelogs. If a topic is missing, each task's changelogs are looked up in a
       separate call. So a task with a missing topic does not delay other tasks.
     - For each task, the result has the offsets of all its changelogs, or an error. After an error, the reader may try
       again.

@@ -5,18 +5,20 @@ Rules:
   never completed.
 - The restore of an active task ends at the high watermark that each changelog has when the restore starts. Under
   exactly-once, the restore also ends at the high watermark, although only committed records are applied. If the
-  changelog is a source topic, the group's committed offset is the end of the restore, unless the high watermark is
+  changelog is a source topic, the restore ends at the group's committed offset, or at the high watermark if this is
   lower.
-- The reader begins after the last applied record. If no applied record is known, the reader begins at the begin offset.
-  The reader passes whole batches to the store. The reader does not apply records at or after the end of the restore.
+- The reader starts at the offset after the last applied record. If no applied record is known, the reader starts at the
+  begin offset. The reader passes whole batches to the store. The reader does not apply records at or after the end of
+  the restore.
 - The progress of a store is the consumer's position in the changelog. The offset of the last record would be the wrong
-  measure, because a changelog may be empty or may end with a gap. Retention, compaction and transaction markers leave
-  gaps. A changelog is completed when the position has reached the end of the restore. The reader passes the positions
-  to the task's state manager. The thread reports the sum of the positions as the offset sum of the task (KAFKA-14302).
-- The reader reads the changelogs of standbys only while all active tasks of the thread are restored. If the changelog
-  of a standby is a source topic, the changelog has a limit, which is the group's committed offset. A standby applies
-  only records below the limit. If the reader has read records beyond the limit, it keeps these records and pauses the
-  partition until the limit is raised.
+  measure, because a changelog may be empty or may end with a gap. Retention, compaction and transaction markers cause
+  gaps in the offsets of the records. A changelog is completed when the position has reached the end of the restore. The
+  reader passes the positions to the task's state manager. The thread reports the sum of the positions as the offset sum
+  of the task (KAFKA-14302).
+- The reader reads the changelogs of standbys only while no active task of the thread has to be restored. If the
+  changelog of a standby is a source topic, the changelog has a limit, which is the group's committed offset. A standby
+  applies only records below the limit. If the reader has read records beyond the limit, it keeps these records and
+  pauses the partition until the limit is raised.
 - A key-value store is not restored from a topic that was the changelog of a window store. The reader recognises the
   changelog of a window store by two conditions. Its `cleanup.policy` contains `delete`, and its keys end with the start
   of a window. Both conditions are needed, because the keys of a key-value store may also end with the bytes of a time.
@@ -66,8 +68,9 @@ _LIMIT = "look up the committed offsets that limit its standby"
 class ChangelogReader:
     """Reads the changelogs of one stream thread. No other thread uses the reader.
 
-    `consumer`: a consumer with the isolation level of `configs`, which nobody else uses. `updates_standbys`: True while
-    the reader reads the changelogs of standbys, and False while it reads the changelogs of active tasks.
+    `consumer`: a consumer with the isolation level of `configs`. Only this reader uses the consumer.
+    `updates_standbys`: True while the reader reads the changelogs of standbys, and False while it reads the changelogs
+    of active tasks.
     """
 
     def __init__(
@@ -155,7 +158,7 @@ class ChangelogReader:
             self._consumer.read_only(frozenset())
 
     def transit_to_update_standby(self) -> None:
-        """Read the changelogs of standbys, because all active tasks are restored. Idempotent.
+        """Start to read the changelogs of standbys. No active task has to be restored any more. Idempotent.
 
         Raises IllegalStateError while an active task is not restored.
         """

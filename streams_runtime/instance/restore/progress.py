@@ -1,4 +1,5 @@
-"""Shows the progress of restores: as bars on a terminal, or as lines every few seconds if the output is not a terminal.
+"""Shows the progress of restores. On a terminal, it shows bars. If the output is not a terminal, it prints lines every
+few seconds.
 
 Rule: `total` and `remaining` are numbers of offsets, because the number of records between two offsets is not known.
 `records` is the number of applied records. All threads of an instance share one progress display. Kafka has no progress
@@ -150,8 +151,8 @@ class LinesView:
 
 
 def tasks_of_changelogs(topology: GroupTopology) -> Callable[[TopicPartition], TaskId | None]:
-    """Returns a function that finds the task of a changelog partition. The function returns None for any other
-    partition.
+    """Returns a function that finds the task of a changelog partition. For a partition that is not a changelog, the
+    function returns None.
     """
     subtopologies = {
         topic: subtopology.id
@@ -214,7 +215,7 @@ class RestoreProgress:
     """A `RestoreListener` that shows the progress. Any thread may call the methods of `RestoreProgress`.
 
     `task_of`: the result of `tasks_of_changelogs`. If `task_of` is None, the display has a row for each changelog
-    instead of each task. `interval_ms`: the interval between two outputs of lines if the output is not a terminal.
+    instead of each task. `interval_ms`: the interval at which lines are printed if the output is not a terminal.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ class RestoreListener(Protocol):
         """The store is complete. `total` records were applied since the start of the restore."""
 
     def on_restore_suspended(self, partition: TopicPartition, store: str, total: int) -> None:
-        """The task was taken from this thread, or failed, before its store was complete."""
+        """The store is not complete, because the task has failed or was taken from this thread."""
 
 
 class SilentRestoreListener:

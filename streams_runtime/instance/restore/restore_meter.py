@@ -46,8 +46,8 @@ class RestoreMeter:
 
 
 class RestoreRate:
-    """Measures the number of restored records per second in about the last ten seconds. Stores one count for each
-    quarter of a second, so that the memory does not depend on the number of batches.
+    """Measures the number of restored records per second in about the last ten seconds. It has one counter for each
+    quarter of a second, so its memory does not depend on the number of batches.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -169,7 +169,7 @@ def _draw_edge(axes: Axes, points: list[tuple[float, float]]) -> None:
     for (x, y), (to_x, to_y) in itertools.pairwise(points):
         middle = (x + to_x) / 2
         vertices += [(middle, y), (middle, to_y), (to_x - half, to_y), (to_x + half, to_y)]
-        # Each line is horizontal over the width of a shape, so that it does not cross the corner of a shape.
+        # Each line stays horizontal across the width of a shape, so that it does not cut the shape's corners.
         codes += [Stroke.CURVE4, Stroke.CURVE4, Stroke.CURVE4, Stroke.LINETO]
     del vertices[-1], codes[-1]
     _draw_arrow(axes, Stroke(vertices, codes), _LINE)
