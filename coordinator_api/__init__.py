@@ -7,7 +7,7 @@
   the API. `models/` has the bodies and the answers. `problems` converts every error to RFC 9457.
 - `runtime/`: the groups at run time. `assembly` builds the coordinator from the settings. `coordinator` has all groups.
   `group_runtime` runs the events of one group. `rebalance_runner` computes a rebalance with the package `assignor`.
-- `lease/`: the groups that this coordinator owns, and the lease that limits the time for which it owns them.
+- `lease/`: the groups that this coordinator owns. A lease limits the time of this ownership.
 - `workers/`: the processes that compute rebalances, so that computations do not block the event loop.
 - `store/`: the tables and the database. No other package uses SQLAlchemy.
 - `group/`: the state machine of a group, without I/O.

@@ -2,7 +2,7 @@
 
 A `ServiceClock` starts at the machine's wall-clock time and then follows the monotonic clock. Because of this, a
 correction of the wall clock does not expire sessions or delay a probing rebalance. The clock advances only while the
-service reads requests. A member whose requests have arrived but are not read yet is therefore not removed. The service
+service reads requests. So a member is not removed while its requests have arrived and are not read yet. The service
 follows three rules:
 
 1. Time stands still while the event loop is blocked. A `LoopMonitor` samples the clock every `SAMPLE_MS`. Between two
@@ -15,13 +15,13 @@ follows three rules:
    extra polls, the service reads and handles the requests that arrived before the deadline.
 3. A request restarts the member's session when it arrives, before the request waits for anything (`GroupRuntime`).
 
-The service could instead add the lateness of the loop to each deadline. With longer deadlines, a stall of ten seconds
-would also delay the removal of members that fail much later. Because the clock stands still instead, a stall extends
-only the sessions that run during the stall.
+An alternative would be to add the lateness of the loop to each deadline. With longer deadlines, a stall of ten seconds
+would also delay the removal of members that fail much later. Because the clock stands still, a stall extends only the
+sessions that run during the stall.
 
 After a stall, the clock slowly returns to the machine's time (`CATCH_UP`), as NTP slews a clock. When the clock has
-caught up, the times in recordings and of probing rebalances are right again. Differs from Kafka: the clock of a broker
-does not stop. A broker runs the timer for delayed operations in a separate thread.
+caught up, the times in recordings and the times of probing rebalances are right again. Differs from Kafka: the clock of
+a broker does not stop. A broker runs the timer for delayed operations in a separate thread.
 
 Each group has one timer (`GroupTimer`), which fires when this clock has reached the time of the group's next `Tick`.
 """
@@ -40,8 +40,8 @@ _COUNTS_ALWAYS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 def since_boot_ms() -> float:
     """Returns a monotonic time in milliseconds. Use this time for a period that several machines measure, each with its
-    own clock. The time advances while the process is stopped and, on a machine with CLOCK_BOOTTIME, while the machine
-    sleeps.
+    own clock. The time also advances while the process is stopped. On a machine with CLOCK_BOOTTIME, the time also
+    advances while the machine sleeps.
     """
     return time.clock_gettime(_COUNTS_ALWAYS) * 1000
 
@@ -58,7 +58,7 @@ CATCH_UP = 20
 """While the service's clock is behind the machine's clock, it gains one millisecond in every CATCH_UP milliseconds."""
 
 TURNS = 10
-"""The number of turns of the event loop that a request needs from the socket to its group. The turns accept the
+"""A request needs this number of event-loop turns on its way from the socket to its group. The turns accept the
 connection, read and parse the request, start its handler, and read the body.
 """
 
@@ -103,7 +103,7 @@ class ServiceClock:
 
 
 async def sockets_read() -> None:
-    """Waits until every request that arrived before the call has been read, and has restarted its member's session."""
+    """Waits until all requests that have already arrived are read and have restarted the sessions of their members."""
     for _ in range(TURNS):
         await asyncio.sleep(0)  # the loop polls its sockets in every turn
 
@@ -112,8 +112,8 @@ LONG_STALL_MS = 1_000
 """If a sample is late by at least this time, the service logs a warning that it stood still."""
 
 MOST_COUNTED_MS = 2_000
-"""The largest lateness that one sample adds to `lag_ms`. The limit keeps one long stop (SIGSTOP) from looking like
-overload.
+"""The largest lateness that one sample adds to `lag_ms`. Because of this limit, one long stop of the process (SIGSTOP)
+does not look like overload.
 """
 
 WEIGHT = 0.3
@@ -121,8 +121,8 @@ WEIGHT = 0.3
 
 
 class LoopMonitor:
-    """Samples the clock on the running loop from `start` to `stop`. `late`: a function that gets the lateness of each
-    sample, in seconds. `lag_ms`: the recent lateness of the loop, as a moving average.
+    """Samples the clock on the running loop from `start` to `stop`. `late`: a function that is called with the lateness
+    of each sample, in seconds. `lag_ms`: the recent lateness of the loop, as a moving average.
     """
 
     def __init__(self, clock: ServiceClock, late: Callable[[float], None]) -> None:

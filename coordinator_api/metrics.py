@@ -209,8 +209,8 @@ class MeasuredService(Collector):
     """The gauges whose values the service computes at each scrape. Some gauges are totals of all groups, and other
     gauges have a value for each group.
 
-    `named_groups`: the number of groups for which values are shown separately. The values of the first groups by id are
-    shown.
+    `named_groups`: the number of groups for which values are shown separately. Values are shown for the groups with the
+    first ids.
     """
 
     def __init__(self, measures: Callable[[], ServiceMeasures], named_groups: int) -> None:

@@ -1,5 +1,5 @@
-"""The service's settings, with their descriptions for the documentation. The names of the settings have dots, like
-those of a broker's settings.
+"""The service's settings, with their descriptions for the documentation. The names of the settings have dots, like the
+names of a broker's settings.
 
 `settings_sources` reads the settings. Each field is one setting. A setting's name has three spellings:
 `group.initial.rebalance.delay.ms` in the file, `ASSIGNOR_GROUP_INITIAL_REBALANCE_DELAY_MS` in the environment, and
@@ -169,8 +169,8 @@ class Settings(BaseSettings):
     group_max_size: Positive = 10_000
     """Largest number of members of one group (Kafka has no limit). A further join gets status 429."""
     group_disconnect_grace_ms: Natural = 100
-    """Time within which a process whose connection broke has to send another request. If the process sends no request,
-    the coordinator removes its members with `leave_on_disconnect`.
+    """After its connection breaks, a process has to send another request within this time. If the process sends no
+    request, the coordinator removes the process's members that joined with `leave_on_disconnect`.
     """
     group_max_partitions: Positive = 200_000
     """Largest total number of partitions of all topics, and largest number of tasks, in one definition or recording. A
@@ -279,9 +279,11 @@ class Settings(BaseSettings):
     the token must name at least one of them.
     """
     sasl_oauthbearer_sub_claim_name: Text = "sub"
-    """Name of the claim that holds the caller's name in a signed token."""
+    """Name of the claim that contains the caller's name in a signed token."""
     sasl_oauthbearer_scope_claim_name: Text = "scope"
-    """Name of the claim that holds the right and the groups in a signed token, such as `assignor:member:payments-*`."""
+    """Name of the claim that contains the right and the groups in a signed token, such as
+    `assignor:member:payments-*`.
+    """
     sasl_oauthbearer_clock_skew_seconds: Annotated[int, Field(ge=0, le=3_600)] = 30
     """Allowed difference between the issuer's clock and this machine's clock."""
     sasl_oauthbearer_jwks_endpoint_refresh_ms: Annotated[int, Field(ge=1_000, le=JAVA_INT_MAX)] = 3_600_000
@@ -308,8 +310,8 @@ class Settings(BaseSettings):
     """Time limit for one poll of a cluster. After this time the cluster counts as out of reach."""
 
     metrics_group_max_count: Annotated[int, Field(ge=0, le=10_000)] = 0
-    """Number of groups that have their own lines in GET /metrics. The first groups by id are chosen. With 0, no label
-    names a group.
+    """Number of groups that have their own lines in GET /metrics. The groups with the first ids are chosen. With 0, no
+    label names a group.
     """
     audit_log_file: Path | None = None
     """File for the audit log. The audit log has a line for each call that changes something, even if the call was
@@ -339,8 +341,8 @@ class Settings(BaseSettings):
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: object, **_others: object
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Makes `Settings` take its values only from its arguments, because `settings_sources.load` has merged all
-        sources before.
+        """Makes `Settings` use only the values of its arguments, because `settings_sources.load` has merged all sources
+        before.
         """
         return (init_settings,)
 

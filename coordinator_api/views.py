@@ -112,7 +112,9 @@ DONE: Mapping[str, str] = {
     "rebalance": "a rebalance starts",
     "stop-all": "the coordinator tells every member to stop",
 }
-"""The effect of an operator's command that the group has accepted, by the command's name on the page."""
+"""The text that is shown after the group has accepted an operator's command. The keys are the commands' names on the
+page.
+"""
 
 
 class ActiveLever(NamedTuple):
@@ -133,8 +135,8 @@ EFFECTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "promotion": lambda lever: "a rebalance comes as soon as warm-ups have caught up",
     "pause": lambda lever: "members process no records",
 }
-"""The effect of a lever while it is on, by the lever's name in the group's document. Each function of this mapping gets
-the lever from the group's document.
+"""The effect of a lever while it is on, by the lever's name in the group's document. Each function of this mapping
+receives the lever from the group's document.
 """
 
 

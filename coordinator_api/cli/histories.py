@@ -15,10 +15,10 @@ _GONE = "RESOURCE_NOT_FOUND"
 
 
 def read(url: str, group_id: str | None, last: int, token_file: str | None) -> Iterator[RawLine]:
-    """Yields the newest rebalances of the group, oldest first. Each item is one line in the format rebalance/1. The
-    field `where` of each line has the form url:group:generation. `group_id`: the group; None for the coordinator's only
-    group. `last`: the largest number of rebalances. Raises InputError if the coordinator does not answer or refuses the
-    call. Also raises InputError if `group_id` is None and the coordinator has several groups.
+    """Yields the newest rebalances of the group, ordered from old to new. Each item is one line in the format
+    rebalance/1. The field `where` of each line has the form url:group:generation. `group_id`: the group; None for the
+    coordinator's only group. `last`: the largest number of rebalances. Raises InputError if the coordinator does not
+    answer or refuses the call. Also raises InputError if `group_id` is None and the coordinator has several groups.
     """
 
     def get(path: str, **parameters: int | None) -> Any:

@@ -167,8 +167,8 @@ def hold(
 ) -> None:
     """Make rebalances that move tasks wait for approval.
 
-    Members continue with their present tasks while a rebalance waits. Tasks whose owner has failed or left are placed
-    at once.
+    Members continue with their present tasks while a rebalance waits. If the owner of a task has failed or left, the
+    task is placed at once.
     """
     if off:
         command.send("DELETE", "/hold")

@@ -81,7 +81,8 @@ def show_rebalance(
     before = _past(command.get(f"{path}/{earlier[0]['generation_id']}")) if earlier else None
     past = _past(recorded)
     if past is None:
-        # The rebalance cannot be run here, for example without the group's custom assignor. Let the coordinator run it.
+        # The rebalance cannot be run here, for example without the group's custom assignor. Let the coordinator run the
+        # rebalance.
         explained = command.get(f"{path}/{generation}/explain", task=task)
         show(explained, lambda view: _explanations(explained, view), command.format)
     else:

@@ -134,15 +134,15 @@ def restore(
         bool,
         typer.Option(
             "--exact",
-            help="Keep the members. Use this option only for a backup made after the coordinator had stopped for good.",
+            help="Keep the members. Use this option only if the coordinator stopped for good before the backup.",
         ),
     ] = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Write a backup into an empty database.
 
-    Each group begins without members. The generation of each group is far above its generation in the backup. The
-    higher generation keeps members from using an assignment that they got after the backup. The members join again by
+    Each group begins without members. The generation of each group is far above its generation in the backup. Because
+    of the higher generation, members do not use an assignment that they got after the backup. The members join again by
     themselves.
     """
     from coordinator_api.store.backup import restore as restore_store

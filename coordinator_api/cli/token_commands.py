@@ -68,7 +68,8 @@ def create_token(
     name: NameArgument,
     calls: CoordinatorCalls,
     right: Annotated[
-        Right, typer.Option("--right", help="Right of the token. Each right includes the rights named before it.")
+        Right,
+        typer.Option("--right", help="The right that the token gives. Each right includes the rights named before it."),
     ],
     groups: Annotated[
         str, typer.Option("--groups", metavar="PREFIX*", help="Limit the token to groups whose ids have this prefix.")

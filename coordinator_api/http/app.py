@@ -38,8 +38,8 @@ class Pages(NamedTuple):
 
 
 async def open_with_tokens(settings: Settings, access: Access, url: str = "") -> Coordinator:
-    """Opens the coordinator, and loads the tokens of the coordinator's database into `access`. `url`: the address
-    at which this coordinator listens, for other coordinators of the database.
+    """Opens the coordinator, and loads the tokens of the coordinator's database into `access`. `url`: this
+    coordinator's address, which the other coordinators of the database use.
 
     Raises StoreError. Raises SettingsError if other machines could reach the service without a token.
     """
@@ -62,8 +62,8 @@ def create_app(
 ) -> FastAPI:
     """Builds the application of the service.
 
-    `coordinator`: the coordinator that `open_with_tokens` has opened; if None, the application opens a coordinator when
-    it starts. When the application stops, it always closes the coordinator. `access`: the tokens that
+    `coordinator`: the coordinator that `open_with_tokens` has opened. If `coordinator` is None, the application opens a
+    coordinator when it starts. When the application stops, it always closes the coordinator. `access`: the tokens that
     `open_with_tokens` has loaded. `pages`: the web pages; without the pages, the service has only the API.
     `connections`: the connections of the server; if None, the service does not notice broken connections.
 

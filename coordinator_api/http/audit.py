@@ -1,18 +1,18 @@
 """The audit log. This file builds the audit line of a call and writes it.
 
 A line of the audit log has the caller, the call, the time, the caller's address, the reason and the outcome. A change
-is committed first, then its line is written, and then the call is answered. If a caller got the answer to a change, the
-audit line of the change therefore exists, even if the process is killed. Each call has one line. A refused call has a
-line too. If a call is redirected to another coordinator, the coordinator that answers the call writes the line. The
-audit log leaves out reads, heartbeats, computations (`/v1/assign`, `/v1/simulate`), and joins that make no new member
-(status 200). `docs/formats.md` describes the fields of a line.
+is committed first, then its line is written, and then the call is answered. Each answered change therefore has its
+audit line, even if the process is killed. Each call has one line. A refused call has a line too. If a call is
+redirected to another coordinator, the coordinator that answers the call writes the line. The audit log leaves out
+reads, heartbeats, computations (`/v1/assign`, `/v1/simulate`), and joins that make no new member (status 200).
+`docs/formats.md` describes the fields of a line.
 
 A line is one JSON object in ASCII, so a text that a caller sends cannot begin a new line. The line is written to a file
 or to the service's log. `AuditLog.write` hands the line to the operating system before it returns, so a crash of the
 process loses no line. A power loss may lose lines, because the file is not synced. The file is created with mode 0600.
 If a program such as logrotate moves the audit file away, the service creates a new file.
 
-If the file cannot be written, calls are still answered, so members can join and leave even if the disk is full. The
+If the file cannot be written, calls are still answered. So members can join and leave while the disk is full. The
 service logs the error once, and counts the lost lines.
 """
 

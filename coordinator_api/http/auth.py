@@ -3,11 +3,11 @@
 A service may take tokens from settings, from files and from the database at the same time. A service without tokens
 refuses to listen on an address that other machines can reach.
 
-An admin whose token has a group prefix sees, creates and revokes only tokens whose group prefix begins with the admin's
-prefix. If an admin with a prefix creates a token, the token's name must also begin with this prefix. Without this rule,
-the refusal of a name that is in use would reveal that another tenant has a token of this name. The first token of a
+An admin whose token has a group prefix can see, create and revoke tokens. The group prefix of these tokens must begin
+with the admin's prefix. If an admin with a prefix creates a token, the token's name must also begin with this prefix.
+Without this rule, a refused name would reveal that another tenant has a token of this name. The first token of a
 service is an admin token for all groups. The last admin token for all groups cannot be revoked, because nobody else can
-create tokens for all groups. A call that creates or revokes a token gets its answer when the change is stored and in
+create tokens for all groups. If a call creates or revokes a token, its answer is sent when the change is stored and in
 force. Other coordinators of the same database see the change within about a second.
 """
 
@@ -54,8 +54,8 @@ class CreatedTokens:
     `load` before any other method.
 
     `is_shared`: True if other services create tokens in the same store. Each method first reads the store for two
-    reasons: other services may have changed it, and an earlier write may have been committed although it raised an
-    error.
+    reasons. Other services may have changed the store, and an earlier write may have been committed although it raised
+    an error.
     """
 
     def __init__(self, credentials: Credentials, store: TokenStore, *, is_shared: bool) -> None:
@@ -148,7 +148,8 @@ class CreatedTokens:
             found = [(source, entry) for source, entry in self._visible(caller) if entry.principal.name == name]
             if not found:
                 raise Problem("RESOURCE_NOT_FOUND", "there is no token of this name that the caller may see")
-            # A setting and the database may contain tokens of the same name. Then revoke the token of the database.
+            # A setting and the database may contain tokens of the same name. In this case, revoke the token of the
+            # database.
             source, entry = min(found, key=lambda each: each[0] != FROM_DATABASE)
             if source != FROM_DATABASE:
                 raise Problem(
@@ -278,7 +279,7 @@ class Access:
             await self._reload_files()
 
     async def _reload_files(self) -> None:
-        # read in a thread: a file system or an issuer that does not answer must not block the event loop
+        # read in a thread, so that a slow file system or issuer does not block the event loop
         await asyncio.to_thread(self._files.reload_changed)
         if self._signed is not None:
             await asyncio.to_thread(self._signed.refresh_if_due)

@@ -25,10 +25,10 @@ OPEN_PATHS = frozenset({"/livez", "/readyz"})
 """The health checks, which need no token."""
 
 PRINCIPAL = "principal"
-"""The key under which a request's `state` holds the request's caller."""
+"""The key in a request's `state` for the request's caller."""
 
 CALL = "call"
-"""The key under which a request's `state` holds the `Call` that `RequestGuard` found; None if the guard found no
+"""The key in a request's `state` for the `Call` that `RequestGuard` found. The value is None if the guard found no
 call.
 """
 

@@ -34,7 +34,7 @@ MAX_ROUNDS = 1_000
 
 
 MAX_ANSWER_BYTES = 67_108_864
-"""The largest size of one answer in bytes. The service limits the size because it holds the whole answer in memory. The
+"""The largest size of one answer in bytes. The service limits the size because the whole answer is in memory. The
 library and `assignor assign` have no limit.
 """
 

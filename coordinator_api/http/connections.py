@@ -1,6 +1,7 @@
 """Tracks the open connections of the service, and detects broken connections.
 
-- An accepted connection gets a number. If a process sends heartbeats on a connection, its members belong to it.
+- An accepted connection gets a number. If a process sends heartbeats on a connection, the members of the process belong
+  to this connection.
 - When a process is killed, the kernel closes its connections. If a connection breaks, the groups of its members are
   notified. `coordinator_api/group/liveness.py` decides when these groups then remove the members. Held requests and
   computations of the connection end, because no caller reads the answers.
@@ -10,10 +11,10 @@ uvicorn identifies a connection by the caller's address and port (`scope["client
 before uvicorn reports that the earlier connection from this port broke. So each connection also has a unique number.
 
 Each request that a proxy forwards counts as a separate connection. The connection of a forwarded request lasts from its
-arrival to its answer. A proxy sends the requests of many processes on the same connections, and keeps these connections
-open when a process fails. Only if the process fails while the service holds its heartbeat, the proxy closes the
-connection on which it forwarded this heartbeat. So the service notices the failure of a process behind a proxy only
-while it holds a heartbeat of the process.
+arrival to its answer. A proxy sends the requests of many processes on the same connections, and does not close these
+connections when a process fails. If a process fails while the service holds its heartbeat, the proxy closes the
+connection of this heartbeat. So the service notices the failure of a process behind a proxy only while it holds a
+heartbeat of the process.
 """
 
 import asyncio
@@ -31,8 +32,7 @@ from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.workers.worker_pool import PoolClosed
 
 CONNECTION = "connection"
-"""The key under which a request's state holds the request's `Connection`. The value is None if the connection is not
-watched.
+"""The key in a request's state for the request's `Connection`. The value is None if the connection is not watched.
 """
 
 _FORWARDED = (b"x-forwarded-for", b"forwarded")

@@ -33,8 +33,8 @@ Model = TypeVar("Model", bound=BaseModel)
 Arguments = TypeVarTuple("Arguments")
 
 BODY = "body"
-"""The key under which a request's `state` holds the whole body, which `RequestGuard` has read. `Request.body()` would
-wait for a second body, which never comes.
+"""The key in a request's `state` for the whole body, which `RequestGuard` has read. `Request.body()` would wait for a
+second body, which never comes.
 """
 
 MOST_OF_A_USER_AGENT = 200
@@ -146,8 +146,8 @@ OneDrained = Annotated[tuple[str | None, str | None], Depends(one_drained)]
 
 
 _ALWAYS = (401, 403, 408, 413, 422, 429, 500, 503)
-"""The error statuses that any call may have. An error status means that `RequestGuard` refused the call, a limit was
-exceeded, the service has a fault, or the service is stopping.
+"""The error statuses that any call may have. An error status has one of these reasons: `RequestGuard` refused the call,
+a limit was exceeded, the service has a fault, or the service is stopping.
 """
 
 

@@ -1,10 +1,10 @@
 """Builds the JSON description of a group for operators: state, members, tasks with their lags, and the next rebalance.
 
 A task copy is an active task, a standby task or a warm-up of one member. The lag of a copy is the end offsets minus the
-offsets that the member last reported by heartbeat or with its subscription. The group's leader would compute the same
-lag now. The end offsets come from the definition, or from the cluster that the definition names. In a group whose
-leader is outside this service, the lag is the lag in the last rebalance that the leader reported. If a member is away,
-its lags are unknown. If the cluster does not answer, all lags are unknown.
+offsets of the member's last report. The member reports offsets by heartbeat or with its subscription. The group's
+leader would compute the same lag now. The end offsets come from the definition, or from the cluster that the definition
+names. If the leader of a group is outside this service, the lag comes from the last rebalance that this leader
+reported. If a member is away, its lags are unknown. If the cluster does not answer, all lags are unknown.
 
 A lever is an operator command that stays in force, such as a pause. The field of a lever is null or empty while the
 lever is off. If the lever is on, the field has the caller that set the lever, the time and the reason. The field of a
@@ -15,8 +15,9 @@ the assignment of this generation. No member of the instance has an active task.
 that are away have fetched their assignments, because these members send no requests.
 
 The state of a group is one of Kafka's states, and does not show whether the group processes records. For example, a
-group whose topics are missing is Stable. So the answer also has a `condition`. The field `advice` of the answer names
-the step that an operator has to take. If no step is necessary, `advice` may say that the group continues by itself.
+group is Stable even if its topics are missing. So the answer also has a `condition`. The field `advice` of the answer
+names the step that an operator has to take. If no step is necessary, `advice` may say that the group continues by
+itself.
 """
 
 import asyncio
@@ -169,7 +170,7 @@ def _tasks(group: GroupDescription, definition: RebalanceSnapshot) -> list[TaskC
     for member in group.members:
         sums = dict(member.subscribed.task_offset_sums) if member.subscribed else {}
         sums |= {copy.task_id: copy.offset_sum for copy in member.tasks if copy.offset_sum is not None}
-        # the lags of a member that is away are unknown, although it still has its last assignment
+        # if a member is away, its lags are unknown, although it still has its last assignment
         present = () if member.member.is_away else member.tasks
         lags = changelogs.lags_of([copy.task_id for copy in present], sums)
         for copy in member.tasks:
@@ -275,8 +276,8 @@ def _active_tasks(ids: set[str], tasks: Sequence[TaskCopyAnswer], stays: str | N
 def _why_it_stays(
     group: GroupDescription, members: Sequence[GroupMemberAnswer], drained: Sequence[Lever]
 ) -> str | None:
-    """Returns the reason why the tasks of drained members will not move. Returns None if a rebalance that can move
-    the tasks is under way or due. For example, no rebalance is due after an operator discarded one.
+    """Returns the reason why the tasks of drained members will not move. Returns None if a rebalance is under way or
+    due, and can move the tasks. For example, no rebalance is due after an operator discarded one.
     """
     last = group.image.last_rebalance
     if group.image.state is not GroupState.STABLE or last is None or last.end.outcome in _MORE_TO_COME:
@@ -290,8 +291,8 @@ def _why_it_stays(
 
 def _why(elsewhere: Sequence[TaskCopyAnswer]) -> str:
     """Returns the reason why a task of a drained member has not moved yet. `elsewhere`: the copies of this task on
-    members that are not drained. If one of these copies is a warm-up, the reason names this warm-up, because the
-    process of the warm-up will be the next owner of the task.
+    members that are not drained. If one of these copies is a warm-up, the reason names this warm-up. The process of the
+    warm-up will be the next owner of the task.
     """
     waits = sorted(elsewhere, key=lambda copy: (copy.role != Role.WARM_UP, copy.member_id))
     if not waits:

@@ -6,7 +6,7 @@ threshold of 5,000, a collection of the youngest generation found 30,000 contain
 visits every container of the process, which takes 85 ms with the modules of the service alone. So this module starts
 collections by time. No collection blocks the event loop for long:
 
-- The objects that exist at the start are frozen: no collection visits them.
+- At the start, all existing objects are frozen: no collection visits them.
 - The youngest generation is collected ten times a second. The youngest generation therefore contains only objects that
   are younger than a tenth of a second.
 - The middle generation is collected twice a second. If a collection took long, the next pause is 20 times its duration,
@@ -16,8 +16,8 @@ collections by time. No collection blocks the event loop for long:
 Reference counting frees nearly all objects. Cycles of references are freed after a few seconds, even if the service is
 idle. For example, an error and its frames refer to each other in a cycle.
 
-Memory: glibc keeps freed memory in the process. Without this module, the process would keep the memory of a thousand
-answers after the callers have disconnected.
+Memory: glibc does not return freed memory to the system. Without this module, the process would keep the memory of a
+thousand answers after the callers have disconnected.
 """
 
 import asyncio
@@ -31,8 +31,7 @@ from collections.abc import Callable, Mapping
 from operating_system.processes import freeze_loaded_objects, return_freed_memory
 
 AT_ONCE = 100_000
-"""The threshold at which Python itself starts a collection: the created containers minus the freed containers since the
-last collection.
+"""The number of containers that are created, and not freed, before Python itself starts a collection.
 """
 
 MIDDLE_EVERY_S, ALL_EVERY_S = 0.5, 300.0

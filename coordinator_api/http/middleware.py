@@ -48,8 +48,8 @@ EMPTY_BODY_BYTES = 1_024
 """The size limit for the body of a call that needs no body, in bytes."""
 
 FORM_BYTES = 65_536
-"""The size limit for the body of a form of the web page, in bytes. The limit is small because a caller without a token
-may send the login form.
+"""The size limit in bytes for the body of a web form. The limit is small because a caller without a token may send the
+login form.
 """
 
 BODIES_AT_ONE_TIME = 8
@@ -60,7 +60,7 @@ BODIES_AT_ONE_TIME = 8
 
 SMALL_BYTES = 65_536
 """The largest size of a small body, in bytes. A small body counts towards the memory limit only while it arrives in
-pieces. The small bodies of heartbeats that the service holds therefore do not count.
+pieces. So the small bodies of heartbeats do not count while the service holds the heartbeats.
 """
 
 

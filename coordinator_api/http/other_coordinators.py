@@ -8,17 +8,17 @@ the groups of all coordinators.
 - If the group does not exist, this coordinator answers 404 or creates the group.
 
 `RequestGuard` checks the caller's right, reads the body, and then calls `not_here`. If a group moves to another
-coordinator while a call is in progress or held, the lower packages raise NotOwner. After NotOwner, `on_not_owner` calls
-`not_here` again. A caller that follows status 307 sends the same method and body.
+coordinator while a call is in progress or held, the lower packages raise NotOwner. The handler of this error,
+`on_not_owner`, calls `not_here` again. A caller that follows status 307 sends the same method and body.
 
 For a list of groups, this coordinator takes its own groups from memory. For the groups of other coordinators, this
-coordinator calls each owner with the caller's token, and waits for at most a second. A group whose owner does not
-answer is listed as Unknown.
+coordinator calls each owner with the caller's token, and waits for at most a second. If the owner of a group does not
+answer, the group is listed as Unknown.
 
-If a list request comes from another coordinator (header `Assignor-Asked-By`), this coordinator calls no others and
-lists its own groups only. The answers of other coordinators are cached for a second and used again for callers with the
-same token, because pages are refreshed often. The answers of other coordinators are validated, because they come from
-other processes.
+If a list request comes from another coordinator (header `Assignor-Asked-By`), this coordinator lists only its own
+groups, and calls no other coordinator. The answers of other coordinators are cached for a second and used again for
+callers with the same token, because pages are refreshed often. The answers of other coordinators are validated, because
+they come from other processes.
 """
 
 import asyncio

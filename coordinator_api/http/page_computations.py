@@ -50,8 +50,8 @@ def history_of_group(
     """Returns the history of the rebalances, in the same form as `assignor explain`. In addition, each rebalance has a
     field `words` that describes its triggers in words.
 
-    `stored`: the rebalances, oldest first. `before`: the rebalance with which the first rebalance of `stored` is
-    compared; None if there is no earlier rebalance. Raises InputError.
+    `stored`: the rebalances, oldest first. `before`: the rebalance before `stored`, for the comparison with the first
+    rebalance of `stored`. None if there is no earlier rebalance. Raises InputError.
     """
     load = own_assignors(classes)
     history = group_history((_past(each, load) for each in stored), None if before is None else _past(before, load))
@@ -149,8 +149,8 @@ def what_if(
 
 def held_document(stored: bytes, bounds: DocumentBounds) -> dict[str, object]:
     """Computes the effects of a held rebalance. Returns an object with the fields `difference` and `forecast`. A field
-    is None if it cannot be computed, for example because a member has an unknown future version, or because a custom
-    assignor is no longer available. `stored`: the recording in the stored form.
+    is None if it cannot be computed. For example, a member has an unknown future version, or a custom assignor is no
+    longer available. `stored`: the recording in the stored form.
     """
     recorded = parse_recorded_rebalance(_document(stored))
     load, model = own_assignors(bounds.assignor_classes), ForecastModel()

@@ -115,7 +115,7 @@ ProblemPage = Callable[[Scope, Problem], Response | None]
 """A function that returns a problem as an HTML page. The function returns None if the caller is not a browser."""
 
 PROBLEM_CODE = "problem_code"
-"""The key under which a request's `state` holds the code of the problem that answered the request."""
+"""The key in a request's `state` for the code of the problem that answered the request."""
 
 
 def answer_to(scope: Scope, problem: Problem) -> Response:

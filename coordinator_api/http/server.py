@@ -57,7 +57,7 @@ def run(settings: Settings, report: Callable[[str], None], pages: Pages | None =
     Raises InputError, StoreError or CannotListen.
     """
     access, tls = Access(settings), settings.tls
-    # raises SettingsError before the service starts if the audit file cannot be written
+    # if the audit file cannot be written, SettingsError is raised before the service starts
     AuditLog(settings.audit_log_file).close()
     settings = without_secrets(settings, os.environ)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -204,8 +204,8 @@ def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable
             os._exit(_EXIT_CODE_OF_A_STOP_CUT_SHORT)
         os.close(begun)
 
-    # A separate thread waits for the time limit, because the event loop may have ended, and the main thread may be
-    # waiting for the store's thread.
+    # A separate thread waits for the time limit. At this time, the event loop may have ended, and the main thread may
+    # be waiting for the store's thread.
     threading.Thread(target=wait, name="patience", daemon=True).start()
     try:
         yield lambda: os.write(begin, b"!")

@@ -8,16 +8,16 @@
   request. Joins are also refused if too many events wait for their commit.
 - `Quotas` limits the groups, members, stored bytes and concurrent computations of one tenant.
 
-A tenant is named by a prefix of group ids. All groups whose ids begin with the prefix belong to the tenant. It does not
+A tenant is named by a prefix of group ids. A group belongs to the tenant if its id begins with the prefix. It does not
 matter which caller created a group and which coordinator leads it. Each coordinator counts the groups of the other
 coordinators once a second. Prefixes may be nested, such as `a-` and `a-b-`. For a caller with the prefix `a-b-`, the
 quotas of `a-b-` apply. If the service has tokens for `a-`, the quotas of `a-` apply as well. So a tenant cannot raise
 its quotas with tokens for longer prefixes. A caller that sees all groups has no quota.
 
-Quotas refuse only additions: a new group, member, definition or report. Members that have already joined keep working,
-and their rebalances run. A check reads only the totals of a tenant, because each change of a group updates these
-totals. Source of the names and codes: Kafka's quotas (`THROTTLING_QUOTA_EXCEEDED` for refusals that end by themselves)
-and its `CreateTopicPolicy` (`POLICY_VIOLATION` for other refusals).
+Quotas refuse only additions: a new group, member, definition or report. Present members continue to work, and their
+rebalances run. A check reads only the totals of a tenant, because each change of a group updates these totals. Source
+of the names and codes: Kafka's quotas (`THROTTLING_QUOTA_EXCEEDED` for refusals that end by themselves) and its
+`CreateTopicPolicy` (`POLICY_VIOLATION` for other refusals).
 """
 
 from collections import Counter
@@ -64,7 +64,7 @@ class Admission:
 Kind = Literal["computation", "describe", "join"]
 
 MOST_LAG_MS: dict[Kind, float] = {"computation": 250, "describe": 500, "join": 1_000}
-"""For each kind of request, the lag of the event loop, in milliseconds, from which the service refuses such requests.
+"""For each kind of request, the lag of the event loop at which the service refuses such requests, in milliseconds.
 """
 
 MOST_EVENTS_WAITING = 10_000
@@ -73,7 +73,7 @@ MOST_EVENTS_WAITING = 10_000
 
 @dataclass(slots=True)
 class Backlog:
-    """Counts the events of all groups that wait for their commit."""
+    """Counts the events that wait for their commit, in all groups together."""
 
     events: int = 0
 
@@ -133,7 +133,7 @@ class Quotas:
         self._tenants: dict[str, Counter[str]] = {}
 
     def count_group(self, group_id: str, tenant: str = "") -> bool:
-        """Count the group for the tenants to which it belongs. Returns whether the group was not counted before. Raises
+        """Count the group for each of its tenants. Returns whether the group was not counted before. Raises
         TooManyGroups if the tenant has reached its limit.
         """
         if group_id in self._groups and self._groups[group_id]["groups"]:
@@ -151,8 +151,7 @@ class Quotas:
     def count_elsewhere(self, groups: Mapping[str, tuple[int, int | None]], here: Set[str]) -> None:
         """Count the groups of other coordinators. `groups`: for each group, the number of its members and the number of
         its stored bytes. The number of bytes is None if it has not changed. `here`: the ids of the groups of this
-        coordinator. A group that was counted before counts as deleted if neither `groups` nor `here` contains the
-        group.
+        coordinator. If neither `groups` nor `here` contains a group that was counted earlier, this group was deleted.
         """
         for group_id in self._elsewhere - groups.keys() - here:
             self.give_back(group_id)

@@ -25,7 +25,7 @@ class AllowedAssignors:
 
     @property
     def class_paths(self) -> tuple[str, ...]:
-        """The arguments with which another process can allow the same assignors."""
+        """The arguments for making an equal `AllowedAssignors` in another process."""
         return tuple(self._loaded)
 
     def check(self, assignor: str) -> None:

@@ -29,8 +29,9 @@ async def open_coordinator(
     """Open the store, upgrade its schema, and replay every group that this coordinator owns. Raises StoreError,
     SettingsError.
 
-    A group whose log cannot be read is left out (`Coordinator.unreadable`), and does not affect other groups. `url`:
-    the address at which this coordinator listens, for other coordinators of the database. `is_tenant`: as in `Quotas`.
+    If the log of a group cannot be read, the group is left out (`Coordinator.unreadable`). Other groups are not
+    affected. `url`: this coordinator's address, which the other coordinators of the database use. `is_tenant`: as in
+    `Quotas`.
     """
     async with AsyncExitStack() as opening:
         resources = AsyncExitStack()

@@ -1,17 +1,17 @@
 """Runs two watches for a stable group. `ClusterWatch` finds changed topics. `WarmUpWatch` finds out when all warm-ups
 have caught up.
 
-`ClusterWatch` polls a group's cluster while the group is stable, if the last rebalance polled the cluster. In other
-states, no watch is needed, because a rebalance itself polls the cluster, and an empty group needs no rebalance. The
-interval between two polls is `cluster.metadata.max.age.ms`. After a failed rebalance or a failed poll, the interval is
-at most five seconds. If a poll does not find a topic of the last rebalance, the next interval is at most five seconds.
-A topic counts as deleted if two polls in a row do not find the topic. A failed poll does not end the watch.
+`ClusterWatch` polls the cluster of a stable group if the last rebalance polled this cluster. In other states, no watch
+is needed. A rebalance itself polls the cluster, and an empty group needs no rebalance. The interval between two polls
+is `cluster.metadata.max.age.ms`. After a failed rebalance or a failed poll, the interval is at most five seconds. If a
+poll does not find a topic of the last rebalance, the next interval is at most five seconds. A topic counts as deleted
+if two polls in a row do not find the topic. A failed poll does not end the watch.
 Source: `Metadata.metadataExpireMs`; `ConsumerCoordinator.onJoinPrepare` for the rebalance after a change.
 
 `WarmUpWatch` polls about once a second, and only while the group waits for its warm-ups
 (`group.rebalancing.awaits_warm_ups`). The heartbeats of members report the offsets of their warm-ups. The end offsets
-of the changelogs come from the definition, or from the cluster that the definition names. A warm-up whose lag is
-unknown does not count as caught up. A poll that fails is repeated.
+of the changelogs come from the definition, or from the cluster that the definition names. If the lag of a warm-up is
+unknown, the warm-up does not count as caught up. A poll that fails is repeated.
 """
 
 import asyncio
@@ -47,7 +47,8 @@ committed.
 @dataclass(eq=False)
 class RepeatedWatch(ABC):
     """Polls repeatedly while `_is_needed` returns True. Call `follow` after each event if the group is Stable now or
-    was Stable before the event. `hand_in`: a function that gets an event with the result of a poll.
+    was Stable before the event. `hand_in`: a function that is called with an event. The event contains the result of a
+    poll.
     """
 
     _runner: RebalanceRunner

@@ -4,7 +4,7 @@ the cluster.
 A definition names a cluster by `"cluster": {"provider": name, "bootstrap.servers": address}`. The service opens only
 addresses that its own settings list, because an address may be a directory of this machine. The service finds providers
 by the entry point group `assignor.cluster_providers`, so that this package does not depend on any provider. A provider
-is a function that gets an address and returns a `ClusterProvider`. While a cluster is out of reach, its rebalance
+is a function that receives an address and returns a `ClusterProvider`. While a cluster is out of reach, its rebalance
 waits. After any other error of a provider, the rebalance fails, and the group handles it like any other failed
 rebalance.
 
@@ -58,8 +58,8 @@ class ClusterProvider(Protocol):
         ...
 
     def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
-        """Create the topics. All topics exist when the call returns. A topic may already exist with the same number of
-        partitions.
+        """Create the topics. All topics exist when the call returns. It is no error if a topic already exists with the
+        same number of partitions.
         """
         ...
 
@@ -279,7 +279,7 @@ class ClusterStanding:
         self.failing_since_ms = self.error = None
 
     def failed(self, error: Exception) -> None:
-        # a path in the error may contain bytes that are not valid text, but the error is later written as JSON
+        # a path in the error may contain invalid bytes, and JSON cannot represent these bytes
         self.error = str(error).encode("utf-8", "backslashreplace").decode("utf-8") or type(error).__name__
         self._telemetry.metrics.failed_cluster_polls.inc()
         if self.failing_since_ms is None:

@@ -40,7 +40,7 @@ from coordinator_api.workers.worker_pool import ServiceWorkers
 DESCRIPTIONS_AT_ONE_TIME = 2
 
 COUNT_OTHERS_EVERY_S = 1.0
-"""The interval in seconds at which the groups of other coordinators are counted for quotas."""
+"""The groups of other coordinators are counted for quotas at this interval, in seconds."""
 
 SHARE_OF_A_STOP = 0.75
 """When a coordinator stops, it hands its groups over during this fraction of the stop's time limit. After this time,
@@ -123,7 +123,7 @@ class Coordinator:
         self._resources.callback(self._monitor.stop)
 
     def check_may_answer(self) -> None:
-        """Raises LeaseEnded if this coordinator may not answer from its memory now."""
+        """Raises LeaseEnded if this coordinator must not answer from its memory now."""
         if self.lease.is_shared:
             self.lease.check()
 
@@ -149,8 +149,8 @@ class Coordinator:
         return (await runtime.definition(runtime.image)).snapshot.configs.kafka_version
 
     def _lock(self, group_id: str) -> asyncio.Lock:
-        """Returns the lock for creating, changing and deleting the group. A lock that no asyncio task holds or
-        waits for is dropped.
+        """Returns the lock for creating, changing and deleting the group. If no asyncio task holds a lock or waits for
+        it, the lock is dropped.
         """
         return self._locks.setdefault(group_id, asyncio.Lock())
 
@@ -306,8 +306,8 @@ class Coordinator:
         return group_id in self.groups or group_id in self.unreadable
 
     async def close_owned(self, group_id: str) -> Callable[[], None] | None:
-        """Let the group finish its commits, then end the lease of the group. Returns a function that answers the
-        group's held requests.
+        """Wait until the group has finished its commits, then end the lease of the group. Returns a function that
+        answers the group's held requests.
         """
         self.unreadable.pop(group_id, None)
         runtime = self.groups.pop(group_id, None)
@@ -388,7 +388,7 @@ class Coordinator:
                 runtime.release()
 
     async def close(self) -> None:
-        """Stop timers and rebalances, let events in progress end, and release the store."""
+        """Stop timers and rebalances, wait for the end of events in progress, and release the store."""
         self.begin_stop()
         if self._giving_away is not None:
             await asyncio.wait((self._giving_away,))

@@ -7,8 +7,8 @@ cluster, every rebalance polls the cluster.
 
 This file checks the names in documents of callers, because these names become names of topics and directories. Groups
 that an earlier release stored are not checked again. The service still leads groups that an earlier release stored, and
-can delete them. In a report or a computation, every name is allowed that Kafka accepts. Kafka accepts any name for a
-store that is not logged.
+can delete them. Reports and computations may contain every name that Kafka accepts. Kafka accepts any name for a store
+that is not logged.
 """
 
 import json
@@ -105,9 +105,9 @@ def read_definition(
     `application_id` is missing, the definition gets the group's id.
 
     `clusters`: the clusters that the definition may name; None if the definition may not name a cluster.
-    `kafka_version`: the version for a document without `kafka.version`. The definition does not contain version 4.3, so
-    that the definition of a group of an earlier release stays the same. Raises NotBuiltYet, and InputError with the
-    name of the wrong field.
+    `kafka_version`: the version for a document without `kafka.version`. The definition does not contain version 4.3. So
+    the definition of a group from an earlier release stays the same. Raises NotBuiltYet, and InputError with the name
+    of the wrong field.
     """
     for name, reason in _NOT_OF_A_DEFINITION.items():
         empty = document.get(name) is None or (name == "members" and document[name] == {})
@@ -186,7 +186,7 @@ _TOPIC = "the name of a topic"
 def check_names(snapshot: RebalanceSnapshot, where: str, *, of_stores: bool = False) -> None:
     """Checks the names in a snapshot. `where`: the path of the snapshot in its document; empty if the snapshot is the
     whole document. `of_stores`: True to check also the names of stores that are not logged. Members use the names of
-    stores for directories. Raises InputError that names the path.
+    stores for directories. Raises InputError that names the path of the wrong name.
     """
     checked_name(snapshot.application_id, "an application id", child(where, "application_id"))
     for name, topics in (

@@ -59,7 +59,7 @@ class GroupEnvironment:
 
 
 RecordingFor = Callable[[Response], Recording | None]
-"""A function that gets the group's answer to an event, and returns the recording to store with the event.
+"""A function that receives the group's answer to an event, and returns the recording to store with the event.
 The function is called in a thread.
 """
 
@@ -191,7 +191,7 @@ class DurableGroup:
         """Rewrite the group's log as one snapshot if the log is long. After a failed write, the group is uncertain.
 
         The snapshot is made from the committed image and encoded in a thread. Heartbeats and fetches do not wait for
-        the snapshot, but the next commit does.
+        the snapshot. The next commit waits for the snapshot.
         """
         # The snapshot of a large group may itself exceed the limit. So the log must also be twice as long as the last
         # snapshot.
@@ -201,7 +201,8 @@ class DurableGroup:
         image = self.image
         try:
             lines = await asyncio.to_thread(lambda: [encode_record(record) for record in snapshot_records(image)])
-        except Exception as error:  # an error here is a bug, but the group can still be replayed from the long log
+        # an error here is a bug; the group stays usable, because the long log can still be replayed
+        except Exception as error:
             self._telemetry.logger.warning("compaction_failed", error=str(error))
             self._snapshot_bytes = self._log_bytes
             return
@@ -221,8 +222,8 @@ class DurableGroup:
 
     def _within_quotas(self, event: Event, tenant: str) -> Event:
         """Returns the event. If a quota refuses the event, the field `no_room` of the result has the reason. No other
-        asyncio task may run between the check of a quota and the call that applies the event. If a task ran in between,
-        two members could both get the last free place.
+        asyncio task may run between the check of a quota and the call that applies the event. If another asyncio task
+        ran in between, two members could both get the last free place.
         """
         quotas, no_room = self._environment.quotas, None
         match event:
@@ -239,7 +240,7 @@ class DurableGroup:
 
     def _members(self, joining: int = 0) -> int:
         """Returns the number of members for the quotas. The result is the larger of two numbers: the committed members,
-        and the members after the applied events. The place of a member that leaves is free only after the commit. The
+        and the members after the applied events. When a member leaves, its place is free only after the commit. The
         number is 0 if the group has an outside leader, because its members did not join here.
         """
         applied = self._applied_image
@@ -305,10 +306,10 @@ def _notes_of(records: Iterable[CoordinatorRecord]) -> tuple[RecordingNote, ...]
     A rebalance is recorded when its wait begins. The recording has the outcome `held` and the start of the wait. The
     recording allows operators to inspect the held rebalance, even after a crash. The transaction that ends the wait
     also changes the recording. The change adds the end of the wait, the caller, the time and the reason. If the
-    rebalance is carried out, the recording gets the outcome of the computation instead of `held`. After a discard, the
-    new rebalance, which keeps every task, replaces the recording of the generation. The new recording still shows that
-    the first rebalance was discarded. If a new rebalance replaced the held rebalance, the outcome of the recording
-    stays `held`.
+    rebalance is carried out, the recording gets the outcome of the computation instead of `held`. After a discard, a
+    new rebalance of the same generation keeps every task in place. Its recording replaces the earlier recording. The
+    new recording still shows that the first rebalance was discarded. If a new rebalance replaced the held rebalance,
+    the outcome of the recording stays `held`.
     """
     ended: dict[int, HeldRebalanceEnded] = {}
     outcomes: dict[int, str] = {}

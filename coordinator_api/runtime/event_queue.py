@@ -6,8 +6,8 @@ their effects, and answers each event.
 
 Rules:
 - If the rules of the group raise an error for an event, only this event fails.
-- If a commit fails, every event of its batch fails with StoreError. After a failed commit, the group is read from the
-  store again before its next event, because the store may or may not have the records. If the group's log is damaged
+- If a commit fails, every event of its batch fails with StoreError. After a failed commit, it is not known whether the
+  store has the records. So the group is read from the store again before its next event. If the group's log is damaged
   when the group is read again, all further events fail.
 - While the lease of this process is not valid, all events fail and no event is applied.
 - A deletion has a separate batch, and an event with a recording is the last event of its batch. The limits of a batch
@@ -33,8 +33,8 @@ from coordinator_api.runtime.durable_group import UNREADABLE, DurableGroup, Grou
 from coordinator_api.store.store_errors import StoreError
 
 MOST_IN_A_BATCH = 1_000
-"""The largest number of events in a batch. Further events wait for the next batch. The limit keeps an answer from
-waiting for very many other events.
+"""The largest number of events in a batch. Further events wait for the next batch. Because of the limit, an answer does
+not wait for very many other events.
 """
 
 SLICE_S = 0.005

@@ -62,11 +62,11 @@ from coordinator_api.store.store_errors import LeaseEnded, NotOwner, StoreError
 RETRY_AFTER_STORE_ERROR_MS = 1_000
 
 LONGEST_WAIT_FOR_OWN_TICK_S = 0.1
-"""The longest time for which a heartbeat waits for the commit of a change that the heartbeat itself caused."""
+"""If a heartbeat causes a change, its answer waits for the commit of the change for at most this time."""
 
 LONGEST_WAIT_FOR_STORE_S = 0.5
-"""The longest time for which a heartbeat waits until its group is read again. The group is read again after a write
-with an unknown result.
+"""A heartbeat waits for at most this time until its group is read again. The group is read again after a write with an
+unknown result.
 """
 
 _NO_NEWS = (MemberSubscribed, GenerationStarted)
@@ -97,8 +97,8 @@ class GroupRuntime:
     ) -> None:
         """`stored`: the stored log of the group, with sequence 0 and no records for a new group. `replayed`: the group
         that was replayed from the log; None if the log has not been replayed yet. `lease`: the lease of the group; None
-        if no other coordinator can own the group. `unreadable`: a function that gets the error if the group's log is
-        damaged when it is read again. After a call of `unreadable`, all events of the group fail.
+        if no other coordinator can own the group. `unreadable`: a function that is called with the error if the group's
+        log is damaged when it is read again. After a call of `unreadable`, all events of the group fail.
         """
         clock = environment.clock
         telemetry = GroupTelemetry(stored.group_id, environment.metrics)
@@ -154,8 +154,7 @@ class GroupRuntime:
         return self.image.input_json is not None and self.image.state is not GroupState.DEAD
 
     async def handle(self, event: Event, recording: Recording | None = None, tenant: str = "") -> Response:
-        """Handles an event. Raises StoreError if the records of the event were not committed, or may not have been
-        committed.
+        """Handles an event. Raises StoreError unless the records of the event were certainly committed.
 
         The event is handled even if its caller is cancelled. `recording`: the recording of a `ReportRebalance`, which
         is stored if the rebalance is new. `tenant`: the tenant whose quotas apply (`admission.Quotas`).
@@ -215,7 +214,7 @@ class GroupRuntime:
     ) -> Response:
         """Returns `ProcessHeartbeatAnswered` or `Rejected`. The request is held while the field `news` of the answer
         equals `known`. The wait ends after `wait_s` seconds at the latest. The wait ends earlier if `gone()` returns,
-        because the caller has then hung up. While a request is held, the session timeouts of its members run on. So a
+        because the caller has then hung up. A held request does not interrupt the session timeouts of its members. So a
         request is never held for longer than half of the shortest session timeout. Raises StoreError like `respond`.
         """
         response = await self.respond(heartbeat)
@@ -231,7 +230,7 @@ class GroupRuntime:
             return await self._held.hold(recheck, brings_nothing_new, len(heartbeat.members), wait_s, gone)
 
     def add_notices(self, answered: ProcessHeartbeatAnswered, notices: Sequence[ProcessNotice]) -> None:
-        """Keep the notices in a process heartbeat if at least one member of the process belongs to this group."""
+        """Store the notices of a process heartbeat if at least one member of the process belongs to this group."""
         known = [
             self.image.members[member_id]
             for member_id, news in answered.members.items()
@@ -256,8 +255,8 @@ class GroupRuntime:
 
     @property
     def is_at_rest(self) -> bool:
-        """True if the group can be handed over to another coordinator now. The group must not be uncertain, and no
-        rebalance may be running or held.
+        """True if the group can be handed over to another coordinator now. The group must not be uncertain, and must
+        have no running or held rebalance.
         """
         at_rest = self.image.state in (GroupState.STABLE, GroupState.EMPTY) and self.image.held is None
         return at_rest and not self._durable.is_uncertain and not self._rebalances.is_running
@@ -286,8 +285,8 @@ class GroupRuntime:
         await self._queue.renew()
 
     def reload_before_next_event(self) -> None:
-        """Make the group uncertain, so that it is read from the store before its next event. The read from the store
-        restarts all session timeouts.
+        """Make the group uncertain, so that it is read from the store before its next event. Reading the group from the
+        store restarts all session timeouts.
         """
         self._durable.reload_before_next_event()
         self._tick_later()
@@ -337,8 +336,8 @@ class GroupRuntime:
 
     def _respond_while_uncertain(self, event: HeartbeatOrFetch) -> Response:
         """Answers the request from the last state that is known to be committed. So members can keep working while the
-        store fails. The event of the uncertain write was not answered, so it may take effect later than this answer. If
-        the answer would refuse a member, the method raises StoreError instead, because the uncertain write may have
+        store fails. The caller of the uncertain write got no answer, so the write may take effect later than this
+        answer. If the answer would refuse a member, the method raises StoreError instead. The uncertain write may have
         removed the reason for the refusal.
         """
         self.lease.check()
@@ -375,8 +374,8 @@ class GroupRuntime:
 
     async def _own_follow_up(self) -> None:
         """Wait a little for the commit of a follow-up rebalance that this request started. The request by which the
-        last member acknowledges its assignment starts the follow-up. After this wait, the answer to the request already
-        shows the follow-up.
+        last member acknowledges its assignment starts the follow-up rebalance. After this wait, the answer to the
+        request already shows the follow-up rebalance.
         """
         if self._ticking is not None:
             await asyncio.wait((self._ticking,), timeout=LONGEST_WAIT_FOR_OWN_TICK_S)
@@ -385,7 +384,7 @@ class GroupRuntime:
         if self._closed:  # the group and its members may have moved to another coordinator
             return
         held_elsewhere = self._held_heartbeats.lost(connection_id, member_ids)
-        # if this event fails, the group is read from the store again, after which no session has a connection
+        # if this event fails, the group is read from the store again; no session then has a connection
         self._queue.put(events.ConnectionLost(connection_id, held_elsewhere))
 
     def _reloaded(self) -> None:
@@ -409,8 +408,8 @@ class GroupRuntime:
     def _committed(self, records: Sequence[CoordinatorRecord], taken: TakenEvents) -> None:
         try:
             self._carry_out(records, taken)
-        # An error here is a bug. The committed events are still answered, and after the reload the effects are carried
-        # out again.
+        # An error here is a bug. The committed events are still answered. After the reload, the effects are carried out
+        # again.
         except Exception as error:
             self._telemetry.logger.error("outcome_not_carried_out", exc_info=error)
             self.reload_before_next_event()
@@ -472,7 +471,7 @@ class GroupRuntime:
 
 
 def _if_new(recording: Recording) -> RecordingFor:
-    """Returns a function that gets the group's answer to a report. The function returns the recording if the reported
-    rebalance is new, else None.
+    """Returns a function that receives the group's answer to a report. The function returns the recording if the
+    reported rebalance is new, else None.
     """
     return lambda response: recording if isinstance(response, RebalanceReported) and response.created else None

@@ -7,15 +7,15 @@ Held requests are answered in batches, which the code calls waves. If all reques
 members would begin to rejoin at the same moment. Heartbeats would then have to wait until the service has handled all
 these joins and sent all assignments. A batch ends after `WAVE_MEMBERS` members or about `WAVE_BYTES` of assignments.
 After each batch, the event loop handles the requests of the answered members during a pause. If a pause ends late
-because the event loop was busy, the next pause is longer by this delay. The pauses leave half of the loop's time to
-other requests, and to the joins that a batch causes. Heartbeats are answered in the same process as joins, because the
-answers of two processes could contradict each other.
+because the event loop was busy, the next pause is longer by this delay. During the pauses, which are half of the loop's
+time, the loop handles other requests, and the joins that a batch causes. Heartbeats are answered in the same process as
+joins, because the answers of two processes could contradict each other.
 
 `wake` computes the answer to each held request again, and sends the answer only if it has changed.
 
 A web page is notified of a commit, and then requests the data that it shows. Each commit calls `Watching.changed` once.
-A call of `Watching.changed` without watchers needs only two dictionary lookups. A watcher is notified once for all
-changes after its last call, so notifications do not accumulate.
+A call of `Watching.changed` without watchers needs only two dictionary lookups. If many changes occur between two calls
+of a watcher, the watcher gets a single notification. So notifications do not accumulate.
 
 When the connection of a waiting caller breaks, the wait ends. `GroupsOfConnections` then notifies the groups that have
 members on the connection.
@@ -35,8 +35,8 @@ from coordinator_api.group.outcome import Response
 
 WAVE_MEMBERS = 32
 """The number of members after which a batch ends. A process heartbeat is answered as a whole, even if it has more
-members than this number. The answer for one member takes the event loop about 0.5 ms. Other heartbeats may have to wait
-for the whole batch.
+members than this number. The event loop needs about 0.5 ms for the answer to one member. Other heartbeats may have to
+wait for the whole batch.
 """
 
 WAVE_BYTES = 4_194_304
@@ -59,7 +59,7 @@ event.
 
 Ask = Callable[[Recheck], Response]
 """A function that returns the group's present answer within microseconds. The function raises StoreError if the group
-may not answer.
+must not answer.
 """
 
 Weigh = Callable[[Response], int]
@@ -259,8 +259,8 @@ class Watching:
 
 
 Lost = Callable[[int, Collection[str]], None]
-"""A function that notifies a group of a broken connection. The function gets the members of the last heartbeat on the
-connection.
+"""A function that notifies a group of a broken connection. The function is called with the members of the last
+heartbeat on the connection.
 """
 
 
@@ -297,7 +297,9 @@ class GroupsOfConnections:
 
 
 class HeldHeartbeats:
-    """For each member of a group, the connections on which a heartbeat of the member is held, oldest first."""
+    """For each member of a group, the connections on which a heartbeat of the member is held. The oldest connection is
+    first.
+    """
 
     def __init__(self) -> None:
         self._held_on: dict[str, dict[int, None]] = {}

@@ -20,8 +20,9 @@ KEPT_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class ProcessNotice:
-    """A notice of a process. `count`: the number of lost records or logged lines since the process started. `at_ms`:
-    the time of the last lost record or logged line, by the clock of the process.
+    """A notice of a process. `count`: the number of records that were lost, or of lines that were logged, since the
+    process started. `at_ms`: the time at which the last record was lost or the last line was logged, by the clock of
+    the process.
     """
 
     code: str

@@ -1,7 +1,7 @@
 """Runs the rebalances that a group requests, one after the other, and passes each result to the group.
 
-If a new rebalance becomes due, the rebalance that is being computed is void. A void rebalance, which is no longer
-needed, is cancelled if it still runs `VOID_AFTER_S` after its start. If a void rebalance ends earlier, the group
+If a new rebalance becomes due, the rebalance that is being computed is void. A void rebalance is no longer needed. If a
+void rebalance runs for longer than `VOID_AFTER_S`, it is cancelled. If a void rebalance ends earlier, the group
 discards its result. A rebalance runs again later if the cluster is out of reach, or if no worker process can be
 started. After any other failure, the group gets a failed result, because its members would wait for ever without a
 result.
@@ -29,12 +29,12 @@ recording to store. Raises StoreError.
 """
 
 VOID_AFTER_S = 0.2
-"""A rebalance that is no longer needed is cancelled only if it still runs this long after its start. A shorter
-rebalance ends by itself before its worker process could be killed.
+"""A rebalance that is no longer needed may run for this time before it is cancelled. A shorter rebalance ends by itself
+before its worker process could be killed.
 """
 
 WORKERS_RETRY_MS = 1_000
-"""The wait before a rebalance runs again if no worker process could be started, for example for lack of memory.
+"""If no worker process could be started, for example for lack of memory, a rebalance runs again after this time.
 """
 
 IsWanted = Callable[[RunRebalance], bool]
@@ -43,8 +43,8 @@ IsWanted = Callable[[RunRebalance], bool]
 
 @dataclass(eq=False)
 class RebalanceLoop:
-    """Runs the rebalances of one group. `retry_ms`: the wait before a rebalance runs again if its cluster is out of
-    reach.
+    """Runs the rebalances of one group. `retry_ms`: if the cluster is out of reach, a rebalance runs again after this
+    time.
     """
 
     _runner: RebalanceRunner

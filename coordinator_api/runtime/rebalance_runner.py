@@ -118,9 +118,9 @@ class RebalanceRunner:
         return failed
 
     async def _computed(self, job: RebalanceJob) -> ComputedRebalance | ClusterNamed:
-        """Computes the rebalance, and computes it again if its worker dies. A failed rebalance ends the application in
-        all members, so one killed worker process must not fail the rebalance. Raises WorkersUnavailable. Raises
-        WorkerDied after `ATTEMPTS` dead workers, because the rebalance itself is then probably the cause.
+        """Computes the rebalance. If the worker dies, computes the rebalance again. A failed rebalance ends the
+        application in all members, so one killed worker process must not fail the rebalance. Raises WorkersUnavailable.
+        Raises WorkerDied after `ATTEMPTS` dead workers, because the rebalance itself is then probably the cause.
         """
         limited = job.failure is None and self._names_own_assignor(job.rebalance.input_json)
         limit_ms = self._resources.own_assignor_limit_ms if limited else None

@@ -35,8 +35,8 @@ from coordinator_api.store.repository import Recording
 _VERSION_BYTES = 4
 
 LED_ELSEWHERE = "kafka"
-"""The field `source` of a report from the leader of a group on a Kafka cluster. Commands and pages also show the leader
-under this name.
+"""The value of the field `source` in a report: a leader outside this service computed the rebalance. Commands and pages
+also show the leader under this name.
 """
 
 
@@ -136,8 +136,8 @@ def _warm_ups(recorded: RecordedRebalance, allowed: AllowedAssignors) -> dict[st
     snapshot = recorded.snapshot
     try:
         placement = pipeline.assign(snapshot, recorded.now_ms, allowed.load(snapshot.assignor)).placement
-    # This process may not have the assignor, or the assignor may raise an error. Without a result of the assignor,
-    # warm-ups are shown as standbys.
+    # This process may lack the assignor, or the assignor may raise an error. Without a result of the assignor, warm-ups
+    # are shown as standbys.
     except Exception:
         return {}
     assignments = share(recorded.output.assignments)

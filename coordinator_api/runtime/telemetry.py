@@ -161,8 +161,8 @@ owner.
 
 
 class OwnerlessTasks:
-    """Finds the tasks of a group that no member owns, and records the time from which each task has had no owner. The
-    metric "time without owner" comes from the times of `OwnerlessTasks`.
+    """Finds the tasks of a group that no member owns. For each such task, records when the time without owner began.
+    The metric "time without owner" is computed from the times that `OwnerlessTasks` records.
 
     The owner of a task is the member to which the last rebalance assigned the active task. A task has no owner if the
     member with the active task was removed or is away, or if the last rebalance failed. A task also has no owner while
@@ -173,8 +173,8 @@ class OwnerlessTasks:
     In a group with an outside leader, no task is counted, because the service knows nothing about tasks between two
     reports.
 
-    `since_ms`: for each task without an owner, the time from which it has had no owner. Each change replaces this
-    mapping with a new one. Two methods of one OwnerlessTasks must not run at the same time.
+    `since_ms`: for each task without an owner, the start of the time without owner. Each change replaces this mapping
+    with a new one. Two methods of one OwnerlessTasks must not run at the same time.
     """
 
     def __init__(self, image: GroupImage, now_ms: int) -> None:
@@ -187,8 +187,8 @@ class OwnerlessTasks:
         self.read_again(image, now_ms)
 
     def read_again(self, image: GroupImage, now_ms: int) -> None:
-        """Start again from `image`, which was read from the store. If the last rebalance gave every task an owner and
-        the group is Stable, all tasks count as owned again.
+        """Start again from `image`, which was read from the store. If every task has an owner after the last rebalance
+        and the group is Stable, all tasks count as owned again.
         """
         end = image.present_end
         if image.led_by is not None or (end is not None and end.outcome not in _HELD_BACK):
@@ -272,8 +272,8 @@ number.
 
 
 class GroupStanding:
-    """The values of one group for `/metrics`. `passed`: a function that gets the seconds for which tasks had no owner,
-    summed over all tasks.
+    """The values of one group for `/metrics`. `passed`: a function that is called with the seconds for which tasks had
+    no owner, summed over all tasks.
     """
 
     def __init__(self, image: GroupImage, now_ms: int, passed: Callable[[float], None]) -> None:

@@ -3,7 +3,7 @@ backup can be restored into PostgreSQL, and the reverse.
 
 One transaction reads the whole backup, so the backup has the state of the database at one moment. A backup takes no
 lock that blocks writers. One write transaction makes the whole restore. During a restore, no coordinator of the
-database may run. A restore that is killed leaves the database empty.
+database may run. If a restore is killed, the database stays empty.
 
 A backup does not contain the owners of groups, so a restored group has no owner.
 
@@ -243,8 +243,8 @@ def _verified(file: Path) -> Header:
 
 
 async def _refuse_unless_unused(connection: AsyncConnection) -> None:
-    """Raises StoreInUse if a coordinator uses a PostgreSQL database. A killed coordinator leaves its row in the
-    database, but does not renew the row.
+    """Raises StoreInUse if a coordinator uses a PostgreSQL database. The row of a killed coordinator stays in the
+    database, and is not renewed.
     """
     found = await renewing(connection, true(), await rows_of(connection, true()))
     if found is not None:
@@ -292,8 +292,8 @@ async def _restore_log(
     written = log
     if problem is None and not keep_members:
         try:
-            # The written records get the next numbers after the old records. A compaction also gives the records of a
-            # snapshot the next numbers.
+            # The written records get the next numbers after the old records. In a compaction, the records of a snapshot
+            # also get the next numbers.
             written = rows_of_log(group_id, sequence, log_after_a_loss([row["body"] for row in log]))
         except LogDoesNotReplay as fault:
             problem = f"the log of group {group_id} does not replay: {fault}"

@@ -42,7 +42,7 @@ _QUICK = 6
 Row = Mapping[str, Any]
 
 Progress = Callable[[int, int], None]
-"""A function that gets the number of finished rows and the number of all rows."""
+"""A function that is called with the number of finished rows and the number of all rows."""
 
 
 class Header(NamedTuple):
@@ -117,7 +117,8 @@ class BackupWriter(AbstractContextManager["BackupWriter"]):
         self._packed.write(line)
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        with suppress(OSError):  # on a full disk, closing fails, too, because the buffered data cannot be written
+        # on a full disk, closing the file also fails, because the buffered data cannot be written
+        with suppress(OSError):
             self._raw.close()
         self._part.unlink(missing_ok=True)
 
@@ -162,7 +163,7 @@ class BackupReader:
     def rows(self, binary: Mapping[str, frozenset[str]]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yields each row with its table, and checks the whole file at the end.
 
-        `binary`: the columns with bytes, by table. A row of a table that is not in `binary` is refused.
+        `binary`: the columns with bytes, by table. If `binary` does not contain the table of a row, the row is refused.
         """
         found: Counter[str] = Counter()
         number = 1

@@ -7,11 +7,11 @@ The URL of PostgreSQL has the syntax of libpq, for example:
 Rules for PostgreSQL:
 - If a statement gets no answer in time, its connection counts as broken. A broken connection is closed at once, without
   a rollback.
-- A connection that the database has closed is not used again. So callers do not notice a restart of the database. The
-  driver itself knows which connections are closed. No query tests a connection before its use, because a test query
-  would take longer than a write.
-- The database ends a transaction if its client sends no further statement. So a failed coordinator does not keep its
-  locks for long.
+- If the database has closed a connection, the connection is not used again. So callers do not notice a restart of the
+  database. The driver itself knows which connections are closed. No query tests a connection before its use, because a
+  test query would take longer than a write.
+- The database ends a transaction if its client sends no further statement. So the locks of a failed coordinator end
+  soon.
 - The time limit for connecting is divided among the hosts. If the former primary hangs, clients therefore still have
   time to reach the host that has replaced it.
 - The host that accepted the last connection is tried first. libpq, in contrast, begins with the first host each time.
@@ -43,8 +43,8 @@ _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "p
 _DEFAULT_PORT = 5432
 _FIRST_BYTES_OF_SQLITE = b"SQLite format 3\0"
 _URL_OF_SETTINGS = "url_of_settings"
-"""The name of the execution option in which an engine keeps the URL as the user wrote it. Error messages show the URL
-as the user wrote it.
+"""The name of an execution option. An engine stores the URL in this option, as the user wrote it. Error messages show
+the URL as the user wrote it.
 """
 
 # --- URLs
@@ -161,8 +161,8 @@ def create_lease_engine(settings: Settings) -> AsyncEngine:
 
     The time limit of a statement is half of the lease's validity. So two polls fit into the validity of the lease, even
     if the first poll gets no answer. If a statement could take longer, the lease could expire before the next renewal.
-    After its lease has expired, a coordinator has to stop answering until the next renewal. A new connection takes
-    several round trips, so connecting has the time limit of the service's statements.
+    After its lease has expired, a coordinator must not answer before the next renewal. A new connection takes several
+    round trips, so connecting has the time limit of the service's statements.
     """
     statement_s = lease_times(settings.lease_timeout_ms).valid_ms / 2000
     deadlines = _Deadlines(settings.database_statement_timeout_ms / 1000, statement_s)

@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 class CoordinatorRow(NamedTuple):
     """The row of a coordinator. `url`: the coordinator's address for other coordinators. `renewals`: the number of
     times that the coordinator has renewed the row. `release`: the coordinator's version of this project. `takes`:
-    True if the coordinator may get groups. `takes` is False before the coordinator serves, while it does not renew its
-    row, and when it stops.
+    True if the coordinator may get groups. `takes` is False before the coordinator serves and when it stops. `takes` is
+    also False while the coordinator does not renew its row.
     """
 
     coordinator_id: str
@@ -26,8 +26,8 @@ class CoordinatorRow(NamedTuple):
 
 class GroupOwner(NamedTuple):
     """The owner of a group. `owner`: the id of the owning coordinator; None if no coordinator owns the group. `epoch`:
-    a number that each take and each hand-over of the group raises by one. `members`: the number of the group's members,
-    which sets the group's weight.
+    a number that increases by one each time the group is taken or handed over. `members`: the number of the group's
+    members, which sets the group's weight.
     """
 
     group_id: str
@@ -71,9 +71,9 @@ def lease_times(lease_timeout_ms: int) -> LeaseTimes:
     """Returns the times of a lease for a value of `lease.timeout.ms`. Within `lease.timeout.ms`, other coordinators
     have to serve the groups of a crashed owner.
     """
-    # Other coordinators consider a lease expired when its row has not changed for 0.7 of the timeout. The value 0.7 is
-    # the validity of 2/3, times `lease_holder.MARGIN`. The rest of the timeout is for the other coordinators' next
-    # poll, and for taking and opening the groups.
+    # Other coordinators consider a lease expired when its row has not changed for 0.7 of the timeout. The lease is
+    # valid for 2/3 of the timeout, and 2/3 times `lease_holder.MARGIN` is 0.7. In the rest of the timeout, the other
+    # coordinators make their next poll, and take and open the groups.
     return LeaseTimes(lease_timeout_ms / 12, lease_timeout_ms * 2 / 3)
 
 
@@ -104,15 +104,15 @@ class LeaseStore(Protocol):
 
     async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
         """Give the group a new owner, and increment its epoch. `owner`, `epoch`: the values that the group's row must
-        still have. `by`: the id of the new owner, which must have a row. The old owner must have no row, or must be the
-        new owner itself. Returns the new epoch; None if nothing was changed.
+        still have. `by`: the id of the new owner. The new owner must have a row. The old owner must have no row, or
+        must be the new owner itself. Returns the new epoch; None if nothing was changed.
         """
 
     async def hand_over(self, group_id: str, epoch: int, by: str, to: str) -> bool:
         """Give the group a new owner, and increment its epoch. `epoch`: the epoch that the group's row must still have.
-        `by`: the id of the old owner, which the group's row must still name. `to`: the id of the new owner, which must
-        have a row. Returns whether the owner was changed.
+        `by`: the id of the old owner, which the group's row must still name. `to`: the id of the new owner. The new
+        owner must have a row. Returns whether the owner was changed.
         """
 
     async def leave(self, coordinator_id: str) -> None:
-        """Delete this coordinator's row. The groups that the coordinator still owned are free at once."""
+        """Delete this coordinator's row. The coordinator's remaining groups are free at once."""

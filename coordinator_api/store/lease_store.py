@@ -111,7 +111,7 @@ class SqlLeaseStore(LeaseStore):
     async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
         seen = groups.alias()
         as_seen = (seen.c.group_id == group_id) & (seen.c.epoch == epoch) & seen.c.owner.is_not_distinct_from(owner)
-        # The row may already name the new owner: after a hand-over, or if the answer to an earlier `take` was lost.
+        # The row may already name the new owner for two reasons: a hand-over, or a lost answer to an earlier `take`.
         is_free = (seen.c.owner == by) | ~_has_row(seen.c.owner).correlate(seen)
         # Skip a row that the former owner still locks. No renewal may wait for a write of the former owner. For a
         # locked row, `take` returns None, and this coordinator tries again after a later poll.

@@ -90,8 +90,8 @@ async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
 
 
 async def migrate(settings: Settings) -> tuple[str | None, str]:
-    """Brings the schema up to date. Returns the schema version before and after. Raises StoreError, and StoreInUse
-    while a coordinator uses an SQLite file.
+    """Brings the schema up to date. Returns the schema versions before and after the upgrade. Raises StoreError, and
+    StoreInUse while a coordinator uses an SQLite file.
     """
     async with exclusive_engine(settings) as engine:
         return await _upgraded(engine)
@@ -127,13 +127,13 @@ async def exclusive_transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConne
 
 
 async def _upgraded(engine: AsyncEngine) -> tuple[str | None, str]:
-    """Brings the schema up to date. Returns the schema version before and after."""
+    """Brings the schema up to date. Returns the schema versions before and after the upgrade."""
     file = sqlite_file(engine.url)
     try:
         if file is not None:
             _check_leftover_files(file)
-            # Create the file here, because SQLite would create it with the mode of the umask. SQLite gives the other
-            # files of the database the mode of this file.
+            # Create the file here, because SQLite would create it with the mode of the umask. SQLite creates the other
+            # files of the database with the mode of this file.
             create_private_file(file)
         async with connection_of(engine) as connection:
             before = await connection.run_sync(schema.version_of)

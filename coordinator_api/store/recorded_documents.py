@@ -3,14 +3,14 @@ common part of the assignments only once.
 
 The stored form has three parts, which zstandard compresses together:
 
-- The text before the assignments is UTF-8, after its length as an int32.
-- The text after the assignments is also UTF-8, after its length as an int32.
+- The text before the assignments. Its length as an int32 comes first, and the text in UTF-8 follows.
+- The text after the assignments, in the same form.
 - The packed assignments are the last part.
 
 The expanded document equals the packed JSON byte for byte. The document has three parts: the text before the
 assignments, the assignments in base64, and the text after them. The JSON may be a hundred times as long as its stored
-form. So `expanded` yields the JSON in chunks. A document whose assignments are not in canonical base64 is stored as
-gzip of its JSON.
+form. So `expanded` yields the JSON in chunks. If the assignments of a document are not in canonical base64, the
+document is stored as gzip of its JSON.
 """
 
 import base64
@@ -116,7 +116,7 @@ def _around_the_assignments(document: Mapping[str, object]) -> tuple[bytes, byte
 
 def _split(fields: Mapping[str, object], at: str) -> tuple[list[bytes], list[bytes]]:
     """Returns the JSON of the fields before one field, and the JSON of the fields after it. `at`: the name of the field
-    in between.
+    between the two texts.
     """
     names = list(fields)
     place = names.index(at)

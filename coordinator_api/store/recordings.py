@@ -2,7 +2,8 @@
 
 The reader changes nothing: it makes no migration, takes no lock and leaves no new file. A short read transaction reads
 each page of recordings. With short transactions, memory stays bounded, and SQLite can checkpoint its write-ahead log
-between them. A rebalance that the coordinator deletes during the reading (`rebalances.retained.count`) is left out.
+between them. If the coordinator deletes a rebalance during the reading (`rebalances.retained.count`), the rebalance is
+left out.
 """
 
 import atexit
@@ -57,7 +58,7 @@ def read_only_engine(name: str, busy_timeout_ms: int = 30_000) -> AsyncEngine:
 
 
 def _read_only_url(file: Path, name: str) -> URL:
-    """Returns the URL for reading an SQLite file. Reading leaves no new file beside the database.
+    """Returns the URL for reading an SQLite file. After the read, there is no new file beside the database.
 
     While SQLite reads a database in WAL mode, two files are beside the database, `-wal` and `-shm`. An existing `-wal`
     file belongs to a coordinator that is running or was killed, so the connection must not remove it. If there is no

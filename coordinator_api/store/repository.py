@@ -6,8 +6,8 @@ two processes write one group, one of the writes is refused, so that the writes 
 
 A write is one transaction. On SQLite, writes run one at a time. On PostgreSQL, writes of different groups run
 concurrently. A second write of the same group waits until the first write releases its lock on the group's row. Reads
-run concurrently with writes. `sqlite.OpenFile` checks an SQLite file after each transaction, before the caller
-continues. The checksums of a log are checked when the log is loaded (`stored_logs`).
+run concurrently with writes. After each transaction, `sqlite.OpenFile` checks the SQLite file. The caller continues
+only after this check. The checksums of a log are checked when the log is loaded (`stored_logs`).
 
 `groups.stored_bytes` is the size of a group's records and recorded rebalances, in bytes. Records are ASCII. Each
 transaction that changes records or recorded rebalances updates `groups.stored_bytes`.
@@ -72,9 +72,9 @@ class RecordingNote:
 
 @dataclass(frozen=True, slots=True)
 class GroupLog:
-    """The log of a group. `sequence`: the number of the last record, which the next write has to name. `records`:
-    oldest first. `stored_bytes`: the size of the group's records and recorded rebalances. `epoch`: the epoch that the
-    next write has to name.
+    """The log of a group. `sequence`: the number of the last record, which the next write has to name. `records`: the
+    records, the oldest first. `stored_bytes`: the size of the group's records and recorded rebalances. `epoch`: the
+    epoch that the next write has to name.
     """
 
     group_id: str
@@ -133,8 +133,8 @@ _CHANGE = (
 class Repository:
     """Reads and writes the store of one coordinator. Every method raises StoreError when the store cannot be used.
 
-    After ConcurrentWriter, NotOwner or StoreBusy nothing was written. After any other StoreError, the write may have
-    been committed, and the caller has to read the group again.
+    If ConcurrentWriter, NotOwner or StoreBusy is raised, nothing was written. After any other StoreError, the write may
+    have been committed, and the caller has to read the group again.
 
     The `epoch` of a write is set when the group is taken or created. The epoch does not change while the coordinator
     owns the group. On SQLite, where one process has all groups, the epoch is always 0.
@@ -191,8 +191,8 @@ class Repository:
     # --- reads
 
     async def stored_bytes(self) -> Mapping[str, int]:
-        """The size of the log and the recorded rebalances of each group, by group id, including groups whose log cannot
-        be read.
+        """For each group, the size of its log and its recorded rebalances. The keys are the group ids. The result
+        includes groups with unreadable logs.
         """
         async with self._reading() as connection:
             query = select(groups.c.group_id, groups.c.stored_bytes).order_by(groups.c.group_id)
@@ -230,8 +230,8 @@ class Repository:
             return [json.loads(summary) for summary in rows]
 
     async def rebalance(self, group_id: str, generation_id: int) -> bytes | None:
-        """Returns the stored form of a recorded rebalance/1 (`recorded_documents`); None if the rebalance was never
-        recorded, or its recording was deleted.
+        """Returns the stored form of a recorded rebalance/1 (`recorded_documents`). Returns None if the rebalance was
+        never recorded, or if its recording was deleted.
         """
         query = select(rebalances.c.document).where(_recorded(group_id, generation_id))
         async with self._reading() as connection:
@@ -254,9 +254,9 @@ class Repository:
         """Write `records` and `recording` in one transaction.
 
         `expected`: the number of the last stored record; 0 for a new group. If a recording of the same generation
-        waited for approval, `recording` replaces it, and keeps its `hold`. `notes`: changes of earlier recordings. If
-        an earlier recording was deleted, its note has no effect. `members`: the present number of members; None if the
-        number has not changed. Raises ConcurrentWriter or NotOwner.
+        waited for approval, `recording` replaces it. The value of `hold` stays the same. `notes`: changes of earlier
+        recordings. If an earlier recording was deleted, its note has no effect. `members`: the present number of
+        members; None if the number has not changed. Raises ConcurrentWriter or NotOwner.
         """
         group = self._expected(group_id, expected, epoch)
         async with self._writing(group_id) as connection:
@@ -278,7 +278,7 @@ class Repository:
             return await self.renew(group_id, expected, snapshot, epoch=epoch)
 
     async def renew(self, group_id: str, expected: int, snapshot: Sequence[str], *, epoch: int) -> Written:
-        """Begin a new log with `snapshot`, in place of a log that may be damaged, in one transaction.
+        """In one transaction, begin a new log with `snapshot`. The old log may be damaged.
 
         Raises ConcurrentWriter or NotOwner. The file may be so damaged that old records cannot be deleted. Records that
         cannot be deleted stay in the file, but are never read again.
@@ -350,8 +350,8 @@ class Repository:
         dropped = None
         if recording is not None:
             waited = await _summary(connection, group_id, recording.generation_id) or {}
-            # The earlier recording of this generation was discarded while it waited for approval, and then the
-            # rebalance was computed again.
+            # An earlier rebalance of this generation waited for approval and was discarded. The rebalance was then
+            # computed again.
             held = waited.get("hold")
             if held is not None:
                 recording = replace(recording, summary=json.dumps({**json.loads(recording.summary), "hold": held}))
@@ -408,8 +408,8 @@ class Repository:
         try:
             async with self._begin() as connection:
                 yield connection
-                # Check before the commit. A file that was moved away may be put back later. A refused write must not be
-                # in the file when it is put back.
+                # Check before the commit. A file that was moved away may be put back later. When the file is put back,
+                # it must not contain a refused write.
                 self._check_file()
         except (SQLAlchemyError, OSError) as error:
             if isinstance(error, IntegrityError) and group_id is not None:

@@ -2,7 +2,7 @@
 `migrations`.
 
 The state of a group is the result of replaying its records. The store has only the records and the owner of the group,
-and not the group's state. Kafka keeps the records of groups in `__consumer_offsets`. Times are milliseconds since the
+and not the group's state. Kafka stores the records of groups in `__consumer_offsets`. Times are milliseconds since the
 epoch. The bodies of records are ASCII JSON.
 
 In a checkout, the directory `migrations` is next to the package `coordinator_api`. After an installation, `migrations`
@@ -41,7 +41,7 @@ groups = sa.Table(
     # The coordinator that owns the group, or NULL. On SQLite, the owner is always NULL, because only one process uses
     # the file.
     sa.Column("owner", sa.String(64)),
-    # incremented by each take and each hand-over of the group; a write with another epoch is refused
+    # increases by one each time the group is taken or handed over; a write with another epoch is refused
     sa.Column("epoch", sa.BigInteger, nullable=False, server_default="0"),
     # the number of the group's members, from which the group's weight is computed
     sa.Column("members", sa.Integer, nullable=False, server_default="0"),
@@ -58,8 +58,8 @@ coordinators = sa.Table(
     # the coordinator's `lease.timeout.ms`
     sa.Column("lease_ms", sa.BigInteger, nullable=False),
     sa.Column("release", sa.String(32), nullable=False),
-    # True if the coordinator may get groups. False before the coordinator serves, while it does not renew this row, and
-    # when it stops.
+    # True if the coordinator may get groups. False before the coordinator serves and when it stops. Also false while
+    # the coordinator does not renew this row.
     sa.Column("takes", sa.Boolean, nullable=False),
 )
 
@@ -121,8 +121,8 @@ def upgrade(connection: sa.Connection) -> tuple[str | None, str]:
     """Bring the schema up to this release's version. The changes are part of the connection's transaction, which the
     caller commits.
 
-    Returns the version before and after. A newer schema version that supports this release is left unchanged. Raises
-    UnusableDatabase.
+    Returns the schema versions before and after the upgrade. A newer schema version that supports this release is left
+    unchanged. Raises UnusableDatabase.
     """
     before = version_of(connection)
     if before is not None and takes_this_release(connection, before):

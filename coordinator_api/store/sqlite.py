@@ -1,7 +1,7 @@
 """Sets up connections to an SQLite file, and runs its writes one at a time. The module also checks the file for damage
 that SQLite does not notice.
 
-SQLite keeps pages in memory and the file open, so it does not notice changes that other programs make to the file:
+SQLite keeps the file open, and stores pages in memory. So SQLite does not notice changes by other programs to the file:
 
 - If the file was deleted, replaced or cut short, writes still succeed, but are lost when the process ends. Before each
   commit and after each transaction, `OpenFile` checks that the path still leads to the opened file.
@@ -31,7 +31,9 @@ Begin = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 """A function that begins a transaction. If the block ends without an error, the transaction is committed."""
 
 TAKES_WRITE_LOCK = "takes_write_lock"
-"""The execution option for a transaction that waits for the write lock when it begins, and not at its first write."""
+"""The execution option by which a transaction waits for the write lock when it begins. Without this option, a
+transaction waits at its first write.
+"""
 
 
 def set_up(engine: AsyncEngine, *pragmas: str) -> None:
@@ -40,9 +42,9 @@ def set_up(engine: AsyncEngine, *pragmas: str) -> None:
     """
 
     def set_pragmas(connection: Any, _record: object) -> None:
-        # The driver begins no transaction before DDL or a SELECT. An interrupted migration would leave half of its
-        # tables, and a backup would see later commits. So the driver's own transactions are switched off, and `begin`
-        # below begins each transaction.
+        # The driver begins no transaction before DDL or a SELECT. With the driver's own transactions, an interrupted
+        # migration would create only a part of its tables, and a backup would see later commits. So the driver's own
+        # transactions are switched off, and `begin` below begins each transaction.
         connection.isolation_level = None
         cursor = connection.cursor()
         for pragma in pragmas:
@@ -134,7 +136,7 @@ class OpenFile:
         self._cut_to: int | None = None
 
     def check(self) -> None:
-        """Raises DatabaseReplaced or DatabaseCutShort. A file that was moved away and put back is accepted again."""
+        """Raises DatabaseReplaced or DatabaseCutShort. If a file was moved away and put back, it is accepted again."""
         for path in (self._file, write_ahead_log_of(self._file)):
             found = stat_of(path)
             identity = None if found is None else (found.st_dev, found.st_ino)
@@ -212,8 +214,8 @@ class FileDamage:
     """Checks the file by `PRAGMA quick_check` within `watched`, whenever the file has changed since the last check.
 
     A check takes time in proportion to the size of the file. So checks run in the background, and callers get the
-    newest result. If the file was damaged at the first check, `check` never raises an error. A coordinator that starts
-    with a damaged file leads only the groups whose logs are intact. Use each `FileDamage` on one event loop only.
+    newest result. If the file was damaged at the first check, `check` never raises an error. If a coordinator starts
+    with a damaged file, it leads only the groups with intact logs. Use each `FileDamage` on one event loop only.
 
     Source: https://www.sqlite.org/pragma.html#pragma_quick_check
     """
@@ -321,13 +323,13 @@ def log_damage(log: Path) -> str | None:
     of the database. All numbers of the headers are big-endian.
 
     When SQLite opens a database, it uses the frames before the first frame whose checksum does not fit. A power loss
-    during a write leaves an incomplete frame, whose checksum does not fit. A frame that was damaged after the write
+    during a write leaves an incomplete frame, whose checksum does not fit. If a frame is damaged after the write, it
     looks like an incomplete frame. Intact frames of a later commit can follow a damaged frame. Intact frames never
     follow an incomplete frame, because SQLite syncs a commit before the next commit begins. The checksum of each frame
     continues the checksum of the frame before. The frames after the first wrong checksum show whether
     commits would be lost. The write-ahead log counts as damaged if one of these frames begins a new commit, and its
-    checksum continues the checksum of the frame before. The commit before the new commit was then complete, and its
-    caller had got the answer. Damage within the very last commit looks like an interrupted write.
+    checksum continues the checksum of the frame before. In this case, the commit before the new commit was complete,
+    and its caller got the answer. Damage within the very last commit looks like an interrupted write.
 
     Source: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
     """
@@ -358,8 +360,8 @@ def _frames(
     opened: BinaryIO, page_size: int, salts: list[int], sums: list[int], order: str
 ) -> Iterator[tuple[bool, bool]]:
     """Yields two values for each complete frame of the file. The first value is True if the frame's checksum continues
-    the checksum in the frame before. The second value is True if the frame ends a commit. The first value is False for
-    a frame whose salts are not the salts of the header, because an earlier use of the file wrote this frame.
+    the checksum in the frame before. The second value is True if the frame ends a commit. The first value is False if
+    the frame has other salts than the header. Such a frame is from an earlier use of the file.
     """
     while len(header := opened.read(_FRAME_HEADER.size)) == _FRAME_HEADER.size:
         page = opened.read(page_size)

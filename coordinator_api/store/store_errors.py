@@ -40,7 +40,7 @@ class ConcurrentWriter(StoreError):
 
 
 class NotOwner(StoreError):
-    """Another coordinator owns this group now. Nothing was written to the store, and this coordinator may not answer
+    """Another coordinator owns this group now. Nothing was written to the store, and this coordinator must not answer
     for the group.
     """
 

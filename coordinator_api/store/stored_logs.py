@@ -90,8 +90,8 @@ def first_number(sequence: int) -> int:
 
 
 def before_next_log(sequence: int) -> int:
-    """Returns the number just before the first record of the next log. `sequence`: the last number of the present
-    log.
+    """Returns the number that comes directly before the first record number of the next log. `sequence`: the last
+    number of the present log.
     """
     return (sequence // NUMBERS_OF_A_LOG + 1) * NUMBERS_OF_A_LOG
 

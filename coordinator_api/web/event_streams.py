@@ -2,12 +2,12 @@
 fetches its content again.
 
 - `: hello` is sent at once. A comment follows after 15 s without events, so that a broken connection is noticed.
-- `event: changed` is sent with a digest of the present content, such as `data: 1c0ffee`. A page that already shows the
-  present content does nothing.
+- `event: changed` is sent with a digest of the present content, such as `data: 1c0ffee`. If a page already shows the
+  present content, it does nothing.
 
-A stream begins with the digest of the present content. A page that lost its stream for a while compares the digest with
-its content, and fetches new content if necessary. The number of streams is limited (`page.events.max.count`). A stream
-ends when the service stops, or when its caller's token becomes invalid.
+A stream begins with the digest of the present content. A page may lose its stream for a while. It then compares the
+digest with its content, and fetches new content if necessary. The number of streams is limited
+(`page.events.max.count`). A stream ends when the service stops, or when its caller's token becomes invalid.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ SHORTEST_PAUSE_S = 0.2
 """The shortest pause between two messages of one stream. More frequent updates of an open page are not useful."""
 
 POLL_EVERY_S = 1.0
-"""The longest wait for a commit before the digest is computed again, because lags change without a commit."""
+"""If no commit occurs in this time, the digest is computed again, because lags change without a commit."""
 
 LONGEST_PAUSE_S = 2.0
 
@@ -49,9 +49,9 @@ service stops.
 async def digests_of(
     watched: AbstractContextManager[Watcher], digest: Callable[[], Awaitable[str | None]]
 ) -> AsyncGenerator[str | None, None]:
-    """Yields the digest at once, after each commit that `watched` reports, and about once a second. The pause after a
-    digest is three times as long as the computation of the digest. The pause is at least SHORTEST_PAUSE_S and at most
-    LONGEST_PAUSE_S.
+    """Yields the digest immediately. Yields it again after each commit that `watched` reports, and about once a second.
+    The pause after a digest is three times as long as the computation of the digest. The pause is at least
+    SHORTEST_PAUSE_S and at most LONGEST_PAUSE_S.
     """
     loop = asyncio.get_running_loop()
     with watched as watcher:
@@ -92,14 +92,16 @@ async def _events(digests: Digests, admission: Admission, goes_on: Callable[[], 
 
 
 def event_stream(request: Request, digests: Digests) -> Response:
-    """Answers with a stream for this caller. Raises TooManyRequests if too many streams are open."""
+    """Returns a response that is an event stream for this caller. Raises TooManyRequests if too many streams are
+    open.
+    """
     admission: Admission = request.app.state.page_streams
     credentials: Credentials = request.app.state.access.credentials
     path, headers, connection = request.url.path, request.headers, connection_of(request)
     asked = need(request.scope["state"][CALL], path)
 
     def goes_on() -> bool:
-        # uvicorn does not report the break of a connection that has carried a further request
+        # uvicorn does not report that a connection broke if the connection has carried a further request
         if connection is not None and connection.gone is not None and connection.gone.is_set():
             return False
         try:
@@ -118,7 +120,7 @@ def event_stream(request: Request, digests: Digests) -> Response:
 def group_stream(
     request: Request, coordinator: Coordinator, group_id: str, digest: Callable[[], Awaitable[str]]
 ) -> Response:
-    """Answers with a stream that sends `changed` when the group's digest changes. Raises GroupNotFound,
+    """Returns an event stream that sends `changed` when the group's digest changes. Raises GroupNotFound,
     TooManyRequests.
     """
     coordinator.group(group_id)

@@ -24,7 +24,7 @@ script builds it.
 """
 
 SHORTEST_SPAN_MS = 900
-"""The shortest time between the two readings of lags from which the speed of a restoration is computed.
+"""The shortest time between two readings of lags. The speed of a restoration is computed from these two readings.
 """
 
 _LAGS_OLDER_MS = 5_000
@@ -254,8 +254,8 @@ def running_tasks(document: Mapping[str, Any]) -> set[str]:
 
 def grid_document(grid: GroupGrid) -> dict[str, object]:
     """Returns the JSON of the grid for the page's script. The JSON has an object for each instance, and an array for
-    each thread. A task copy that runs is written as a string such as `A0_3`. Any other task copy is written as an array
-    `[role and task, standing, lag, whole, left in ms]` without trailing nulls.
+    each thread. A running task copy is written as a string such as `A0_3`. Any other task copy is written as the array
+    `[role and task, standing, lag, whole, left in ms]`, without the nulls at its end.
     """
     return {
         "rows": [

@@ -1,11 +1,11 @@
-"""Caches the descriptions of groups that `GET /v1/groups/{group}` answers. All open pages of a group share one
-description for about a second.
+"""Caches the group descriptions that `GET /v1/groups/{group}` returns. All open pages of a group share one description
+for about a second.
 
-Making the description of a large group takes a fraction of a second. Each open page requests the description. Requests
-that arrive while a description is being made share the description. A commit makes the cached description invalid at
-once. The description also expires, because lags change without a commit. A description that took long to make is cached
-for longer. So descriptions take at most a quarter of the service's time. The grid of a description is made when a page
-requests the grid for the first time.
+Making the description of a large group takes a fraction of a second. Each open page requests the description. If
+requests arrive while a description is being made, they share the description. A commit makes the cached description
+invalid at once. The description also expires, because lags change without a commit. If a description took long to make,
+it is cached for longer. So descriptions take at most a quarter of the service's time. The grid of a description is made
+when a page requests the grid for the first time.
 """
 
 import asyncio

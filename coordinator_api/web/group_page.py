@@ -103,9 +103,9 @@ class GridFilter:
 
 
 def filtered(grid: GroupGrid, asked: GridFilter) -> GroupGrid:
-    """Returns the grid with only the instances and task copies that match the filter. If the filter has only search
-    words, a thread stays if the words occur in its name. A thread also stays if the words occur in the name, rack or
-    tags of its instance.
+    """Returns the grid with only the instances and task copies that match the filter. The filter may have only search
+    words. A thread then stays if its name contains the words. A thread also stays if the words occur in the name, rack
+    or tags of its instance.
     """
     if asked == GridFilter():
         return grid

@@ -1,12 +1,12 @@
 """Computes three columns of the group list: running tasks, lag and advice. The columns are updated while a page shows
 the list.
 
-Making a description takes time in proportion to the group's tasks. A description gets old, because lags change without
-a commit. For this reason, one loop for all open pages describes the groups in turn. The loop describes an unchanged
-group at most once a second. The loop describes changed groups first, and then the group with the oldest description.
-The loop works for at most a quarter of the time, and pauses while the service is overloaded. The loop's descriptions
-wait in the same queue as the descriptions for other callers. A page shows the summaries that exist already, so a page
-never waits for long.
+Making a description takes time in proportion to the group's tasks. A description becomes outdated, because lags change
+without a commit. For this reason, one loop for all open pages describes the groups in turn. The loop describes an
+unchanged group at most once a second. The loop describes changed groups first, and then the group with the oldest
+description. The loop works for at most a quarter of the time, and pauses while the service is overloaded. The loop's
+descriptions wait in the same queue as the descriptions for other callers. A page shows the summaries that exist
+already, so a page never waits for long.
 
 Each coordinator summarizes the groups that it owns. A page shows the groups of other coordinators with the summaries
 that those coordinators made.
@@ -138,7 +138,7 @@ class GroupSummaries:
         return SummarizedLine(**{**vars(summary or GroupSummary()), **vars(line)})
 
     async def known(self) -> None:
-        """Waits until each group has been described, but at most LONGEST_FIRST_WAIT_S."""
+        """Waits for at most LONGEST_FIRST_WAIT_S until each group has been described."""
         self._start()
         with suppress(TimeoutError):
             async with asyncio.timeout(LONGEST_FIRST_WAIT_S), self._news:
@@ -147,8 +147,8 @@ class GroupSummaries:
     def digests(
         self, sees: Callable[[str], bool], elsewhere: Callable[[], Awaitable[Iterable[GroupList]]]
     ) -> AsyncGenerator[str | None, None]:
-        """Yields digests of the list that the caller sees, for an event stream. `elsewhere`: a function that gets the
-        lists of other coordinators.
+        """Yields digests of the list that the caller sees, for an event stream. `elsewhere`: a function that fetches
+        the lists of other coordinators.
         """
 
         async def digest() -> str:
@@ -210,7 +210,7 @@ class GroupSummaries:
             async with self._news:
                 self._news.notify_all()
             # after the first description of a group, the pause is shorter, because a page that was just opened waits
-            # for it
+            # for all first descriptions
             await asyncio.sleep(took_s * (FIRST_PAUSE if is_first else SHARE_OF_TIME - 1))
         return min((self._due_s.get(each, 0.0) for each in runtimes), default=loop.time() + DESCRIBE_EVERY_S)
 

@@ -32,7 +32,9 @@ _COLUMNS: Mapping[str, Callable[[SummarizedLine], str | int | None]] = {
     "probing": lambda line: line.probing_rebalance_at_ms,
     "note": lambda line: next(iter(line.notes), None),
 }
-"""The sort key of each column. A group whose key is None is last, in ascending and in descending order."""
+"""The sort key of each column. If the key of a group is None, the group is last in ascending and in descending
+order.
+"""
 
 
 @router.get("/ui")
@@ -59,7 +61,9 @@ async def groups(
 
 @router.get("/ui/groups.json")
 async def groups_for_others(request: Request, coordinator: TheCoordinator) -> Response:
-    """The groups that this coordinator owns and the caller may see, for the pages of other coordinators."""
+    """The groups for the pages of other coordinators. This coordinator owns these groups, and the caller may see
+    them.
+    """
     summaries: GroupSummaries = request.app.state.group_summaries
     await summaries.known()
     listed = answer(summaries.listed(principal_of(request).sees))

@@ -19,7 +19,7 @@ from coordinator_client.calls import state_text
 from rebalance_analysis.presentation.quantities import clock_duration, counted, lag_text, utc, utc_iso
 
 PAGE_HEADERS: Mapping[str, str] = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
-"""The HTTP headers of pages that show data. The headers keep browsers and proxies from caching the pages."""
+"""The HTTP headers of pages that show data. With these headers, browsers and proxies do not cache the pages."""
 
 Tone = Literal["good", "busy", "idle", "warn", "bad"]
 """The tone of a badge. Each tone has a shape: disc, half disc, ring, triangle, square."""

@@ -1,10 +1,10 @@
 """The sessions of browsers, and the protection of forms against pages of other sites.
 
 The session's cookie contains the token itself. Scripts cannot read the cookie. A browser sends the cookie only to
-addresses below /ui. The cookie goes only with requests of pages of this service. The cookie ends when the browser is
-closed. A form is accepted only if the browser's headers show that a page of this service sent it. A form also needs the
-form token, which only pages of this service have. The form token is an HMAC of the caller's token with a key of this
-process.
+addresses below /ui. The browser sends the cookie only with requests that pages of this service make. The cookie ends
+when the browser is closed. A form is accepted only if the browser's headers show that a page of this service sent it. A
+form also needs the form token, which only pages of this service have. The form token is an HMAC of the caller's token
+with a key of this process.
 """
 
 import hashlib

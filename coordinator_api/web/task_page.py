@@ -19,9 +19,9 @@ router = named_router(include_in_schema=False)
 
 MOST_REBALANCES = 20
 MOST_STORED_BYTES = 262_144
-"""The largest total size of the recordings of one page, in bytes. Two recordings are read even if they exceed this
-limit, because the page compares each rebalance with the rebalance before it. Each recorded rebalance is computed again,
-so the page of a large group shows one rebalance at a time.
+"""The largest total size of the recordings of one page, in bytes. Two recordings are always read, even if they exceed
+this limit. The page compares each rebalance with the rebalance before it. Each recorded rebalance is computed again, so
+the page of a large group shows one rebalance at a time.
 """
 
 
@@ -51,8 +51,8 @@ async def task(
 
 
 async def _stored(coordinator: Coordinator, group_id: str, before: int | None) -> tuple[list[tuple[int, bytes]], bool]:
-    """Returns the last recordings with their generations, oldest first. The second value is True if older recordings
-    exist. The result has at least two recordings if the group has two.
+    """Returns the last recordings with their generations, ordered from old to new. The second value is True if older
+    recordings exist. The result has at least two recordings if the group has two.
     """
     listed = await coordinator.repository.list_rebalances(group_id, before, MOST_REBALANCES + 1)
     found: list[tuple[int, bytes]] = []

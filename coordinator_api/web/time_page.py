@@ -161,8 +161,8 @@ async def _compared(request: Request, coordinator: Coordinator, group_id: str, p
 async def _made(
     computation: Awaitable[dict[str, Any] | None], what_for: str, not_made: str
 ) -> tuple[dict[str, Any] | None, str | None]:
-    """Returns a pair of the computation's result and None. If the computation fails, the pair is None and a sentence
-    that gives the reason. `not_made`: the beginning of the sentence with the reason.
+    """Returns a pair of the computation's result and None. If the computation fails, the pair contains None and a
+    sentence with the reason. `not_made`: the first part of the sentence, before the reason.
     """
     try:
         return await computation, None
@@ -278,16 +278,16 @@ def _without_owner(tasks: int, ms: int) -> str:
 
 
 def _left_behind(round_: Mapping[str, Any]) -> int:
-    """The number of tasks whose instances had left. No member ran the tasks of departed instances until the rebalance
-    was computed.
+    """The number of tasks of instances that left. No member ran the tasks of departed instances until the rebalance was
+    computed.
     """
     gone = {trigger["process"] for trigger in round_["triggers"] if trigger["kind"] == TriggerKind.LEFT}
     return sum(1 for move in round_["moves"] if move["from"] in gone)
 
 
 def _follows(summary: Mapping[str, Any]) -> str:
-    """Describes the consequence of a rebalance in words. A rebalance that was discarded or replaced while it waited for
-    approval was never carried out. The outcome of a rebalance that was never carried out is still `held`.
+    """Describes the consequence of a rebalance in words. If a rebalance was discarded or replaced while it waited for
+    approval, it was never carried out. A rebalance that was never carried out still has the outcome `held`.
     """
     if summary["outcome"] == HELD and (summary.get("hold") or {}).get("ended"):
         return "it was never carried out"

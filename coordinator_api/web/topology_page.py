@@ -218,8 +218,8 @@ def _columns(graph: nx.DiGraph[_Node]) -> list[list[_Node]]:
 
 
 def _bring_near(columns: list[list[_Node]], graph: nx.DiGraph[_Node]) -> None:
-    """Moves the topics that no subtopology produces. Each moved topic gets the column before its first reader, so that
-    the topic's edge crosses no box.
+    """Moves topics to later columns if no subtopology produces them. Each moved topic gets the column before its first
+    reader, so that the topic's edge crosses no box.
     """
     at = {node: number for number, column in enumerate(columns) for node in column}
     for node in columns[0][:]:

@@ -1,7 +1,7 @@
 """Runs jobs in worker processes: `await pool.run(function, *arguments)`. Each worker runs one job at a time.
 
 Jobs begin in the order of the calls of `run`. If the asyncio task that waits for a job is cancelled, the job's worker
-process is killed at once. A cancelled job that has not begun yet is only removed from the queue, and no worker is
+process is killed at once. If a job is cancelled before it begins, it is only removed from the queue, and no worker is
 killed. The number of workers never exceeds the size of the pool. A worker is replaced if it died, was killed, or uses
 much memory. The caller of `run` gets errors of this project unchanged, with their fields.
 
@@ -138,8 +138,8 @@ class WorkerPool:
         raise died
 
     def begin_close(self) -> None:
-        """Kill all workers, including those that run a job. Jobs that run or wait raise PoolClosed. Call `close` after
-        `begin_close`.
+        """Kill all workers, including those that run a job. All calls of `run` that have not ended raise PoolClosed.
+        Call `close` after `begin_close`.
         """
         self._closed = True
         for worker in [*self._idle]:
@@ -327,7 +327,7 @@ class ForkedWorkers:
                 return None
 
     def close(self) -> None:
-        """End the fork server. All workers must have ended before."""
+        """End the fork server. All workers must have ended before this call."""
         with self._turn:
             self._stop()
 

@@ -179,7 +179,7 @@ def _fork(control: socket.socket, descriptor: int, nice: int) -> int:
 
 def _end(process: int) -> int:
     """Kill a worker and reap it. The worker may have ended by itself. The system does not reuse the process id of a
-    worker before it is reaped. Returns the exit code of the worker.
+    worker before the worker is reaped. Returns the exit code of the worker.
     """
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)

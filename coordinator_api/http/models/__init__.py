@@ -21,6 +21,8 @@ TimeMs = Annotated[int, Field(description="Milliseconds since the epoch.", examp
 
 
 class StrictBody(BaseModel):
-    """A body that a person writes. A body with an unknown field is refused, because the field may be a typing error."""
+    """A body that a person writes. A body with an unknown field is refused, because the field's name may be
+    misspelled.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)

@@ -169,9 +169,9 @@ class GroupMemberAnswer(BaseModel):
 
 
 class TaskCopyAnswer(BaseModel):
-    """One copy of a task. `lag`: the copy's lag in records; -2 for a running active task, -3 if the lag is unknown,
-    null for a stateless task. `end_offset_sum`: the sum of the end offsets of the task's changelogs; null if it is
-    unknown.
+    """One copy of a task. `lag`: the copy's lag in records. The lag is -2 for a running active task, -3 if it is
+    unknown, and null for a stateless task. `end_offset_sum`: the sum of the end offsets of the task's changelogs; null
+    if it is unknown.
     """
 
     task: TaskId
@@ -274,8 +274,8 @@ class RepairAnswer(BaseModel):
 
 class HoldOfRebalance(BaseModel):
     """The wait of a rebalance for approval: the start and the end of the wait, the caller that ended the wait, and the
-    reason. `ended`: `approved`, `discarded`, `time-limit`, `hold-ended`, or `replaced` if a new rebalance began; null
-    while the rebalance waits.
+    reason. `ended`: the event that ended the wait: `approved`, `discarded`, `time-limit`, `hold-ended` or `replaced`.
+    The value is `replaced` if a new rebalance began, and null while the rebalance waits.
     """
 
     since_ms: TimeMs

@@ -17,7 +17,7 @@ Forecast = Annotated[dict[str, Any], Field(examples=[{"end": "stable", "stable_a
 
 
 class RejoinGraceBody(StrictBody):
-    """Sets the rejoin grace: the time for which the tasks of a member that left are reserved for it."""
+    """Sets the rejoin grace. After a member has left, the group reserves its tasks for this time."""
 
     grace_ms: int = Field(ge=1_000, le=LONGEST_GRACE_MS, examples=[60_000])
 
@@ -34,7 +34,7 @@ class HoldBody(StrictBody):
 
 
 class GenerationAnswer(BaseModel):
-    """The answer to an approval or a discard of a rebalance, or to the report of a rebalance. `generation_id`: the
+    """The answer to three calls: the approval, the discard and the report of a rebalance. `generation_id`: the
     generation of this rebalance.
     """
 
@@ -58,7 +58,7 @@ class HoldLever(LeverAnswer):
 
 class HeldAnswer(BaseModel):
     """A rebalance that waits for approval. `outcome`: the outcome of the rebalance if it is approved. `tasks_to_move`:
-    the tasks whose active copy or standby copy the rebalance takes away from a process. The field leaves out tasks that
+    the tasks whose active copy or standby copy the rebalance removes from a process. The field leaves out tasks that
     lose only warm-up copies.
     """
 

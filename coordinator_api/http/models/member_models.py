@@ -158,18 +158,18 @@ class SubscriptionBody(_SentByMember):
     client_id: Name | None = Field(None, examples=["words-1"])
     join_id: Annotated[str, Field(min_length=1, max_length=MAX_JOIN_ID_LENGTH)] | None = Field(
         None,
-        description="Id of a first join, chosen by the caller. A first join that is sent again with the same id makes "
-        "no second member. The answer to the repeated join has the member id of the first answer, and the generation "
-        "for which the member waits now.",
+        description="Id of a first join, chosen by the caller. If a first join is sent again with the same id, it "
+        "makes no second member. The answer to the repeated join has the member id of the first answer. The answer "
+        "also has the generation for which the member waits now.",
     )
     leave_on_disconnect: bool = Field(
         False,
-        description="True to remove the member soon (group.disconnect.grace.ms) after a break of the connection "
-        "on which its process sends heartbeats.",
+        description="True to remove the member if the heartbeat connection of its process breaks. The removal takes "
+        "place after group.disconnect.grace.ms.",
     )
     session_timeout_ms: PositiveMs = Field(examples=[45_000])
     rebalance_timeout_ms: PositiveMs = Field(examples=[300_000])
-    subscription: Base64 = Field(description="ConsumerProtocolSubscription, its user data a SubscriptionInfo.")
+    subscription: Base64 = Field(description="A ConsumerProtocolSubscription. Its user data is a SubscriptionInfo.")
 
     @field_validator("join_id")
     @classmethod
@@ -278,7 +278,7 @@ class SubscriptionAnswer(_Answer):
 class AssignmentAnswer(_Answer):
     """The assignment of a member. `assignment`: base64 of ConsumerProtocolAssignment. `followup`: true if the
     coordinator will start a further rebalance by itself. The further rebalance starts when all members have their
-    assignments or, if source topics are missing, when these topics exist.
+    assignments. If source topics are missing, the rebalance starts when these topics exist.
     """
 
     generation_id: Generation

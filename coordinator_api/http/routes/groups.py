@@ -135,8 +135,8 @@ async def delete_group(
         bool, Query(description="Also delete a group whose log cannot be read, although it may have members.")
     ] = False,
 ) -> None:
-    """Delete a group and its recorded rebalances. If the group has members, the call is refused. A group whose leader
-    is outside this service may be deleted with its members.
+    """Delete a group and its recorded rebalances. If the group has members, the call is refused. If the leader of a
+    group is outside this service, the group may be deleted with its members.
     """
     accepted(await coordinator.delete(group_id, force=force), Accepted)
     if force:
@@ -155,8 +155,8 @@ async def drain_group(
 
     With `instance` or `member`, the call does not order any member to stop. The tasks of this instance or member move
     to other instances. Each task moves as soon as another instance has caught up on it. `GET` shows whether the
-    instance or member can be stopped. The drain of an instance or member ends when it has left the group, or when
-    `DELETE` is called.
+    instance or member can be stopped. The drain of an instance or member ends when the instance or member has left the
+    group, or when `DELETE` is called.
     """
     event: events.Drain | events.SetInstanceDrain = events.Drain()
     if instance is not None or member is not None:

@@ -90,8 +90,8 @@ async def set_rejoin_grace(
     and no rebalance runs. A process that crashes without leaving gets no grace.
     """
     event = events.SetLever(LeverName.REJOIN_GRACE, True, caller(request), reason_of(request), body.grace_ms)
-    # Call `note_lever` before the group is looked up, so that the audit line also has the value if the group does not
-    # exist.
+    # Call `note_lever` before the group is looked up. If the group does not exist, the audit line then also has the
+    # value.
     note_lever(request, event)
     await _apply(coordinator.group(group_id), event)
 
@@ -172,8 +172,8 @@ async def show_hold(request: Request, group: RequestedGroup, coordinator: TheCoo
 
 @router.put("/{group}/hold", status_code=204, responses=problems(404, 409, 415))
 async def hold_rebalances(request: Request, body: HoldJson, group_id: GroupId, coordinator: TheCoordinator) -> None:
-    """Switch the hold on: a computed rebalance that takes a task from a running owner waits until an operator approves
-    it.
+    """Switch the hold on. If a computed rebalance takes a task from a running owner, it waits until an operator
+    approves it.
 
     Members keep processing while the rebalance waits. After the time limit, the rebalance is carried out without
     approval. Tasks without a running owner do not wait: they are placed at once. A second call replaces the time limit,

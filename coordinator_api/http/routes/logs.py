@@ -46,10 +46,10 @@ async def repair_log(
     """Plan the repair of a log that cannot be read: the answer has the records that the repair keeps and drops. With
     `execute=true`, carry out the repair.
 
-    A repair keeps the complete commits before the damage. The repaired group has no members. The generation of the
-    repaired group is higher than every generation that its former members may have got. The service leads the repaired
-    group at once. The former members get `UNKNOWN_MEMBER_ID` and join again by themselves. If the service still leads
-    the group, the repair writes the log from memory, and nothing is lost. If the log can be read, the status is 409
+    A repair keeps the complete commits before the damage. The repaired group has no members. The repaired group gets a
+    higher generation than any generation that its former members may have got. The service leads the repaired group at
+    once. The former members get `UNKNOWN_MEMBER_ID` and join again by themselves. If the service still leads the group,
+    the repair writes the log from memory, and nothing is lost. If the log can be read, the status is 409
     `INCONSISTENT_GROUP_PROTOCOL`. If no record can be kept, the status is 409 `CORRUPT_MESSAGE`.
     """
     return _answer(await coordinator.repair(group_id, execute=execute))

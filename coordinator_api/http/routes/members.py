@@ -62,7 +62,7 @@ MemberId = Annotated[
     Path(
         alias="member",
         max_length=MAX_TEXT_LENGTH,
-        description="The `member_id` of the subscription's answer.",
+        description="The `member_id` in the answer to the subscription.",
         json_schema_extra={"pattern": r"^[^/]+$", "minLength": 1},
     ),
 ]
@@ -78,7 +78,7 @@ LeaveJson = Annotated[LeaveBody, Depends(JsonBody(LeaveBody, required=False))]
 
 
 async def _admit_join(coordinator: TheCoordinator) -> None:
-    """Refuses a join if the service is overloaded, before its body is decoded. Raises TooManyRequests."""
+    """If the service is overloaded, refuses a join before the body of the join is decoded. Raises TooManyRequests."""
     coordinator.overload.admit("join")
 
 
@@ -126,14 +126,14 @@ async def fetch_assignment(
     member_id: MemberId,
     min_generation: Annotated[
         int,
-        Query(ge=-(2**31), le=JAVA_INT_MAX, description="The `generation_id` of the subscription's answer."),
+        Query(ge=-(2**31), le=JAVA_INT_MAX, description="The `generation_id` in the answer to the subscription."),
         DIGITS,
     ] = 0,
     wait_ms: WaitMs = 0,
     instance_id: InstanceId = None,
 ) -> Response:
-    """Fetch the assignment of `min_generation` or later. The call waits up to `wait_ms` for the assignment. If the
-    group still has no such assignment after `wait_ms`, the status is 204.
+    """Fetch the assignment of `min_generation` or of a later generation. The call waits up to `wait_ms` for the
+    assignment. If the group still has no such assignment after `wait_ms`, the status is 204.
 
     With `Accept: application/octet-stream`, the body of the answer is the bytes of the assignment, and the headers
     contain the other fields.
@@ -178,8 +178,7 @@ async def process_heartbeat(
     answer would differ from the field `known` of the call. The service holds the call at most for half of the members'
     shortest session timeout, because a held call does not extend sessions.
 
-    If the connection of this call breaks, the members of the process that joined with `leave_on_disconnect` are removed
-    soon.
+    If the connection of this call breaks, the members that joined with `leave_on_disconnect` are removed soon.
     """
     wait_s = min(wait_ms, coordinator.settings.longpoll_max_wait_ms) / 1000
     # If longpoll.max.count requests are held already, a heartbeat is not refused but answered at once.

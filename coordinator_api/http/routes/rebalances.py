@@ -70,8 +70,8 @@ async def report_rebalance(
     """Report a rebalance of a leader outside this service. The status is 201 for a new rebalance, and 200 for a
     rebalance that was reported before. The status is 409 for a rebalance that is too old.
 
-    The first report creates the group, which is shown like any other group. Members of a group whose leader is outside
-    this service cannot join at this service.
+    The first report creates the group, which is shown like any other group. If the leader of a group is outside this
+    service, its members cannot join at this service.
     """
 
     read = await run_on_document(request, coordinator, "body", read_report, group_id, coordinator.document_bounds)

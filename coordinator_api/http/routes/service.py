@@ -1,5 +1,5 @@
-"""The calls about the service itself: `/` and `/version` return its name and release; `/livez`, `/readyz` and
-`/metrics` show its health.
+"""The calls about the service itself. `/` and `/version` return the name and release of the service. `/livez`,
+`/readyz` and `/metrics` show the health of the service.
 """
 
 from importlib.metadata import version
