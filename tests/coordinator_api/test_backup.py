@@ -22,6 +22,7 @@ from tests.coordinator_api.store.postgresql import Postgresql, programs
 from tests.docs.command_lines import calls_of_assignor, command_lines
 from tests.docs.pages import blocks
 from tests.known import known
+from tests.waiting import wait_until
 from tests.warm_program import WarmProgram
 
 QUICK = ("--group-initial-rebalance-delay-ms", "200")
@@ -82,16 +83,26 @@ async def databases(request: pytest.FixtureRequest, tmp_path: Path) -> Databases
     return found
 
 
+def answered(client: httpx.Client, path: str) -> httpx.Response:
+    """The answer of the group's owner. On a busy machine a lease may end, and until then nobody answers."""
+
+    def ask() -> httpx.Response | None:
+        answer = client.get(path)
+        return None if answer.status_code == 503 else answer
+
+    return wait_until(ask, f"an owner that answers {path}")
+
+
 def answers(client: httpx.Client, group_id: str) -> list[bytes]:
     """All that is recorded of the group, byte for byte."""
-    listed = client.get(f"/v1/groups/{group_id}/rebalances")
+    listed = answered(client, f"/v1/groups/{group_id}/rebalances")
     generations = [each["generation_id"] for each in listed.json()["rebalances"]]
     paths = [f"/v1/groups/{group_id}/rebalances/{number}" for number in generations]
-    return [listed.content, *(client.get(path).content for path in paths)]
+    return [listed.content, *(answered(client, path).content for path in paths)]
 
 
 def described(client: httpx.Client, group_id: str) -> dict[str, Any]:
-    document: dict[str, Any] = client.get(f"/v1/groups/{group_id}").json()
+    document: dict[str, Any] = answered(client, f"/v1/groups/{group_id}").json()
     for member in document["members"]:
         del member["last_heard_ms"], member["fetched"]
     return document
