@@ -16,7 +16,8 @@ The package has no I/O and no clock. A rebalance has steps 0 to 4. This list nam
 Other files serve all steps:
 
 - `recording/` reads and writes a rebalance as a document.
-- `task_assignors/decisions.py` and `explain.py` give the reasons for the places of tasks.
+- `task_assignors/decisions.py` records why each task is placed on its client, and `explain.py` explains this in
+  sentences.
 - `java/` reproduces the hash order and the heaps of Java.
 - `errors.py` defines all errors.
 

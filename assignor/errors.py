@@ -1,4 +1,4 @@
-"""Every error that this project raises on purpose is an `AssignorFault`.
+"""If this project raises an error on purpose, the error is an `AssignorFault`.
 
 The subclasses of `AssignorFault` are:
 
@@ -25,8 +25,8 @@ from collections.abc import Callable, Mapping
 class AssignorFault(Exception):
     """The base class of all errors of this project. The text of an error names the fault, its place, and the remedy.
 
-    The errors can be pickled, because worker processes return them. Pickling keeps the fields, and the cause if the
-    cause is an `AssignorFault`.
+    The errors can be pickled, because worker processes return them. Pickling preserves the fields. Pickling also
+    preserves the cause if the cause is an `AssignorFault`.
     """
 
     def __reduce__(self) -> tuple[Callable[..., AssignorFault], tuple[object, ...]]:
@@ -193,7 +193,7 @@ class Unavailable(AssignorFault):
 
 
 class RebalanceNotPlaced(AssignorFault):
-    """A rebalance of a forecast ended without a placement. The text of the error gives the reason."""
+    """A rebalance of a forecast ended without a placement. The text of the error contains the reason."""
 
 
 def _as_it_was(

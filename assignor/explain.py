@@ -36,14 +36,14 @@ decision counts.
 """
 
 CAUGHT_UP_SHOWN = 5
-"""The text of an explanation names at most this number of caught-up clients. The data of the explanation contain all
-caught-up clients.
+"""The text of an explanation names at most this number of caught-up clients. The field `caught_up` of an explanation
+contains all caught-up clients.
 """
 
 
 class ActiveOutcome(StrEnum):
-    """The outcome of a rebalance for the active copy of a task. If several outcomes apply, the outcome that this class
-    lists first is used.
+    """The outcome of a rebalance for the active copy of a task. If several outcomes apply, the first of them in this
+    class is used.
     """
 
     WAITING_FOR_REVOCATION = "waiting for revocation"
@@ -76,10 +76,10 @@ class ClientLag(NamedTuple):
 class Explanation:
     """The explanation of one task in one rebalance.
 
-    `previous`: the processes on which the task was active; there are several only if members contradict each other.
-    `target`: the process that should run the task when every client is caught up; None if the assignor has no targets.
-    `caught_up`: the clients whose lag on the task is within acceptable.recovery.lag; empty for a stateless task.
-    `steps`: the decisions about the task, in order. `text`: the whole explanation in one line.
+    `previous`: the processes on which the task was active; several only if members contradict each other. `target`: the
+    process that should run the task when every client is caught up; None if the assignor has no targets. `caught_up`:
+    the clients whose lag on the task is within acceptable.recovery.lag; empty for a stateless task. `steps`: the
+    decisions about the task, in order. `text`: the whole explanation in one line.
     """
 
     task: TaskId
@@ -336,8 +336,8 @@ def _is_caught_up(problem: PlacementProblem, step: Decision) -> bool:
 
 
 def _had_it(problem: PlacementProblem, step: Decision) -> bool:
-    """True if the process of the decision already had the copy. The text of a decision has "stays with" if the process
-    already had the copy, otherwise "goes to".
+    """True if the process of the decision already had the copy. The text of a decision contains "stays with" if the
+    process already had the copy, otherwise "goes to".
     """
     client = None if step.process is None else problem.clients.get(step.process)
     if client is None:

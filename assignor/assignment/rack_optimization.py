@@ -177,8 +177,8 @@ class PublicRackTraffic:
     def of(cls, params: RackAwareOptimizationParams, holders: Holders, role: Role) -> PublicRackTraffic | None:
         """Returns None if there are no tasks to optimize or no costs. Also returns None if the rack of a client or the
         racks of a partition are unknown. The cost of an active copy includes its reads of source and changelog
-        partitions. The cost of a standby includes only its reads of changelog partitions. `holders`: the tasks that
-        each process has in the given role.
+        partitions. The cost of a standby includes only its reads of changelog partitions. `holders`: each process, with
+        its tasks in the given role.
         """
         state, costs = params.application_state, params.costs()
         tasks = params.tasks if params.tasks is not None else _sorted_tasks(holders.values())
@@ -236,9 +236,8 @@ def _check_assigned(tasks: Iterable[TaskId], assigned: Mapping[TaskId, int] | fr
 
 
 def _check_may_move(traffic: PublicRackTraffic, copies: Standbys, wanted: frozenset[TaskId]) -> None:
-    """Raises IllegalStateError for the first standby that could be swapped and belongs to a task that is not in
-    `wanted`. Pairs of clients are checked in the leader's order, and the standbys of each pair are checked in sorted
-    order.
+    """Raises IllegalStateError if a standby of a task outside `wanted` could be swapped. The error names the first such
+    task. Pairs of clients are checked in the leader's order, and the standbys of each pair are checked in sorted order.
     Source: `BalanceSubtopologyGraphConstructor.validateTasks`.
     """
     for source, destination in combinations(range(len(traffic.racks)), 2):

@@ -1,10 +1,10 @@
 """The sticky assignor of Kafka's public interface: `task.assignor.class=...StickyTaskAssignor` (KIP-924).
 
 StickyTaskAssignor has the steps of LegacyStickyTaskAssignor, with two differences. StickyTaskAssignor does not prefer
-the client with more threads if two clients have the same load. StickyTaskAssignor uses the optimization in
-`rack_optimization.py` for racks. Differs from Kafka: Kafka's order of standbys differs in each run, because Kafka uses
-a HashSet of objects with identity hash codes. StickyTaskAssignor of this project places standbys in the order of a
-HashSet of task ids.
+the client with more threads if two clients have the same load. To optimize for racks, StickyTaskAssignor uses
+`rack_optimization.py`. Differs from Kafka: Kafka's order of standbys differs in each run, because Kafka uses a HashSet
+of objects with identity hash codes. StickyTaskAssignor of this project places standbys in the order of a HashSet of
+task ids.
 Source: `StickyTaskAssignor` of `org.apache.kafka.streams.processor.assignment.assignors`.
 """
 
@@ -32,8 +32,8 @@ class StickyTaskAssignor(CustomTaskAssignor):
     rebalance.
 
     `must_preserve_active_task_assignment`: True if every active task stays with its previous owner, whatever the load
-    of this owner. If `must_preserve_active_task_assignment` is True, racks are ignored, and one client requests the
-    next rebalance at once. Raises IllegalStateError if the clients have no threads.
+    of this owner. If `must_preserve_active_task_assignment` is True, racks are ignored. One client then requests an
+    immediate rebalance. Raises IllegalStateError if the clients have no threads.
     """
 
     name = "StickyTaskAssignor"

@@ -78,8 +78,8 @@ class KafkaStreamsAssignment:
     def with_followup_rebalance(self, deadline_ms: int) -> KafkaStreamsAssignment:
         """Returns a new assignment of this process, with a deadline for the next rebalance. The returned object shares
         its tasks with this object, so a change of the tasks affects both objects. The process requests a rebalance at
-        `deadline_ms` (milliseconds since 1970), or at once if `deadline_ms` is 0. Only the returned assignment has the
-        deadline. Raises IllegalArgumentError if `deadline_ms` does not fit 64 bits.
+        `deadline_ms` (milliseconds since 1970), or immediately if `deadline_ms` is 0. Only the returned assignment has
+        the deadline. Raises IllegalArgumentError if `deadline_ms` does not fit 64 bits.
         """
         if not -JAVA_LONG_MAX - 1 <= deadline_ms <= JAVA_LONG_MAX:
             raise IllegalArgumentError(f"a deadline has to be a 64-bit number of milliseconds, not {deadline_ms}")
@@ -136,8 +136,8 @@ def add_missing_clients(
 
 
 def validate_task_assignment(application_state: ApplicationState, task_assignment: TaskAssignment) -> AssignmentError:
-    """Checks the assignment as Kafka does. Returns the first error of the assignment, or NONE. As in Kafka, a task that
-    no process runs is not an error.
+    """Checks the assignment as Kafka does. Returns the first error of the assignment, or NONE. As in Kafka, it is not
+    an error if no process runs a task.
     """
     tasks = frozenset(application_state.problem.tasks)
     active: set[TaskId] = set()

@@ -1,7 +1,7 @@
 """The class that a user's own assignor extends, and the class that runs users' assignors in the pipeline.
 
 The pipeline validates the assignor's result, and calls `on_assignment_computed` with the result of the validation. If
-validation finds a fatal error, the pipeline calls `on_assignment_computed` at once, with an empty assignment. If
+validation finds a fatal error, the pipeline calls `on_assignment_computed` immediately, with an empty assignment. If
 validation finds no fatal error, the pipeline calls `on_assignment_computed` after it has computed the whole assignment.
 After any validation error, fatal or not, the rebalance fails with a StreamsException. Validation stops at the first
 error. If validation finds an error that is not fatal, an unknown process in the assignor's result leads to a

@@ -43,7 +43,7 @@ class ClientMetadata:
     of the process.
 
     `owned_partitions`: each owned partition, with the member that claims to own it. `offset_sums`: the offset sum of
-    each reported task. `reported_tasks`: the tasks that each member reported, by member id; members that reported no
+    each reported task. `reported_tasks`: the tasks that each member reported, by member id. Members without reported
     tasks are absent. `rack`: the rack of all members; None if their racks differ. `first_rack`: the rack of the first
     member; assignors of the public interface get this rack.
     """

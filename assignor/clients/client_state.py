@@ -7,15 +7,15 @@ active on the client.
 The end-offset sum of a task is the sum of the end offsets of its changelogs. The lag of a client on a task is the
 task's end-offset sum minus the offset sum that the client reported. Three rules apply to the end offsets:
 
-- A changelog that this rebalance creates is empty, so its end offsets are not looked up.
+- A changelog is empty if this rebalance creates it, so its end offsets are not looked up.
 - If a source topic serves as changelog, a partition's committed offset is used as its end offset. Records after the
   committed offset have not been processed.
 - If a partition of a changelog source topic has no committed offset, its end offset counts as 0.
 
 Most clients report only the few tasks that they hold. If a client did not report a task, the client's lag on the task
-is the task's end-offset sum. All clients that did not report the task have the same lag on it. So each client stores
-only the lags on the tasks that it reported. All clients share one mapping of lags on unreported tasks. So the lags of
-50,000 tasks on 500 clients need about 100,000 numbers.
+is the task's end-offset sum. If clients did not report the task, they all have the same lag on it. So each client
+stores only the lags on the tasks that it reported. All clients share one mapping of lags on unreported tasks. So the
+lags of 50,000 tasks on 500 clients need about 100,000 numbers.
 
 Source: `ClientState.initializePrevTasks`, `prevTasksByLag`, `computeTaskLags`, `lagFor`;
 `StreamsPartitionAssignor.populateClientStatesMap`, `computeEndOffsetSumsByTask`; `ClientUtils`.
@@ -84,8 +84,8 @@ def end_offset_sums(
 
 
 def _ends(topic: str, source_topics: frozenset[str], offsets: EndOffsets) -> tuple[Sequence[int | None], int | None]:
-    """Returns a list of the end offsets of the topic's partitions. Also returns the end offset of all partitions that
-    are not in the list. An end offset is None if its look-up failed or did not return the topic.
+    """Returns a list of the end offsets of the topic's partitions. Also returns the common end offset of the partitions
+    that are not in the list. An end offset is None if its look-up failed or did not return the topic.
     """
     if topic in source_topics:
         if COMMITTED_OFFSETS_FAILURE in offsets.failures:

@@ -72,8 +72,8 @@ RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
 MAX_RACK_AWARE_ASSIGNMENT_TAGS = 5
 MAX_RACK_AWARE_ASSIGNMENT_TAG_KEY_LENGTH = 20
 
-# For each key, the lowest and the highest value that Kafka accepts. If Kafka has no bound for a key, the bounds of its
-# type count.
+# For each key, the lowest and the highest value that Kafka accepts. If Kafka has no bound for a key, the bounds of the
+# key's type apply.
 INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
     NUM_STANDBY_REPLICAS: (JAVA_INT_MIN, JAVA_INT_MAX),
     ACCEPTABLE_RECOVERY_LAG: (0, JAVA_LONG_MAX),

@@ -1,7 +1,7 @@
 """The Kafka versions whose results this project reproduces, and the rules that differ between these versions.
 
-The setting `kafka.version` of a group names one of these versions. A rule that is not in `KafkaRules` is the same in
-all of these versions. To add a version, add a member to `KafkaVersion`, and test vectors of the release to
+The setting `kafka.version` of a group names one of these versions. If a rule is not in `KafkaRules`, it is the same in
+all of these versions. To add a version, add a member to `KafkaVersion`. Also add test vectors of the release to
 `tests/vectors`.
 """
 
@@ -19,9 +19,9 @@ class KafkaRules(NamedTuple):
     `release`: the release of Kafka that computed the test vectors of this version. `rounds_active_share_up`: True if
     StickyTaskAssignor (KIP-924) rounds up a client's share of all tasks. False if StickyTaskAssignor rounds the number
     of tasks per thread down, and multiplies the rounded number by the client's threads. `sorts_candidates_by_offset`:
-    True if members of a streams group (KIP-1071) that report an offset for a task are candidates for the task. If this
-    rule holds, candidates are sorted by offset, and a candidate is skipped if its process has the task.
-    `computes_processes_if_absent`: True if Kafka calls `computeIfAbsent` to fill the map of a streams group's
+    True if the candidates for a task of a streams group (KIP-1071) are sorted by the offset that they report. In this
+    case, a member is also a candidate if it reports an offset for the task. A candidate is skipped if its process has
+    the task. `computes_processes_if_absent`: True if Kafka calls `computeIfAbsent` to fill the map of a streams group's
     processes, False if Kafka calls `putIfAbsent`. `names_app_server`: True if Kafka's messages contain
     `application.server` after the name of the thread.
 

@@ -201,7 +201,7 @@ def _shown(value: object) -> str:
 
 
 def _from_json_text(value: object, where: str) -> object:
-    """Parses text as JSON, because a shell passes weights and pins as text. Values that are not text are returned
+    """Parses text as JSON, because a shell passes weights and pins as text. A value that is not text stays
     unchanged.
     """
     if not isinstance(value, str):

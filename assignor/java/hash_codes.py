@@ -1,4 +1,4 @@
-"""Java's integer arithmetic, and the hash codes of the keys that Kafka keeps in hash maps.
+"""Java's integer arithmetic, and the hash codes of the keys that Kafka stores in hash maps.
 
 Source: `hashCode` of `TaskId`, `Subtopology`, `ProcessId` (`UUID`), `TopicPartition`, `HostInfo`, `String`, `Long` and
 `Map`; `Objects.hash`.

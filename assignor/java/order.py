@@ -10,9 +10,9 @@ hash maps and hash sets is part of Kafka's behaviour. The iteration order follow
 2. A new key goes to the end of its bucket's list. (Only `computeIfAbsent` puts a new key at the front of the list.)
 3. When the table holds more keys than 3/4 of its capacity, the capacity doubles. The capacity never shrinks. After the
    capacity has doubled, the mask `capacity - 1` keeps one bit more. So each key of bucket b stays in bucket b or moves
-   to bucket b + old capacity. The keys that stay in bucket b keep their order, and so do the keys that move.
-4. If a bucket has nine or more keys after a key was added, a table of fewer than 64 buckets doubles. In a table of 64
-   buckets or more, the bucket becomes a red-black tree instead (`tree_bin.py`). The tree changes the order of the
+   to bucket b + old capacity. The keys of bucket b keep their order, whether they stay or move.
+4. A new key may be the ninth or a later key of its bucket. A table of fewer than 64 buckets then doubles. In a table of
+   64 buckets or more, the bucket becomes a red-black tree instead (`tree_bin.py`). The tree changes the order of the
    bucket's list. In this file, a bucket of nine or more keys is called crowded.
 
 If no bucket ever became a tree, only rules 1 to 3 apply, and the order is quick to compute. In a table without trees,
@@ -20,10 +20,10 @@ the keys are sorted by `spread & (capacity - 1)`. Keys of one bucket stay in the
 order depends only on the final capacity of the table and on the order in which keys were added. Nearly all tables have
 no tree, and `uncrowded_order` computes their order.
 
-A bucket may become a tree, and the table may then grow until no bucket is crowded any more. The order that the tree
-gave to the bucket's list remains even if the bucket is no longer a tree. So `uncrowded_capacity` checks the buckets at
-each capacity of the table, with the keys that the table then held. If a bucket became a tree, `JavaHashSet` computes
-the order: it carries out all four rules step by step. `JavaHashSet` also supports the removal of keys.
+A bucket may become a tree, and the table may then grow until no bucket is crowded any more. The bucket's list remains
+in the order of the tree even if the bucket is no longer a tree. So `uncrowded_capacity` checks the buckets at each
+capacity of the table, with the keys that were present at this capacity. If a bucket became a tree, `JavaHashSet`
+computes the order: it carries out all four rules step by step. `JavaHashSet` also supports the removal of keys.
 
 Java has several ways to fill a hash set or hash map. Two ways to fill a collection can lead to different capacities, or
 insert keys at different ends of a bucket's list. So two collections of the same keys can have different orders. Each
@@ -116,8 +116,8 @@ class JavaHashSet(MutableSet[K]):
         self._hash_of = hash_of
         self._capacity = table_size_for(initial_capacity)
         self._spreads: dict[K, int] = {}
-        # `_bins` has the keys of each bucket. `_bins` is None if no bucket is a tree and `add_all` added all keys. In
-        # this case, `order` sorts `_spreads`, and the next `add` fills `_bins`.
+        # `_bins` contains the keys of each bucket. `_bins` is None if no bucket is a tree and `add_all` added all keys.
+        # In this case, `order` sorts `_spreads`, and the next `add` fills `_bins`.
         self._bins: dict[int, list[K] | JavaTreeBin[K]] | None = {}
         self._order: list[K] | None = None
         self.add_all(items)
@@ -365,7 +365,7 @@ def uncrowded_capacity(spreads: Sequence[int], initial_capacity: int) -> int | N
     capacity, present = _small_table(spreads, capacity)
     while present < size:
         room = capacity * 3 // 4
-        until = min(size, room + 1)  # the key that exceeds `room` is added before the table grows
+        until = min(size, room + 1)  # the key beyond `room` is added before the table grows
         fill = spreads if size <= room else spreads[:until]
         if is_crowded(fill, capacity) and _gets_crowded(spreads, present, until, capacity):
             return None

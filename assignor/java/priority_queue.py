@@ -18,8 +18,8 @@ E = TypeVar("E")
 
 
 class JavaPriorityQueue(Generic[E]):
-    """A queue that gives the element with the least `key(element)` first. The key of an element is computed anew for
-    each comparison, because the key may change while the element is queued.
+    """A priority queue: the element with the least `key(element)` comes first. The key of an element is computed anew
+    for each comparison, because the key may change while the element is queued.
 
     An iteration follows the heap's array, which starts with the least element but is not sorted.
     """

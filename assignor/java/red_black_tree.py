@@ -42,7 +42,7 @@ class RedBlackTree(Generic[E]):
         self._root: Node[E] | None = None
 
     def _plant(self, node: Node[E], parent: Node[E] | None, side: int) -> None:
-        """Adds a leaf below `parent`, or as the root, and balances the tree."""
+        """Adds a leaf and balances the tree. The leaf becomes the root if `parent` is None."""
         node.parent = parent
         if parent is None:
             self._root = node

@@ -156,7 +156,9 @@ class JavaTreeBin(RedBlackTree[_BinEntry[K]]):
         return left is None or right is None or left.children[LEFT] is None
 
     def _list_behind(self, before: _BinEntry[K] | None, entry: _BinEntry[K]) -> None:
-        """Inserts `entry` into the list after the entry `before`, or at the front of the list if `before` is None."""
+        """Inserts `entry` into the list. `before`: the entry that precedes the new entry; None to insert at the front
+        of the list.
+        """
         after = self._first if before is None else before.after
         entry.before, entry.after = before, after
         if before is None:

@@ -25,8 +25,8 @@ def is_legal_name(name: object) -> bool:
 
 
 def checked_name(name: str, what: str, where: str) -> str:
-    """Returns `name`. Raises InputError with the place `where` if the name is not legal. `what`: a noun phrase such as
-    "the name of a topic".
+    """Returns `name`. Raises InputError if the name is not legal. `where`: the place of the name, for the error.
+    `what`: a noun phrase such as "the name of a topic".
     """
     if is_legal_name(name):
         return name

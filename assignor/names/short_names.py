@@ -79,8 +79,8 @@ class InstanceNames(ShortNames):
 
 
 class FullNames(InstanceNames):
-    """Full names. The full name of a process has its short name (if it has one) and its whole id. The full name of a
-    thread is the unchanged id of its member.
+    """Full names. The full name of a process consists of its short name, if it has one, and its whole id. The full name
+    of a thread is the unchanged id of its member.
     """
 
     def short(self, process: ProcessId | None) -> str:
@@ -106,8 +106,8 @@ def short_member(member: str | None) -> str:
 
 
 def short_members(member_ids: Iterable[str]) -> dict[str, str]:
-    """Returns the `short_member` of each member, for tables. Members that would have the same name keep their whole
-    ids.
+    """Returns the `short_member` of each member, for tables. If several members would have the same name, their names
+    are the whole ids.
     """
     short = {member: short_member(member) for member in member_ids}
     count = Counter(short.values())

@@ -1,18 +1,19 @@
 """Steps 3 and 4: the partitions of each host, and the assignment that the leader sends to each member.
 
 The host maps contain every process with an endpoint. The host maps also contain processes without tasks, because a
-process that is missing would request another rebalance at once. The host maps show the places of tasks after this
+missing process would request another rebalance immediately. The host maps show the places of tasks after this
 rebalance, even if another process still has to revoke a task. If several processes have the same endpoint, the host
 maps contain only one of them: the last process in the leader's HashMap.
 
 If another member still owns a partition of a task, the task is held back until the member has revoked the partition.
-The assignment of the task's new owner requires the new owner to rejoin at once (next rebalance 0). If the new owner's
-process had a standby of the task, the new owner gets a temporary standby. The temporary standby keeps the task's state
-open.
+The assignment of the task's new owner requires the new owner to rejoin immediately (next rebalance 0). If the new
+owner's process had a standby of the task, the new owner gets a temporary standby. The temporary standby keeps the
+task's state open.
 
 If a process has to request the next rebalance, the assignment of its first member contains the time of the next
 rebalance. If a probing rebalance is needed, the leader's process has to request it. If a task of this first member is
-held back, the first member rejoins at once. In this case, no member of the process gets the time of the next rebalance.
+held back, the first member rejoins immediately. In this case, no member of the process gets the time of the next
+rebalance.
 
 The partitions of a task are written in the order of the HashSet that Kafka's partition grouper fills
 (`PartitionsInJavaOrder`). The order of a task's partitions affects only the bytes, because decoders read these
@@ -148,8 +149,8 @@ def rebalance_deadlines(
     is needed, the leader's process has to request it. The time of the probing rebalance is a sum of two Java longs.
     This sum can wrap to a time in the past.
 
-    Differs from Kafka: if the leader is outside the group (`leader` is None), the leader keeps the deadline itself. For
-    a leader outside the group, the time of the probing rebalance is capped and does not wrap.
+    Differs from Kafka: if the leader is outside the group (`leader` is None), the leader stores the deadline itself.
+    For a leader outside the group, the time of the probing rebalance is capped and does not wrap.
     """
     deadlines_ms: dict[ProcessId | None, int] = dict(placement.followup_deadlines_ms.items())
     if placement.probing_rebalance_needed:
@@ -177,7 +178,7 @@ class ConsumerAssignments:
     `partitions_for_task`: the sorted partitions of each task. `drained_members`: members that get no tasks as long as
     their process has other members. `by_member`: the ConsumerProtocolAssignment of each member in parts, by member id.
     `deadlines_encoded_ms`: the encoded times at which members have to request the next rebalance.
-    `followup_rebalance`: True if a member has to rejoin at once.
+    `followup_rebalance`: True if a member has to rejoin immediately.
     """
 
     group: GroupMetadata
@@ -196,7 +197,7 @@ class ConsumerAssignments:
 
     def add_all(self, members: Iterable[str], deadlines_ms: Mapping[ProcessId | None, int]) -> None:
         """Adds the assignments of all members. `members`: all members of the group, in the order of the result.
-        `deadlines_ms`: the deadlines that members keep (see `rebalance_deadlines`); empty if the leader is outside the
+        `deadlines_ms`: the deadlines that members store (see `rebalance_deadlines`); empty if the leader is outside the
         group. Raises IllegalStateError if a member would get a partition that another member still owns.
         """
         versions, hosts = self.group.versions, self.hosts

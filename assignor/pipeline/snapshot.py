@@ -88,7 +88,7 @@ class RebalanceSnapshot:
     steering: Steering = NO_STEERING
 
     def seen(self, view: ClusterView) -> RebalanceSnapshot:
-        """Returns the snapshot of the same group with the data of `view`."""
+        """Returns a snapshot of the same group, with the data from `view`."""
         return replace(
             self,
             cluster=view.cluster,
@@ -108,7 +108,7 @@ class RebalanceResult:
     `internal_topics`: every internal topic that the tasks need, with its partition count; after an error, only the
     created topics. `created_topics`: the topics that have to be created. `probing_rebalance_at_ms`: the time of the
     next probing rebalance, in milliseconds since 1970. `followup_rebalance`: True if the group has to rebalance again
-    at once, because a task is held back until its owner has revoked it. `error_code`: the code in an error assignment.
+    immediately. The reason is a task that its owner has not revoked yet. `error_code`: the code in an error assignment.
     `error`: the exception that Kafka's leader would have thrown. `placement`: the tasks of each process, as the task
     assignor placed them; None if no task was placed. `problem`: the input of the task assignor, with every client's
     lags and previous tasks; None if the rebalance ended before the task assignor ran.

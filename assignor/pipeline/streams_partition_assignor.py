@@ -76,7 +76,8 @@ topics that it created.
 class GroupTasks:
     """The tasks of a group. `partitions`: every task with its source partitions. `task_by_partition`: each source
     partition, with the task that reads it. `internal_topics`: every internal topic that the tasks of the group need,
-    with its partition count. `sources`: the source topics with their partition counts, from which the tasks are made.
+    with its partition count. `sources`: the source topics with their partition counts. The tasks are made from these
+    topics.
     """
 
     partitions: Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -95,8 +96,8 @@ def gather_members(snapshot: RebalanceSnapshot) -> GroupMetadata:
 
 
 def make_tasks(snapshot: RebalanceSnapshot, versions: ReceivedVersions, created: CreatedTopics) -> GroupTasks:
-    """Carries out step 1 (repartition topics), and step 2 up to the changelogs. `created`: this function adds the
-    topics that have to be created.
+    """Carries out step 1 (repartition topics), and step 2 up to the changelogs. `created`: the object to which this
+    function adds the topics that have to be created.
 
     Raises KafkaError if Kafka's leader would throw, and InputError for more partitions than a group can have.
     """
@@ -360,8 +361,8 @@ def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lag
 def _kept_deadline(
     snapshot: RebalanceSnapshot, members: ConsumerAssignments, deadlines_ms: Mapping[ProcessId | None, int]
 ) -> int | None:
-    """Returns the earliest deadline that the leader or a member keeps for the next rebalance. A leader outside the
-    group keeps all deadlines itself. If the leader is a member, each member keeps the deadline in its own assignment.
+    """Returns the earliest stored deadline for the next rebalance. A leader outside the group stores all deadlines
+    itself. If the leader is a member, each member stores the deadline of its own assignment.
     """
     kept = deadlines_ms.values() if snapshot.leader_process_id is None else members.deadlines_encoded_ms
     return min((deadline_ms for deadline_ms in kept if 0 < deadline_ms < JAVA_LONG_MAX), default=None)

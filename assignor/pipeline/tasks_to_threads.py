@@ -4,11 +4,11 @@ The tasks are assigned in three passes: stateful active tasks, standbys, statele
 the number of its tasks over all passes. The fair share is the number of tasks per thread, rounded down. Each pass
 assigns its tasks in three steps:
 
-1. A thread keeps the tasks that it had before, smallest lag first, until its load is the fair share.
+1. A thread keeps the tasks that it had before, smallest lag first, up to the fair share.
 2. Threads below the fair share take turns to get the next tasks in sorted order.
-3. The remaining tasks go to threads whose load is exactly the fair share, first to previous owners. The last of the
-   remaining tasks are assigned in the order of the array of a `java.util.PriorityQueue`. So the array must be the same
-   as in Java.
+3. The remaining tasks go to threads whose load is exactly the fair share, first to previous owners. The last remaining
+   tasks are assigned in the order of the array in a `java.util.PriorityQueue`. So the array must be the same as in
+   Java.
 
 Source: `StreamsPartitionAssignor.assignTasksToThreads`, KIP-441.
 """
@@ -36,8 +36,8 @@ ThreadTasks = dict[str, list[TaskId]]
 """The tasks of each member, by member id, in the order of assignment. A member without tasks may be missing."""
 
 ThreadDecisions = list[tuple[DecisionKind, Sequence[TaskId], Iterable[str]]]
-"""A list of decisions. Each tuple has a kind of decision, the tasks with this decision, and the consumer of each of
-these tasks. The consumers of a tuple can be iterated over only once.
+"""A list of decisions. Each tuple contains a kind of decision, the tasks with this decision, and the consumer of each
+of these tasks. The consumers of a tuple can be iterated over only once.
 """
 
 Walk = Callable[[Collection[TaskId]], Collection[TaskId]]
@@ -260,7 +260,9 @@ class _TaskQueue:
         self._removed: list[int] = []
         """The ranks that left the queue by a poll or a removal, in the order in which they left."""
         self._polled = slice(0, 0)
-        """The elements of `_removed` in this slice were polled. All other elements of `_removed` were removed."""
+        """The elements of `_removed` in this slice were polled. All other elements of `_removed` left the queue by a
+        removal.
+        """
 
     def __len__(self) -> int:
         return len(self._tasks) - len(self._removed)

@@ -41,7 +41,7 @@ from assignor.protocol.versions import (
 from assignor.types import JAVA_LONG_MAX, HostInfo, TaskId, TopicPartition
 
 HostPartitions = Mapping[HostInfo, tuple[TopicPartition, ...]]
-"""The partitions of which each host has a copy, by host. A host has each partition only once."""
+"""For each host, the partitions of which the host has a copy. A host has each partition only once."""
 
 StandbyTasks = Mapping[TaskId, Iterable[TopicPartition]]
 """The standby tasks of a member, each with its partitions."""
@@ -56,10 +56,10 @@ _NEXT_REBALANCE_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class AssignmentInfo:
-    """A decoded AssignmentInfo. Fields that `version` does not have keep their defaults. Mappings and tuples keep the
-    order of the encoded bytes.
+    """A decoded AssignmentInfo. A field has its default value if `version` lacks the field. Mappings and tuples have
+    the same order as the encoded bytes.
 
-    `next_rebalance_ms`: the time of the next rebalance; JAVA_LONG_MAX stands for never, and 0 stands for at once.
+    `next_rebalance_ms`: the time of the next rebalance; JAVA_LONG_MAX stands for never, and 0 stands for immediately.
     Raises IllegalArgumentError for a version outside 1 to 11.
     """
 
@@ -96,7 +96,7 @@ def decode_assigned_tasks(data: bytes | memoryview) -> AssignedTasks:
 
 
 class TasksOfMember(NamedTuple):
-    """The tasks of a member, each task once, in the order on the wire."""
+    """The tasks of a member, each task once, in the order of the encoded bytes."""
 
     active: tuple[TaskId, ...] = ()
     standby: tuple[TaskId, ...] = ()
@@ -157,8 +157,8 @@ def split_assignment(assignment: bytes) -> AssignmentParts:
 def decode_assignment_info(data: bytes | memoryview) -> AssignmentInfo:
     """Decodes an AssignmentInfo. Raises DecodeError.
 
-    Differs from Kafka: a topology name of negative length is an error, while Kafka treats it as a missing name. A topic
-    index that is not in the dictionary is an error, while Kafka decodes it as a partition of the topic null.
+    Differs from Kafka: a topology name of negative length is an error, while Kafka treats it as a missing name. It is
+    an error if a topic index is not in the dictionary. Kafka decodes such an index as a partition of the topic null.
     """
     reader = Reader(data, "AssignmentInfo")
     version, commonly_supported = _read_versions(reader)
@@ -279,7 +279,7 @@ _NO_NEXT_REBALANCE = struct.pack(">q", JAVA_LONG_MAX)
 
 
 class AssignmentInfoEncoder:
-    """Encodes the user data of all members of one rebalance. The part that all members share is encoded only once.
+    """Encodes the user data of all members of one rebalance. The common part of all members is encoded only once.
 
     `topic_dictionary`: the index of each topic of the host maps; topics are written in the order of this mapping. If
     `topic_dictionary` is None, the encoder makes the dictionary that Kafka would make. Raises IllegalArgumentError for

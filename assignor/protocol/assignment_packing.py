@@ -4,7 +4,7 @@ The packed bytes have these fields, in this order:
 
 - The version is an int8.
 - The number of shared parts is an int32, and each shared part follows as a `bytes` field.
-- The number of members is an int32, and each member follows with four fields.
+- The number of members is an int32. Four fields for each member follow.
 - The four fields of a member are its id (`bytes` in UTF-8), the index of its shared part (int32), its head (`bytes`)
   and its tail (`bytes`).
 

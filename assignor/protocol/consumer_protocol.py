@@ -83,8 +83,8 @@ def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSI
 
 
 def decode_subscription(data: bytes | memoryview, largest_count: int = JAVA_INT_MAX) -> Subscription:
-    """Decodes a subscription. Owned partitions keep the order on the wire. `largest_count`: the largest length of an
-    array. Raises DecodeError.
+    """Decodes a subscription. Owned partitions have the same order as in the encoded bytes. `largest_count`: the
+    largest length of an array. Raises DecodeError.
     """
     reader, version = _after_version(data, _SUBSCRIPTION, largest_count)
     topics = reader.strings("topic", reader.count("topics", _SMALLEST_STRING))
@@ -112,8 +112,8 @@ def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) ->
 def assignment_parts(
     partitions: Iterable[TopicPartition], user_data: AssignmentParts | None, version: int = HIGHEST_VERSION
 ) -> AssignmentParts:
-    """Encodes an assignment as `encode_assignment` does, but takes the user data in parts and returns parts. The head
-    of the result contains the length of the whole user data.
+    """Encodes an assignment as `encode_assignment` does. The user data and the result are split into parts. The head of
+    the result contains the length of the whole user data.
     """
     before, shared, tail = user_data or _NO_BYTES
     size = _INT32.pack(_NULL if user_data is None else len(before) + len(shared) + len(tail))
@@ -142,8 +142,8 @@ def user_data_of_head(data: bytes | memoryview) -> UserDataStart | None:
 
 
 def decode_assignment(data: bytes | memoryview) -> Assignment:
-    """Decodes an assignment. Partitions keep the order on the wire, where they are grouped by topic. Raises
-    DecodeError.
+    """Decodes an assignment. Partitions have the same order as in the encoded bytes, where they are grouped by topic.
+    Raises DecodeError.
     """
     reader, _ = _after_version(data, _ASSIGNMENT)
     return Assignment(reader.topic_partitions("assigned partitions"), reader.nullable_byte_array("user data"))

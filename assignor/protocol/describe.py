@@ -15,7 +15,7 @@ from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscri
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, TopicPartition
 
 Described = str | int | None | list["Described"] | dict[str, "Described"]
-"""The types that JSON can hold."""
+"""The types that JSON supports."""
 
 # a later version of Kafka may send numbers that have no name here
 _ERROR_NAMES = {code.value: code.name for code in AssignorErrorCode}

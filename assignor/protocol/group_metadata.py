@@ -1,9 +1,9 @@
 """The records of `__consumer_offsets` that a broker's group coordinator writes about groups of the classic protocol.
 
-A key begins with the kind of the record as int16. Records of unknown kinds are skipped, so records of later Kafka
-versions do no harm. A group's record without a value is a tombstone: the group was deleted. Values of version 4 are
-flexible (KIP-482). A length is written as the unsigned varint of the length plus 1. Every structure ends with tagged
-fields, which are skipped. A value of an unknown version raises DecodeError. Source: `GroupMetadataKey`,
+The first field of a key is the kind of the record, an int16. Records of unknown kinds are skipped, so records of later
+Kafka versions do no harm. A group's record without a value is a tombstone: the group was deleted. Values of version 4
+are flexible (KIP-482). A length is written as the unsigned varint of the length plus 1. Every structure ends with
+tagged fields, which are skipped. A value of an unknown version raises DecodeError. Source: `GroupMetadataKey`,
 `GroupMetadataValue`, `LegacyOffsetCommitKey`, `OffsetCommitKey`, `ConsumerGroupMetadataKey`, `ShareGroupMetadataKey`,
 `StreamsGroupMetadataKey`, `GroupCoordinatorRecordSerde`.
 """
@@ -44,8 +44,8 @@ _KIND_OF_KEY = {3: GroupKind.CONSUMER, 11: GroupKind.SHARE, 17: GroupKind.STREAM
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadataKey:
-    """The key of a classic group. The record's value has the generation and all members. A record without a value means
-    that the group was deleted.
+    """The key of a classic group. The record's value has the generation and all members. The record's value contains
+    the generation and all members.
     """
 
     group: str
@@ -90,7 +90,7 @@ class MemberMetadata:
 @dataclass(frozen=True, slots=True)
 class GroupMetadataValue:
     """A generation of a group. `members`: the members, in the order of the record. The leader received the members in
-    the order of the record, too.
+    the same order.
 
     `protocol`: the name of the chosen protocol. `leader`: the leader's member id. For a group without members,
     `protocol` and `leader` are None. `state_timestamp_ms`: the time at which the group entered the recorded state; None

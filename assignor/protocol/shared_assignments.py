@@ -2,8 +2,8 @@
 
 All assignments of a rebalance end with the same host maps, which are by far the longest part. With 500 processes and
 50,000 tasks, each of the 500 assignments has 800 KB, of which only 2 KB differ. So an assignment is stored in three
-parts, which are joined only when the bytes of the assignment are read. Source: `AssignmentInfo.encode`, whose host maps
-follow the tasks.
+parts, which are joined only when the bytes of the assignment are read. Source: `AssignmentInfo.encode`, which writes
+the host maps after the tasks.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class SharedAssignments(Mapping[str, bytes]):
         return member_id in self.parts
 
     def __eq__(self, other: object) -> bool:
-        """True if both mappings have the same bytes for the same members, in any order and split into any parts."""
+        """True if both mappings have the same members with the same bytes. The order of the members and the split into
+        parts make no difference.
+        """
         if not isinstance(other, Mapping):
             return NotImplemented
         if self.keys() != other.keys():

@@ -5,10 +5,10 @@ all members of a group.
 
 Up to version 6, a SubscriptionInfo lists previous active tasks and standby tasks. Since version 7, a SubscriptionInfo
 has an offset sum for every task with state. The offset sum of a running active task is LATEST_OFFSET. The class
-`SubscriptionInfo` has offset sums for all versions. If version 6 or earlier lists a task as active, the task gets the
-sum LATEST_OFFSET. If version 6 or earlier lists a task as standby, the task gets the sum UNKNOWN_OFFSET_SUM. If the
-version is above LATEST_SUPPORTED_VERSION, only the two version numbers are read. Source: `SubscriptionInfo`,
-`SubscriptionInfoData`; KIP-441, KIP-708.
+`SubscriptionInfo` contains offset sums, whatever the version of the bytes. If version 6 or earlier lists a task as
+active, the task gets the sum LATEST_OFFSET. If version 6 or earlier lists a task as standby, the task gets the sum
+UNKNOWN_OFFSET_SUM. If the version is above LATEST_SUPPORTED_VERSION, only the two version numbers are read. Source:
+`SubscriptionInfo`, `SubscriptionInfoData`; KIP-441, KIP-708.
 """
 
 import struct
@@ -45,8 +45,8 @@ _TASK_SUM = struct.Struct(">iiqh")
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionInfo:
-    """A decoded SubscriptionInfo. `task_offset_sums` keep the order on the wire. Fields that `version` does not have
-    keep their defaults.
+    """A decoded SubscriptionInfo. `task_offset_sums` has the same order as the encoded bytes. A field has its default
+    value if `version` lacks the field.
 
     `unique_field`: an int8 that a member changes so that its subscription differs from its previous subscription.
     `error_code`: an AssignorErrorCode, or a number of a later Kafka version. `listed_twice`: the tasks that a
@@ -249,7 +249,8 @@ def _with_user_data(subscription: Subscription, largest_count: int = JAVA_INT_MA
 def decode_subscription_info(data: bytes | memoryview, largest_count: int = JAVA_INT_MAX) -> SubscriptionInfo:
     """Decodes a SubscriptionInfo. `largest_count`: the largest length of an array. Raises DecodeError.
 
-    Differs from Kafka: a repeated client tag raises an error at once, while Kafka throws only when it reads the tags.
+    Differs from Kafka: a repeated client tag raises an error immediately, while Kafka throws only when it reads the
+    tags.
     """
     reader, version, latest_supported = _after_versions(data, largest_count)
     if version > LATEST_SUPPORTED_VERSION:

@@ -1,9 +1,9 @@
 """The versions of SubscriptionInfo and AssignmentInfo in a group, and their change during a rolling upgrade.
 
-The leader encodes all assignments in the lowest version that it received. A member with a version that the leader does
-not know can still join if all other members have version 3 or later. The join of a member with an unknown version is
-called version probing. The joining member gets an empty assignment with the version that all members support, lowers
-its own version and rejoins. `received_versions` in `clients/client_metadata.py` computes the versions of a group.
+The leader encodes all assignments in the lowest version that it received. If all other members have version 3 or later,
+a member with a version unknown to the leader can still join. The join of a member with an unknown version is called
+version probing. The joining member gets an empty assignment with the version that all members support, lowers its own
+version and rejoins. `received_versions` in `clients/client_metadata.py` computes the versions of a group.
 Source: `StreamsAssignmentProtocolVersions`, `StreamsPartitionAssignor.checkMetadataVersions`,
 `validateMetadataVersions`, `maybeUpdateSubscriptionVersion`;
 KIP-268.
@@ -36,7 +36,7 @@ FIRST_VERSION_WITH_CLIENT_TAGS = 11
 
 def next_subscription_version(used: int, received: int, commonly_supported: int) -> int:
     """Returns the version of a member's next subscription. If the returned version differs from `used`, the member has
-    to rejoin at once.
+    to rejoin immediately.
 
     `used`: the version of the subscription that the member sent. `received`, `commonly_supported`: the two versions of
     the assignment. Raises TaskAssignmentError if the assignment has a higher version than the subscription, or a

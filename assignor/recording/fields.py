@@ -1,8 +1,8 @@
 """Reads JSON strictly: a wrong type, or a missing, repeated or unknown field, raises InputError with the field's path.
 
 Paths have the form `input.topology.subtopologies[0].stores[1].name`, so that a person finds the faulty field in a long
-line. Numbers have the bounds of Kafka's types. A document may come from an untrusted source. So counts that determine
-how much memory is allocated have smaller bounds than in Kafka.
+line. Numbers have the bounds of Kafka's types. A document may come from an untrusted source. So counts have smaller
+bounds than in Kafka if they determine how much memory is allocated.
 """
 
 import base64

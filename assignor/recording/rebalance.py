@@ -1,6 +1,4 @@
-"""Reads rebalance/1: a recorded rebalance with its input as a snapshot, and with its output if the line has an
-output.
-"""
+"""Reads recorded rebalances in the format rebalance/1. The input becomes a snapshot. A line may lack the output."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -122,8 +120,8 @@ def parse_recorded_rebalance(document: Mapping[str, object]) -> RecordedRebalanc
 
 
 def _with_refusal(snapshot: RebalanceSnapshot, output: RecordedOutput | None) -> RebalanceSnapshot:
-    """Copies the brokers' error into the snapshot. A recording from Kafka has the brokers' error only as the cause of
-    the leader's error.
+    """Copies the brokers' error into the snapshot. A recording from Kafka contains the brokers' error only as the cause
+    of the leader's error.
     """
     if output is None or output.error_cause is None or snapshot.topics_refusal is not None:
         return snapshot

@@ -84,7 +84,8 @@ def parse_recorded_streams_group(document: Mapping[str, object]) -> RecordedStre
 
 def as_placement(recorded: RecordedStreamsGroup) -> RecordedPlacement:
     """Returns the placement problem of the line, for the broker's assignor. The field `output` of the result is None.
-    What-if, forecasts and sweeps use the problem. A process becomes a client with one thread for each of its members.
+    What-if analyses, forecasts and sweeps use this problem. A process becomes a client with one thread for each of its
+    members.
 
     The lag of a task is counted from the highest end offset that a member reports. If no member reports an end offset,
     the lag is counted from the highest offset, so that the members keep their order. Raises InputError for a process id

@@ -1,16 +1,16 @@
 """The interface of task assignors. The pipeline gives a placement problem to a task assignor, which returns a
 placement.
 
-The input of a task assignor has tasks, clients, lags, and the racks of partitions (KIP-925). The input of a task
+The input of a task assignor contains tasks, clients, lags, and the racks of partitions (KIP-925). The input of a task
 assignor does not contain topics, bytes or threads. Assignors are pure: the same problem gives the same placement. An
 assignor appends the reasons for its placement to the log of decisions. The pipeline also runs assignors of Kafka's
 public interface (KIP-924, `assignor.assignment`) through the interface in this file.
 
-`validate_placement` checks the rules that every placement must keep. If a rule is broken, `validate_placement` raises
-the error of Kafka's leader: a StreamsException with the name of the `AssignmentError`. Differs from Kafka: a task that
-no client runs is an error here, while Kafka accepts it. Two copies of a task on one client are an error here, while
-Kafka's classes cannot represent them. The placement of an assignor of the public interface is checked by Kafka's own
-rules only.
+`validate_placement` checks the rules that every placement must obey. If a rule is broken, `validate_placement` raises
+the error of Kafka's leader: a StreamsException with the name of the `AssignmentError`. Differs from Kafka: it is an
+error here if no client runs a task, while Kafka accepts this. Two copies of a task on one client are an error here,
+while Kafka's classes cannot represent them. The placement of an assignor of the public interface is checked by Kafka's
+own rules only.
 
 Source: `LegacyTaskAssignor`, `TaskAssignor.AssignmentError`, `TaskAssignmentUtils.validateTaskAssignment`,
 `RackAwareTaskAssignor.racksForPartition`.
@@ -98,8 +98,8 @@ class RackInformation:
     def knows_changelogs(self) -> bool:
         """True if every changelog topic is known, with the racks of all its partitions.
 
-        As in Kafka, `knows_changelogs` checks the partitions of whole topics, not the partitions that tasks need. If a
-        topic lacks a partition that a task needs, a later step raises an error.
+        As in Kafka, `knows_changelogs` checks the known partitions of each topic. It does not check if the tasks need
+        other partitions. If a topic lacks a partition that a task needs, a later step raises an error.
         """
         topics = {partition.topic for partitions in self.changelog_partitions.values() for partition in partitions}
         return all(
@@ -171,8 +171,8 @@ class PlacementProblem:
 class ClientPlacement:
     """The tasks of one client. `warm_ups`: the tasks of `standby` that the client only restores for a later rebalance.
 
-    `active_order`, `standby_order`: the order in which Kafka's leader keeps the tasks; None means sorted. If the tasks
-    come from an assignor of the public interface, the leader keeps the tasks in hash order.
+    `active_order`, `standby_order`: the order in which Kafka's leader stores the tasks; None means sorted. If the tasks
+    come from an assignor of the public interface, the leader stores the tasks in hash order.
     """
 
     active: frozenset[TaskId]
@@ -200,8 +200,8 @@ class AssignmentError(StrEnum):
 
     @property
     def is_fatal(self) -> bool:
-        """True if Kafka's leader fails at once, because it cannot use a placement with this error at all. If an error
-        is not fatal, the leader first computes the whole assignment, and then fails.
+        """True if Kafka's leader fails immediately, because it cannot use a placement with this error at all. If an
+        error is not fatal, the leader first computes the whole assignment, and then fails.
         """
         return self in (AssignmentError.UNKNOWN_PROCESS_ID, AssignmentError.UNKNOWN_TASK_ID)
 
@@ -239,8 +239,8 @@ class TaskAssignor(Protocol):
 
 @runtime_checkable
 class PublicInterfaceAssignor(TaskAssignor, Protocol):
-    """An assignor of the public interface in the pipeline. The input of an assignor of the public interface has the
-    racks of all partitions, and may have unknown lags.
+    """An assignor of the public interface in the pipeline. The input of an assignor of the public interface contains
+    the racks of all partitions. The lags in this input may be unknown.
     Source: `StreamsPartitionAssignor.assignTasksToClients`.
     """
 

@@ -22,9 +22,9 @@ from assignor.java.order import DEFAULT_INITIAL_CAPACITY, hash_set_order, is_cro
 from assignor.types import ProcessId, TaskId
 
 Room = tuple[float, int]
-"""A sort key; the client with the lowest key has the most room. The fields of the key are the tasks per thread and the
-negative number of threads (0 if `prefers_more_threads` is False). All empty clients have the key `EMPTY`, which is
-lower than all other keys.
+"""A sort key; the client with the lowest key has the most room. The key has two fields: the tasks per thread, and the
+number of threads as a negative number. The second field is 0 if `prefers_more_threads` is False. All empty clients have
+the key `EMPTY`, which is lower than all other keys.
 """
 
 EMPTY: Room = (-1.0, 0)
@@ -62,8 +62,8 @@ class Client:
 
 
 def roomiest(candidates: Iterable[Client], prefers: Callable[[Client], bool]) -> Client | None:
-    """Returns the candidate with the most room, among the candidates that the function `prefers` accepts. If `prefers`
-    accepts no candidate, returns the candidate with the most room. Returns None if there are no candidates. If
+    """Returns the candidate with the most room, among the candidates for which `prefers` returns True. If `prefers`
+    never returns True, returns the candidate with the most room. Returns None if there are no candidates. If
     candidates have equal room, returns the first of these candidates.
     """
     by_room = sorted(candidates, key=_room_of)
@@ -95,9 +95,9 @@ class ClientQueue:
         return None
 
     def first_without(self, holders: int, prefers: Callable[[Client], bool]) -> Client | None:
-        """Returns the first client that is not in `holders` (a bit mask) and that `prefers` accepts. If `prefers`
-        accepts no client outside `holders`, returns the first client outside `holders`. Returns None if all clients are
-        in `holders`.
+        """Returns the first client that is not in `holders` (a bit mask) and for which `prefers` returns True. If
+        `prefers` never returns True, returns the first client outside `holders`. Returns None if all clients are in
+        `holders`.
         """
         heap, clients = self._heap, self._clients
         passed_over: list[tuple[Room, int, int]] = []
@@ -137,8 +137,8 @@ class StandbyCandidates:
         self._queues: dict[int, ClientQueue] = {}
 
     def first(self, holders: int, prefers: Callable[[Client], bool]) -> Client | None:
-        """Returns the candidate with the most room, among the candidates that the function `prefers` accepts. If
-        `prefers` accepts no candidate, returns the candidate with the most room. Returns None if there is no candidate.
+        """Returns the candidate with the most room, among the candidates for which `prefers` returns True. If `prefers`
+        never returns True, returns the candidate with the most room. Returns None if there is no candidate.
         `holders`: a bit mask of the clients that are not candidates.
         """
         queue = self._queue(holders.bit_count())

@@ -22,10 +22,11 @@ Tag = tuple[str, str]
 class ClientTags(Generic[C]):
     """The configured tags (zone, cluster, host, ...) of clients, and the rule for the copies of one task.
 
-    The tags of the clients that have a copy are the used tags. A client with a used tag gets no standby. As in Kafka, a
-    client that lacks a tag key counts as different from all other clients. So a client without the key is preferred to
-    clients with a used value of the key. When a client gets a copy, its tags become used. If a tag key has N values and
-    at least N clients have a copy, all values of this key become unused. A key without used values excludes no client.
+    The used tags of a task are the tags of the clients that have a copy. A client with a used tag gets no standby. As
+    in Kafka, a client without a tag key counts as different from all other clients. So a client without the key is
+    preferred to clients with a used value of the key. When a client gets a copy, its tags become used. If a tag key has
+    N values and at least N clients have a copy, all values of this key become unused. A key without used values
+    excludes no client.
 
     `of[client]`: the client's tags whose keys are configured.
     """
@@ -105,8 +106,8 @@ class ClientTags(Generic[C]):
 
 
 def draw(queue: list[tuple[float, C]], accepts: Callable[[C], bool]) -> C | None:
-    """Removes the least loaded client that the function `accepts` allows from the heap, and returns this client.
-    Returns None if `accepts` allows no client. `queue`: a heap of clients, each with its load.
+    """Finds the least loaded client for which the function `accepts` returns True. Removes this client from the heap,
+    and returns it. Returns None if there is no such client. `queue`: a heap of clients, each with its load.
     """
     rejected: list[tuple[float, C]] = []
     found: C | None = None

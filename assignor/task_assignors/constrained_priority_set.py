@@ -66,12 +66,12 @@ from assignor.types import ProcessId
 NOT_QUEUED: Entry = -1
 
 Offers = tuple[Entry, Entry, Entry, Entry]
-"""Two offers: the two entries of the clients before the offers, and the two entries after the offers. An entry before
-the offers is NOT_QUEUED if its client was not in the heap.
+"""Two offers: the two entries of the clients before the offers, and the two entries after the offers. NOT_QUEUED stands
+for the entry of a client that was not in the heap before the offers.
 """
 
 BreakingRange = tuple[Entry, Entry]
-"""Two entries that bound a range. A heap that has an entry strictly between the two bounds may be out of order."""
+"""Two entries that bound a range. A heap may be out of order if it has an entry strictly between the two bounds."""
 
 ANYWHERE: BreakingRange = (NOT_QUEUED, 1 << 64 + CLIENT_BITS)
 
@@ -355,8 +355,8 @@ class ConstrainedPrioritySet:
         return drawn_client
 
     def offer(self, first: int, second: int) -> None:
-        """Offers two different clients, one after the other, after their loads may have changed. A client that is
-        already queued is removed first.
+        """The loads of two different clients may have changed. Offers these two clients to the queue, one after the
+        other. If a client is already queued, it is removed first.
 
         Both loads change before the first offer, so the second client can still be queued when its load changes.
         """

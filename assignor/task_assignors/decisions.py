@@ -37,10 +37,10 @@ class DecisionKind(StrEnum):
     TARGET_NEW = "target-new"  # `process`: the client of a new standby, or of a task without a caught-up client.
     # For active tasks, `detail` of TARGET_MOVED and TARGET_NEW is the number of cross-rack reads of `process`, if a
     # rack-aware strategy is configured.
-    PIN_SET_ASIDE = "pin-set-aside"  # `process` gets the task without regard to pins, because no client can keep them.
+    PIN_SET_ASIDE = "pin-set-aside"  # `process` gets the task without regard to pins, because no client satisfies them.
     HANDED_OVER = "handed-over"  # `process`: the caught-up target; `other`: the previous owner.
     WAITS = "waits"  # `process`: the owner, which runs the task until the target `other` is caught up.
-    NO_STATE = "no-state"  # `process`: the target of a stateless task, which moves at once.
+    NO_STATE = "no-state"  # `process`: the target of a stateless task, which moves immediately.
     # The sticky and the fallback assignors log these kinds.
     PREVIOUS_ACTIVE = "previous-active"  # `process`: the client that ran the task before.
     PREVIOUS_STANDBY = "previous-standby"  # `process`: a client that had a standby of the task.
@@ -51,12 +51,12 @@ class DecisionKind(StrEnum):
     DRAIN_WAITS = "drain-waits"  # `process`: the drained client, which still runs the task; `other`: the next owner.
     KEPT_OWNED = "kept-owned"  # `process`: the owner, which keeps the task because running tasks do not move.
     AWAY_PASSED_OVER = "away-passed-over"  # `process`: a present client that gets the task; `other`: the absent client.
-    AWAY_KEEPS = "away-keeps"  # `process`: the owner, which is away; `other`: a client that does not get the task.
+    AWAY_KEEPS = "away-keeps"  # `process`: the absent owner; `other`: a client that does not get the task.
     # The assignment of tasks to threads logs these kinds.
     THREAD_PREVIOUS_OWNER = "thread-previous-owner"  # `consumer`: the thread that ran the task or had a standby of it.
     THREAD_BALANCED = "thread-balanced"  # `consumer`: a thread that had room.
     WAITING_FOR_REVOCATION = "waiting-for-revocation"  # `consumer` waits until `other_consumer` has revoked the task.
-    TEMPORARY_STANDBY = "temporary-standby"  # The next owner `consumer` keeps the state open until the revocation.
+    TEMPORARY_STANDBY = "temporary-standby"  # The next owner `consumer` keeps the task's state open for now.
 
 
 class Decision(NamedTuple):
@@ -130,7 +130,9 @@ class DecisionLog(Sequence[Decision]):
         return self._all() == list(other)
 
     def __reduce__(self) -> tuple[type[DecisionLog], tuple[list[Decision]]]:
-        """Pickles the decisions instead of the stored functions, whose data would take more space."""
+        """Pickles the decisions instead of the stored functions, because the data of these functions would need more
+        space.
+        """
         return DecisionLog, (self._all(),)
 
     def __repr__(self) -> str:

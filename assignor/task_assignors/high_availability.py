@@ -9,8 +9,8 @@ The assignor works in three steps:
    warms up.
 3. The assignor gives each stateless task to the client with the lowest load.
 
-With a rack-aware strategy, tasks are swapped three times to save cross-rack traffic. The swaps follow the placement of
-the active targets, of the standbys, and of the stateless tasks.
+With a rack-aware strategy, tasks are swapped three times to save cross-rack traffic: after the
+placement of active tasks, after the placement of standbys, and after the placement of stateless tasks.
 
 Balancing moves tasks from clients with many tasks per thread to clients with few tasks per thread, in Kafka's order.
 Two loops visit each pair of a source and a destination, in the order of the process ids. Tasks move from the source to

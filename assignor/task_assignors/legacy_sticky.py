@@ -40,8 +40,8 @@ class StickyPlacement:
     """A placement that is built step by step. Each method places some of the tasks. Raises IllegalStateError if the
     clients have no threads.
 
-    Differs from Kafka in two points. A client without threads raises an error at once, while Kafka throws only when it
-    first compares the client. This class allows any number of tasks, while Kafka's count of pairs overflows for more
+    Differs from Kafka in two points. A client without threads raises an error immediately, while Kafka throws only when
+    it first compares the client. This class allows any number of tasks, while Kafka's count of pairs overflows for more
     than 46,341 tasks.
     """
 
@@ -79,8 +79,8 @@ class StickyPlacement:
         return range(len(self._clients))
 
     def fair_share(self, client: Client) -> int:
-        """Returns the number of tasks per thread, rounded down, times the client's number of threads. The client keeps
-        previous tasks until it has its fair share of active tasks.
+        """Returns the number of tasks per thread, rounded down, times the client's number of threads. At most this many
+        active tasks stay on the client.
         """
         return client.capacity * (len(self._problem.tasks) // self._threads)
 
@@ -104,8 +104,8 @@ class StickyPlacement:
         }
 
     def keep_previous_active(self, whatever_the_load: bool = False) -> None:
-        """Keeps tasks on the clients that ran them. A client keeps tasks until it has its fair share of active tasks.
-        If `whatever_the_load` is True, every task stays on the client that ran the task.
+        """Keeps tasks on the clients that ran them. A client keeps at most its fair share of active tasks. If
+        `whatever_the_load` is True, every task stays on the client that ran the task.
         """
         for task, client in self._previous_active.items():
             if task in self._unassigned and (whatever_the_load or self._has_room(client)):
@@ -126,7 +126,7 @@ class StickyPlacement:
     def place_remaining_active(self) -> None:
         """Places the remaining active tasks, in the order of their ids. A remaining task goes to its previous owner, or
         else to a client that had a standby of the task. A client is passed over if it is full and another client has
-        more room. If a task has no previous client that can take it, the task goes to the client with the most room.
+        more room. If no previous client can get the task, the task goes to the client with the most room.
         """
         for task in sorted(self._unassigned):
             client, kind, passed_over = self._find_client(task, self._roomiest_of_all)
@@ -189,8 +189,8 @@ class StickyPlacement:
         self.swap_standbys(with_ids(moves, tasks, [client.process_id for client in by_process]))
 
     def swap_active(self, moves: Iterable[TaskMove]) -> None:
-        """Carries out swaps of active tasks. Call this method before any standby is placed. As in Kafka, the pairs of
-        tasks that the swaps create are not recorded.
+        """Carries out swaps of active tasks. Call this method before any standby is placed. As in Kafka, no pair of
+        tasks is recorded if a swap creates it.
         """
         moved: dict[TaskId, int] = {}
         for move in moves:
@@ -235,8 +235,8 @@ class StickyPlacement:
     def _find_client(
         self, task: TaskId, least_loaded: Callable[[TaskId], Client]
     ) -> tuple[Client, DecisionKind, Client | None]:
-        """Returns the client for one more copy of `task`, and the kind of the decision. Also returns the client that
-        was passed over because of its load (the previous owner or a client with a standby), or None.
+        """Returns the client for one more copy of `task`, and the kind of the decision. Also returns the previous
+        client that was passed over because of its load. None if no previous client was passed over.
         """
         if len(self._clients) - self._pairs.holder_count(task) == 1:
             return least_loaded(task), DecisionKind.LEAST_LOADED, None
@@ -290,7 +290,7 @@ class StickyPlacement:
 
     def _brings_new_pair(self, task: TaskId, client: Client) -> bool:
         """True if the task would form a new pair on the client. The result is also True if the client is empty, because
-        Kafka takes an empty client without a check of pairs.
+        Kafka chooses an empty client without a check of pairs.
         """
         return client.room == EMPTY or self._pairs.has_new_pair(task, client.number)
 
@@ -304,9 +304,9 @@ class LegacyStickyTaskAssignor:
     rebalance.
 
     1. Active tasks stay with their previous owner, up to the owner's fair share (tasks per thread, rounded down).
-    2. A task that is not placed yet goes to a client that had a standby of the task, up to the client's fair share.
+    2. If a task is not placed yet, it goes to a client that had a standby of the task, up to the client's fair share.
     3. The remaining active tasks are placed as by `place_remaining_active`.
-    4. Standbys are placed by the rule of step 3. But clients on which the task forms new pairs are preferred.
+    4. Standbys are placed by the rule of step 3. Clients on which the task forms new pairs are preferred.
 
     With a rack-aware strategy, tasks are swapped to save traffic after step 3 and after step 4. Raises
     IllegalStateError if the clients have no threads, or if the racks of a partition are missing.

@@ -4,8 +4,8 @@
 
 Kafka takes clients from its ConstrainedPrioritySet. The load of a client does not change while the client is queued. So
 the order inside Java's heap changes no result, and `heapq` gives the same clients. The results of the placement by tags
-depend on Java's hash order. Standbys for which every client has a used tag are placed last, in the order of a HashMap
-of tasks.
+depend on Java's hash order. For some tasks, every client has a used tag. The standbys of these tasks are placed last,
+in the order of a HashMap of tasks.
 
 Kafka's StandbyTaskAssignorFactory has a third way to place standbys, by the racks of the clients.
 HighAvailabilityTaskAssignor of Kafka 4.3.1 never places standbys by racks, because it passes no RackAwareTaskAssignor
@@ -46,8 +46,8 @@ class DefaultStandbyTaskAssignor:
 
 class ClientTagStandbyTaskAssignor:
     """Places standbys on clients whose tags differ from the tags of the task's other copies (`client_tags.py`). If
-    every client has a used tag, the standby goes to the least loaded client after all other standbys are placed.
-    `tag_keys`: rack.aware.assignment.tags.
+    every client has a used tag, the standby is placed last, on the least loaded client. `tag_keys`:
+    rack.aware.assignment.tags.
     """
 
     limits_swaps = True
@@ -61,8 +61,8 @@ class ClientTagStandbyTaskAssignor:
         return self._all_tags[source] <= self._all_tags[destination]
 
     def may_swap(self, state: WorkingState, task: int, source: int, destination: int) -> bool:
-        """True if the swap does not reduce the number of different tags of the task's copies. As in Kafka, tags that
-        are not configured count as well.
+        """True if the swap does not reduce the number of different tags of the task's copies. As in Kafka, unconfigured
+        tags are compared, too.
         """
         others: set[Tag] = set()
         for client in range(len(state.clients)):

@@ -5,9 +5,9 @@ tasks. As long as no tasks are swapped, no client loses a task. So a pair of tas
 holds both tasks. This module represents a set of tasks as one number with a bit for each task.
 
 With a rack-aware strategy, active tasks are swapped between clients before the standbys are placed. Kafka does not
-record the pairs that the swaps create. After active tasks were swapped, a pair is known if both tasks were active on
-one client before the swaps. A pair is also known if a client holds both tasks and at least one of the two copies is a
-standby.
+record the pairs that the swaps create. A swap of active tasks removes no known pair: if both tasks were active on one
+client before, the pair is still known. A pair is also known if a client holds both tasks and at least one of the two
+copies is a standby.
 Source: `LegacyStickyTaskAssignor.TaskPairs`.
 """
 
@@ -62,8 +62,8 @@ class TaskPairs:
         self._standby[client] |= self._bits[task]
 
     def swap_active(self, moved: dict[TaskId, int]) -> None:
-        """Moves active tasks that were swapped. Call this method before any standby is added. `moved`: the new client
-        of each moved task.
+        """Stores the new clients of swapped active tasks. Call this method before any standby is added. `moved`: the
+        new client of each moved task.
         """
         self._active_before_swaps = self._active.copy()
         for task, client in moved.items():

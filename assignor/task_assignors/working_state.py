@@ -21,7 +21,7 @@ from assignor.topology.partition_grouper import places_in_order
 from assignor.types import ProcessId, Role, TaskId
 
 Entry = int
-"""One number for a client and its load. Entries sort as in Kafka's comparator: by load, then by process id.
+"""A client and its load, combined in one number. Entries sort as in Kafka's comparator: by load, then by process id.
 
 The high bits of an entry are the bits of the load as a double. The bits of non-negative doubles sort like the doubles.
 The low bits of an entry are the client's number.
@@ -120,8 +120,8 @@ class WorkingState:
         self.assigned[destination] += 1
 
     def swap_active_and_standby(self, owner: int, standby: int, task: int) -> None:
-        """Makes the client `standby` the owner of the task, and gives the client `owner` a standby. The loads of the
-        two clients do not change.
+        """Makes the client `standby` the owner of the task. The client `owner` gets a standby. The loads of the two
+        clients do not change.
         """
         self.active[owner].remove(task)
         self.standby[owner].add(task)

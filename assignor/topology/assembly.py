@@ -114,9 +114,9 @@ def _check_fixed_counts(definition: TopologyDefinition) -> None:
 
 
 def _copartition_groups(definition: TopologyDefinition, application_id: str) -> tuple[tuple[str, ...], ...]:
-    """Returns the co-partitioned groups of topics. A group that shares a topic with an earlier group is merged into the
-    earlier group. As in Kafka, a group that shares topics with several earlier groups is merged only into the group
-    that Kafka finds first.
+    """Returns the co-partitioned groups of topics. If a group shares a topic with an earlier group, it is merged into
+    the earlier group. As in Kafka, if a group shares topics with several earlier groups, it is merged only into the
+    group that Kafka finds first.
     """
     groups: list[list[str]] = []
     group_of: dict[str, int] = {}

@@ -1,7 +1,8 @@
 """Builds a topology node by node. The subtopologies and their numbers are the same as in Kafka.
 
-Every call of the builder is checked at once. A call that raises an error changes nothing. The builder takes the user's
-names of topics. The method `build` adds the application id as prefix to the names of internal topics.
+Every call of the builder is checked immediately. If a call raises an error, it changes nothing. Callers pass the names
+of topics without the application id. The method `build` adds the application id as prefix to the names of internal
+topics.
 Source: `InternalTopologyBuilder`, `Topology`. Differs from Kafka: the builder supports no sources by pattern, and no
 sinks that choose a topic for each record.
 """
@@ -92,10 +93,10 @@ class TopologyBuilder:
         """Adds a store, and connects it to the processors that use it. `changelog`: the configs of the changelog; None
         for a store without changelog.
 
-        A store may be added again, to connect it to more processors. A store that is added again must have the same
+        A store may be added again, to connect it to more processors. If a store is added again, it must have the same
         `supplier` object. An equal supplier is not enough, because two tables could then share their state. Differs
         from Kafka: all processors share a store that is added several times. In Kafka, only the processors of the last
-        call share the store. The other processors keep a store without a changelog.
+        call share the store. The processors of earlier calls have a separate store without a changelog.
         """
         store = StoreDefinition(name, changelog, None, supplier)
         known = self._stores.get(name, store)
@@ -111,7 +112,7 @@ class TopologyBuilder:
         return self
 
     def connect_processor_and_stores(self, processor: str, stores: str | Iterable[str]) -> TopologyBuilder:
-        """Connects a processor to stores that were added before. Processors that share a store are in one
+        """Connects a processor to stores that were added before. If processors share a store, they are in one
         subtopology.
         """
         wanted = _names(stores)
@@ -137,7 +138,7 @@ class TopologyBuilder:
     def copartition(self, sources: Iterable[str]) -> TopologyBuilder:
         """Requires that the topics of these source nodes have the same number of partitions.
 
-        Differs from Kafka: a name that is not a source node raises TopologyError.
+        Differs from Kafka: TopologyError is raised for a name that is not a source node.
         """
         group = tuple(dict.fromkeys(sources))
         for name in group:
@@ -180,7 +181,7 @@ class TopologyBuilder:
         self, name: str, *, source: str, topic: str, processor: str, supplier: object = None
     ) -> TopologyBuilder:
         """Adds a store that every instance fills with all records of `topic`. The two nodes of a global store have no
-        tasks, but they take a subtopology number.
+        tasks, but they have a subtopology number of their own.
         """
         self._check_new_node(source)
         self._check_unread_topic(topic)

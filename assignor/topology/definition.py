@@ -107,8 +107,8 @@ class TopologyDefinition:
 
 
 def node_groups(definition: TopologyDefinition) -> dict[int, tuple[str, ...]]:
-    """Returns the node names of each group, by group id, in the order in which the nodes were added. Nodes that are
-    connected by an edge or by a shared store form a group.
+    """Returns the node names of each group, by group id, in the order in which the nodes were added. Nodes form a group
+    if an edge or a shared store connects them.
 
     Groups are numbered in the order in which their first nodes were added. The groups of global stores are numbered
     too, so the numbers of subtopologies can have gaps.

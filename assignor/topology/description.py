@@ -40,7 +40,7 @@ class _Described:
 
     def grow(self, by: int) -> None:
         """Adds the number `by` to the size of this node. Also adds `by` to the size of each node above this node, once
-        for each path from the node above to this node.
+        for each path from that node down to this node.
 
         Kafka follows each path, but the number of paths can double with every split and merge. So this method visits
         each node above this node only once. A node is visited after all nodes below it. So the method knows the number

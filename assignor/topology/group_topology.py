@@ -1,7 +1,7 @@
 """The topology of a group in `rebalance/1` and in the pipeline: the topics and stores of each subtopology, without
 nodes.
 
-Kafka's leader keeps subtopologies in hash maps, and iterates over them in the maps' order. The order of the
+Kafka's leader stores subtopologies in hash maps, and iterates over them in the maps' order. The order of the
 subtopologies determines the order of tasks, and the partition counts of chained repartition topics. So Java's hash code
 of a subtopology is part of Kafka's behaviour. Source: `InternalTopologyBuilder.TopicsInfo`,
 `TopologyMetadata.Subtopology`, and `hashCode` of the `*ChangelogTopicConfig` classes.
@@ -45,8 +45,8 @@ class ChangelogConfig:
 
 @dataclass(frozen=True, slots=True)
 class SubtopologyStore:
-    """A store of a subtopology. At most one of `changelog_topic` and `source_topic_as_changelog` is set. A store
-    without either topic has no changelog.
+    """A store of a subtopology. At most one of `changelog_topic` and `source_topic_as_changelog` is set. A store with
+    neither topic has no changelog.
     """
 
     name: str

@@ -11,9 +11,9 @@ After the counts are known, all topics of a co-partitioned group get the same co
 repartition topics, their common count is the user's fixed count, or else the largest count. If a co-partitioned group
 has a topic that is not a repartition topic, the repartition topics get the count of this topic.
 
-Step 2 finds the changelogs of stateful tasks. A task is stateful if its subtopology has a changelog. A source topic
-that serves as changelog makes the tasks of its subtopology stateful. A store without changelog does not make tasks
-stateful. A changelog that is created in this rebalance has no offsets yet, so its offsets are not looked up.
+Step 2 finds the changelogs of stateful tasks. A task is stateful if its subtopology has a changelog. If a source topic
+serves as changelog, the tasks of its subtopology are stateful. A store without changelog does not make tasks stateful.
+If this rebalance creates a changelog, the changelog has no offsets yet, so its offsets are not looked up.
 
 An internal topic has the configs of Kafka Streams. The application's `topic.` configs override the configs of Kafka
 Streams. The store's configs override the configs of Kafka Streams and of the application. The retention of a windowed
@@ -159,10 +159,10 @@ class ReadyTopics:
 def make_ready(
     topics: Mapping[str, InternalTopic], catalog: InternalTopicCatalog, configs: AssignmentConfigs
 ) -> ReadyTopics:
-    """Checks the requested topics that exist. Returns the topics to create: the requested topics that do not exist.
-    Raises StreamsError if an existing topic does not have its computed partition count, or if a topic has no computed
-    count. Also raises StreamsError if a call to the brokers failed. Differs from Kafka: a failed call is not repeated,
-    while Kafka repeats it until a timeout.
+    """Checks the requested topics that already exist. Returns the topics to create: the requested topics that do not
+    exist. Raises StreamsError if an existing topic does not have its computed partition count, or if a topic has no
+    computed count. Also raises StreamsError if a call to the brokers failed. Differs from Kafka: a failed call is not
+    repeated, while Kafka repeats it until a timeout.
     """
     in_kafkas_maps = hash_set_order(hash_set_order(topics, string_hash), string_hash)
     walk = hash_set_copy_order(in_kafkas_maps, string_hash)
@@ -236,8 +236,8 @@ def prepare_repartition_topics(
     """Computes the partition counts of the repartition topics, checks the topics, and returns the topics to create.
 
     Raises MissingSourceTopicError if the cluster lacks a source topic, and TaskAssignmentError if a count cannot be
-    computed. Raises TopologyError for topics that should be co-partitioned but are not, and StreamsError as
-    `make_ready` does. As in Kafka, co-partitioning is checked only if there are repartition topics.
+    computed. Raises TopologyError if topics are not co-partitioned, but should be. Raises StreamsError as `make_ready`
+    does. As in Kafka, co-partitioning is checked only if there are repartition topics.
     """
     missing = missing_source_topics(topology, cluster)
     if missing:
@@ -255,7 +255,7 @@ def prepare_repartition_topics(
 
 
 def missing_source_topics(topology: GroupTopology, cluster: Cluster) -> tuple[str, ...]:
-    """Returns the source topics that the cluster lacks, sorted, except repartition topics."""
+    """Returns the sorted source topics that the cluster lacks. Repartition topics are not included."""
     missing: set[str] = set()
     for subtopology in topology.subtopologies:
         repartition = {topic.name for topic in subtopology.repartition_source_topics}

@@ -107,12 +107,12 @@ def places_in_order(tasks: tuple[TaskId, ...]) -> Mapping[TaskId, int]:
 
 MAX_GROUP_PARTITIONS = 1_000_000
 """The greatest number of source partitions of one group, and also the greatest number of its changelog partitions. An
-untrusted document can name a large count in a few bytes. The limit bounds the memory that the count can require.
+untrusted document can contain a large count in a few bytes. The limit bounds the memory that the count can require.
 """
 
 
 def counted_sources(topology: GroupTopology, cluster: Cluster) -> Sources:
-    """Returns the source topics of each subtopology with their partition counts, from which the tasks are made.
+    """Returns the source topics of each subtopology with their partition counts. The tasks are made from these topics.
     `cluster` includes the repartition topics. Raises UncheckedError for a source topic without partitions.
 
     Differs from Kafka: more than MAX_GROUP_PARTITIONS partitions raise InputError, before memory is allocated.

@@ -1,7 +1,7 @@
-"""The copies of each task before the rebalance: its home, the levels of its copies, and its weight.
+"""Data about each task before the rebalance: its home, the levels of its copies, and its weight.
 
-The home of a task is the client that ran it. A task has no home if the client that ran it is not caught up and another
-client has a smaller lag. By the rules of KIP-441, a task without a home moves at once and cannot stay on the client
+The home of a task is the client that ran it. A task has no home if its previous owner is not caught up and another
+client has a smaller lag. By the rules of KIP-441, a task without a home moves immediately and cannot stay on the client
 that ran it.
 
 The level of a copy shows how much of the state is missing. A level is a number from 0 (caught up) to `NO_COPY` (no
@@ -136,8 +136,8 @@ def _counts_as_caught_up(lags: LagRanking, task: int) -> bool:
 def _levels(lags: LagRanking, task: int, whole: int, is_known: bool) -> dict[int, int]:
     """Returns the level of each client that has some state of the task, smallest lag first.
 
-    `is_known`: True if `whole` is the length of the changelog. If `is_known` is True, every client that reported the
-    task has some state. If `is_known` is False, `whole` is only the largest reported lag. A client with this lag then
+    `is_known`: True if `whole` is the length of the changelog. If `is_known` is True, all clients with a reported lag
+    have some state. If `is_known` is False, `whole` is only the largest reported lag. A client with this lag then
     counts as a client without state.
     """
     levels: dict[int, int] = {}

@@ -6,9 +6,9 @@ capacity of the reverse arc is the flow on the arc itself, so a later path can u
 method fills one of the cheapest paths.
 
 So the flow is always the cheapest flow of its size. If two flows have the same size, they differ only by cycles of
-usable arcs. So a flow is the cheapest of its size if no cycle of usable arcs has a negative cost. Filling a cheapest
-path makes no cycle of negative cost. A new cycle would have to use a reverse arc of the path. If the cost of the new
-cycle were negative, a detour around the reversed arc would have been cheaper than the path.
+usable arcs. So a flow is the cheapest of its size if no cycle of usable arcs has a negative cost. When a cheapest path
+is filled, no cycle of negative cost arises. A new cycle would have to use a reverse arc of the path. If the cost of the
+new cycle were negative, a detour around the reversed arc would have been cheaper than the path.
 
 Dijkstra's algorithm finds the cheapest paths. Dijkstra's algorithm does not allow negative costs, but reverse arcs have
 negative costs. So every node gets a number that is called its potential. The search uses the price of an arc in place
@@ -20,8 +20,8 @@ After each search, the distance `d` of each node is added to the node's potentia
 negative, for the following reason. For a usable arc from u to v, `d(v) <= d(u) + price`, because `d(v)` is the length
 of the shortest path to v. The new price is `price + d(u) - d(v)`, so it is not negative. For an arc on a cheapest path,
 `d(v) = d(u) + price`. So the new price of the arc is 0. The reverse arc becomes usable when the path is filled, and its
-price is 0, too. The search stops at the sink. A comment in `_reprice` explains which potential the nodes beyond the
-sink get.
+price is 0, too. The search stops at the sink. A comment in `_reprice` explains the potential of the nodes beyond the
+sink.
 
 All cheapest paths of the same cost are filled together, as in Dinic's algorithm. `_levels` computes the level of each
 node: its number of steps from the source over usable arcs of price 0. `_fill_levels` fills all paths on which each arc
@@ -31,7 +31,7 @@ and `_fill_levels` is limited. When no path of price 0 is left, the next Dijkstr
 There is one Dijkstra search for each different path cost, and a last search that finds no path. The number of different
 path costs is small if tasks have equal weights.
 
-If several flows have equal cost, the order in which nodes and arcs were added determines the result.
+If several flows have equal cost, the result depends on the order in which nodes and arcs were added.
 """
 
 from heapq import heappop, heappush

@@ -1,9 +1,9 @@
 """An assignor that moves fewer tasks than Kafka's assignors. A task moves only if the balance requires the move.
 
 Kafka has no counterpart of this assignor. A user has to choose MinimalMovementTaskAssignor by its name.
-MinimalMovementTaskAssignor keeps Kafka's protocol: warm-ups, max.warmup.replicas, standbys, tags and probing
-rebalances. A task never moves from a caught-up client to a client that is not caught up. The placement is as balanced
-as the placement of Kafka's assignor. Only the targets of tasks differ from Kafka's targets. In each rebalance, Kafka's
+MinimalMovementTaskAssignor uses Kafka's protocol: warm-ups, max.warmup.replicas, standbys, tags and probing rebalances.
+A task never moves from a caught-up client to a client that is not caught up. The placement is as balanced as the
+placement of Kafka's assignor. Only the targets of tasks differ from Kafka's targets. In each rebalance, Kafka's
 HighAvailabilityTaskAssignor distributes all tasks anew over the sorted process ids. So in Kafka, a new client changes
 the targets of nearly all tasks. With MinimalMovementTaskAssignor, only as many tasks move as the new client has to get.
 
@@ -13,7 +13,7 @@ traffic, so the configured costs of traffic and non-overlap have no effect.
 
 The assignor first decides the targets of active tasks (`targets.py`) and the targets of standbys
 (`standby_targets.py`). Then the assignor uses the lags to decide which clients run the tasks for now (`transition.py`).
-Last, the assignor places the stateless tasks, which can move at once.
+Last, the assignor places the stateless tasks, which can move immediately.
 """
 
 from collections.abc import Sequence
@@ -125,7 +125,7 @@ class _ActivePlacing:
         self, tasks: Sequence[TaskToPlace], present: list[int], carried: list[int]
     ) -> tuple[list[int], set[int]]:
         """Places the tasks of `apart` pins first, then all other tasks. Returns the client of each task, and the tasks
-        whose pins no client can keep.
+        with pins that no client can satisfy.
         """
         present, carried, capacity = list(present), list(carried), self.state.capacity
         rules = [self.pins.apart_rules(each.task) for each in tasks]

@@ -1,6 +1,6 @@
 """The rules that the configured pins set for the tasks and clients of one rebalance.
 
-A pin is ignored for a task if no client can keep the pin, because the task has to run on some client. If a pin is
+If no client can satisfy a task's pin, the pin is ignored, because the task has to run on some client. If a pin is
 ignored, a decision of the kind PIN_SET_ASIDE is logged.
 """
 
@@ -23,7 +23,7 @@ the client's number if the pin separates copies by process.
 @dataclass(frozen=True, slots=True)
 class AllowedClients:
     """The clients that may get a task. `clients`: the allowed clients, sorted. `members`: the allowed clients as a set.
-    `set_aside`: True if no client can keep the task's pins; all clients are then allowed.
+    `set_aside`: True if no client can satisfy the task's pins; all clients are then allowed.
     """
 
     clients: tuple[int, ...]

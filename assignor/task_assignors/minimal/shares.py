@@ -2,7 +2,7 @@
 
 A client's share of the tasks may be a fraction. The client gets its share rounded down or rounded up. The rounded-down
 share and the rounded-up share are the client's bounds. Without pins, the bounds are computed in whole numbers, so there
-are no rounding errors. If a pin restricts a task, tasks with the same allowed clients form a group. Tasks also form
+are no rounding errors. If pins restrict tasks, the tasks with the same allowed clients form a group. Tasks also form
 groups if a client already has more than its share. The groups whose clients have the fewest threads are distributed
 first. The tasks of a group go to the allowed clients that have the fewest tasks per thread, until these clients have
 equally many tasks per thread.
@@ -28,8 +28,8 @@ class ShareBounds:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """`of_client[client]`: the bounds for all tasks to be placed on the client. `of_class[class][client]`: the bounds
-    for the tasks of one class.
+    """`of_client[client]`: the bounds for the client's tasks of all classes. `of_class[class][client]`: the bounds for
+    the tasks of one class.
     """
 
     of_client: list[ShareBounds]
@@ -47,8 +47,8 @@ class TaskClass:
 
 
 def even_shares(classes: Sequence[TaskClass], capacity: Sequence[int], present: Sequence[int]) -> Shares:
-    """Returns the bounds of each client. `present[client]`: the number of tasks that the client has already and
-    keeps.
+    """Returns the bounds of each client. `present[client]`: the number of tasks that the client has already and does
+    not give away.
     """
     everybody = tuple(range(len(capacity)))
     if all(each.allowed == everybody for each in classes):
@@ -61,7 +61,7 @@ def even_shares(classes: Sequence[TaskClass], capacity: Sequence[int], present: 
 def level_shares(total: int, capacity: Sequence[int], least: Sequence[int], most: Sequence[int]) -> list[Fraction]:
     """Distributes tasks over the clients in proportion to their threads, as exact fractions. `total`: the number of
     tasks. `least[client]`, `most[client]`: the bounds of the client's share. If the sum of all upper bounds is smaller
-    than `total`, only this sum is distributed.
+    than `total`, only this many tasks are distributed.
     """
     shares: list[Fraction | None] = [None] * len(capacity)
     left, free = max(min(total, sum(most)), sum(least)), set(range(len(capacity)))
@@ -110,8 +110,8 @@ def _pinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], presen
     """Returns the bounds if pins restrict tasks to some clients, or if a client already has more than its share.
 
     Tasks with the same allowed clients form a group. The groups are distributed one after the other. The group whose
-    allowed clients have the fewest threads comes first. But a later group may fill clients that an earlier group could
-    have avoided. So all groups are distributed `_SWEEPS` times.
+    allowed clients have the fewest threads comes first. But a later group may add tasks to the clients of an earlier
+    group, although the earlier group could use other clients. So all groups are distributed `_SWEEPS` times.
     """
     groups: dict[tuple[int, ...], int] = {}
     for each in classes:

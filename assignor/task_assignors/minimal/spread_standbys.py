@@ -3,12 +3,12 @@
 The method of this module keeps the number of restored standbys low, but does not find the optimum (see
 `standby_targets.py`):
 
-1. Every task keeps its present copies. A copy on the client from which the active task moves away is kept as well.
+1. Every task keeps its present copies. If an active task moves away from a client, the client's copy is kept as well.
 2. Missing standbys go to the clients with the fewest copies per thread. If clients are equally loaded and a rack-aware
    strategy is configured, the standby goes to the client with the fewest cross-rack reads.
-3. Standbys move from clients with more than their share of all copies to clients with less than their share. The first
-   standbys to move are those for which a destination has some state of the task. After these moves, a source gives away
-   the standbys of which it has the least state.
+3. Standbys move from clients with more than their share of all copies to clients with less than their share. Standbys
+   move first if a destination has some state of the task. After these moves, a source gives away the standbys for which
+   it has the least state.
 """
 
 from collections.abc import Sequence
@@ -37,8 +37,8 @@ class SpreadStandbys:
         self._of_task: dict[int, list[int]] = {task: [] for task in tasks}
 
     def placed(self, num_standby_replicas: int, balance: bool) -> dict[int, list[int]]:
-        """Places the standbys. Returns the clients of each task's standbys. `balance`: False if the caller places
-        standbys of other tasks later, and balances the clients then.
+        """Places the standbys. Returns the clients of each task's standbys. `balance`: False if the caller places the
+        standbys of other tasks later, and then balances the clients.
         """
         self._keep_present_standbys(num_standby_replicas)
         self._place_missing(num_standby_replicas)
@@ -65,8 +65,8 @@ class SpreadStandbys:
         return sum(client != owner for client in caught_up) > wanted
 
     def _keep(self, task: int, wanted: int, by_load: bool) -> None:
-        """Keeps up to `wanted` copies of the task as standbys; copies with less missing state have priority. Of copies
-        with equal levels, a standby has priority over the copy of the client that ran the task until now.
+        """Keeps up to `wanted` copies of the task as standbys; copies with less missing state have priority. If copies
+        have equal levels, a standby has priority over the copy of the previous owner.
         """
         copies, state = self._copies, self._state
         there = sorted(
@@ -94,8 +94,8 @@ class SpreadStandbys:
         self._of_task[task].append(client)
 
     def _place_missing(self, wanted: int) -> None:
-        """Places the missing standbys of all tasks, first on clients with unused tags. As in Kafka, a standby for which
-        no client has unused tags is placed on any client that may hold the standby.
+        """Places the missing standbys of all tasks, first on clients with unused tags. As in Kafka, if no client has
+        unused tags for a standby, the standby goes to any allowed client.
         """
         state = self._state
         missing = [task for task, standbys in self._of_task.items() if len(standbys) < wanted]
@@ -146,8 +146,8 @@ class SpreadStandbys:
 
     def _quotas(self) -> list[int]:
         """Returns the number of copies that each client should have: its share, rounded down or up. If not all shares
-        can be rounded up, clients that already have more copies than their rounded-down share have priority. Because of
-        this rule, fewer copies move.
+        can be rounded up, priority goes to clients with more copies than their rounded-down share. Because of this
+        rule, fewer copies move.
         """
         state = self._state
         active = [len(tasks) for tasks in state.active]
@@ -182,8 +182,8 @@ class SpreadStandbys:
 
     def _give_one(self, source: int, quota: list[int]) -> bool:
         """Moves one standby from `source` to another client. Of the clients that may hold the standby, chooses the
-        client that lacks the most copies per thread. The task of which `source` has the least state is tried first. If
-        `source` has equal state of two tasks, the lighter task is tried first.
+        client that lacks the most copies per thread. Tasks with the least state on `source` are tried first. If two
+        tasks have equal state on `source`, the lighter task is tried first.
         """
         state = self._state
         lacking = [client for client in range(len(quota)) if state.assigned[client] < quota[client]]
@@ -196,7 +196,7 @@ class SpreadStandbys:
         return False
 
     def _give_along_a_chain(self, source: int, quota: list[int]) -> bool:
-        """Moves standbys along a chain of clients, if no client with too few copies may take a standby from `source`.
+        """Moves standbys along a chain of clients, if no client with too few copies may get a standby from `source`.
 
         Each client of the chain gets a standby from the previous client, and gives another standby to the next client.
         A breadth-first search finds the shortest chain. Returns True if a standby has moved.

@@ -1,16 +1,16 @@
 """The targets of standbys, chosen so that as few standbys as possible are restored from the beginning.
 
-Each client gets its share of all copies, active and standby, rounded down or up. A client from which an active task
-moves away has the whole state of the task. So for a standby, the previous owner of a task is as suitable as a client
-that had a standby.
+Each client gets its share of all copies, active and standby, rounded down or up. If an active task moves away from a
+client, this client has the whole state of the task. So for a standby, the previous owner of a task is as suitable as a
+client that had a standby.
 
 For small groups, this module finds the optimum: the cheapest flow of standbys from tasks to clients (`flow.py`). In the
 flow network, every task sends one unit for each of its standbys. Each unit goes to a client other than the owner of the
-task. The price of a unit grows with the amount of state that the client has to restore. With a rack-aware strategy,
-cross-rack reads decide between clients that have to restore equally much state. The network has one arc for each pair
-of a task and a client. The flow is computed only for networks of up to `MAX_ARCS` arcs. For larger groups, for tasks of
-the tag rule and for tasks of `apart` pins, `spread_standbys.py` finds targets step by step. The targets that
-`spread_standbys.py` finds are seldom worse than the optimum.
+task. The price of a unit grows with the amount of state that the client has to restore. With a rack-aware strategy, if
+clients have to restore equally much state, the client with the fewest cross-rack reads is chosen. The network has one
+arc for each pair of a task and a client. The flow is computed only for networks of up to `MAX_ARCS` arcs. For larger
+groups, for tasks of the tag rule and for tasks of `apart` pins, `spread_standbys.py` finds targets step by step. The
+targets that `spread_standbys.py` finds are seldom worse than the optimum.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from assignor.types import Role
 def assign_standby_targets(
     state: WorkingState, copies: Copies, spread: StandbySpread, num_standby_replicas: int, foreign: Sequence[Foreign]
 ) -> list[list[int]]:
-    """Places standbys in `state`, whose active tasks are on their targets. Returns the clients of each task's standbys,
-    sorted. `foreign[task][client]`: the number of cross-rack reads of a standby of the task on the client; empty
-    without a rack-aware strategy.
+    """Places standbys in `state`. The active tasks in `state` are on their targets already. Returns the clients of each
+    task's standbys, sorted. `foreign[task][client]`: the number of cross-rack reads of a standby of the task on the
+    client; empty without a rack-aware strategy.
     """
     tasks = range(len(state.tasks))
     exactly = [task for task in tasks if not spread.spreads(task) and not spread.is_apart(task)]
@@ -90,10 +90,10 @@ def cheapest_standbys(
     num_standby_replicas: int,
     foreign: Sequence[Foreign] = (),
 ) -> dict[int, list[int]]:
-    """Returns the clients of the standbys of each task in `tasks`. If fewer than `num_standby_replicas` clients may
+    """For each task in `tasks`, returns the clients of its standbys. If fewer than `num_standby_replicas` clients may
     hold a standby of a task, the task gets fewer standbys.
 
-    The copies that `state` already has do not move.
+    `state` may have copies already. These copies do not move.
     """
     able = {task: [client for client in spread.allowed(task).clients if client != state.owner[task]] for task in tasks}
     wanted = {task: min(num_standby_replicas, len(able[task])) for task in tasks}
@@ -106,8 +106,8 @@ def cheapest_standbys(
     clients = _add_clients(network, sink, state, units, price_of_all + prices.foreign * most_foreign + 1)
     arcs: dict[int, list[tuple[int, int]]] = {}
     # Tasks are added to the network in reverse order. Of several equally cheap flows, the network finds one in which
-    # the tasks that were added first keep their copies. So the last tasks of `tasks` keep their copies, and copies of
-    # the first tasks move. Warm-ups also begin with the first tasks of `tasks`.
+    # the earliest added tasks keep their copies. So the last tasks of `tasks` keep their copies, and copies of the
+    # first tasks move. The first tasks of `tasks` are also the first to get warm-ups.
     for task in reversed(tasks):
         node = network.node()
         network.arc(source, node, wanted[task], 0)
@@ -170,8 +170,8 @@ class _StandbyPrices:
         return cls((copies + 1) * (most_foreign + 1), copies + 1)
 
     def of_copy(self, level: int, weight: int, ran_it_until_now: bool, foreign: int) -> int:
-        """Returns the price of a standby on a client. A client that had a standby is cheaper than a client from which
-        the active task moves away.
+        """Returns the price of a standby on a client. A client that had a standby costs less than the previous owner of
+        a task that moves away.
         """
         kept = weight if self.foreign == 0 else 1
         return self.level * level * weight + self.foreign * foreign + ran_it_until_now * kept

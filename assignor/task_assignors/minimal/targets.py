@@ -1,22 +1,22 @@
 """The targets of active tasks, chosen so that as few tasks as possible change their client.
 
-Each client gets its share of all tasks, and of each subtopology's tasks, rounded down or up (`shares.py`). Many
-placements give each client its share. From these placements, the module chooses the best placement by four criteria.
+Each client gets its share of all tasks, and of each subtopology's tasks, rounded down or up (`shares.py`). In many
+placements, each client has its share. From these placements, the module chooses the best placement by four criteria.
 The most important criterion comes first:
 
 1. As few tasks as possible leave their home client, which usually is the client that ran the task (`copies.py`). For a
    task without a home client, each caught-up client counts as the home client.
-2. The tasks that leave their home clients have as little total weight as possible.
+2. The total weight of the tasks that leave their home clients is as small as possible.
 3. With a rack-aware strategy, as few partitions as possible are read across racks.
-4. The clients that get the moved tasks have as much of the tasks' state as possible.
+4. The new clients of the moved tasks have as much of the tasks' state as possible.
 
 The best placement is the cheapest flow of tasks to clients (`flow.py`). While the moves of a rebalance are under way,
 the next rebalances find the same best placement. The racks do not change in the meantime, and each finished move or
-warm-up only reduces the cost of the best placement. So after a task's warm-up has begun, no later rebalance gives the
-task another target.
+warm-up only reduces the cost of the best placement. So after a task's warm-up has begun, no later rebalance changes the
+target of the task.
 
-Most tasks are placed without the flow. A home client keeps its tasks of a subtopology, up to its rounded-down share. A
-home client that has more than its rounded-down share gets no other tasks of the subtopology. Tasks with the same
+Most tasks are placed without the flow. A home client keeps its tasks of a subtopology, up to its rounded-down share. If
+a home client has more than its rounded-down share, it gets no other tasks of the subtopology. Tasks with the same
 clients and the same prices are equivalent, so the flow network has one node for all equivalent tasks.
 """
 
@@ -74,9 +74,9 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class TaskToPlace:
-    """A task with the data that decides its place. The class `Copies` describes the fields `home`, `level`, `elsewhere`
-    and `weight`. `foreign[client]`: the number of the task's partitions that the client would read across racks; empty
-    without a rack-aware strategy.
+    """A task, and the data that determine its client. The class `Copies` describes the fields `home`, `level`,
+    `elsewhere` and `weight`. `foreign[client]`: the number of the task's partitions that the client would read across
+    racks; empty without a rack-aware strategy.
     """
 
     task: TaskId
@@ -110,7 +110,9 @@ def place_evenly(
 
 
 def _by_class(tasks: Sequence[TaskToPlace]) -> list[list[int]]:
-    """Returns the classes of the tasks: the tasks of one subtopology that have the same allowed clients."""
+    """Returns the classes of the tasks. A class contains the tasks of one subtopology that have the same allowed
+    clients.
+    """
     classes: dict[tuple[str, int, tuple[int, ...]], list[int]] = {}
     for number, each in enumerate(tasks):
         key = (each.task.topology_name or "", each.task.subtopology, each.allowed.clients)
@@ -151,7 +153,7 @@ class _TaskGroup:
 @dataclass(slots=True)
 class _Cell:
     """The bounds of one class of tasks on one client. `low` and `high` do not count the tasks that certainly stay on
-    the client. `hub`: the number of the hub, the node that the clients of the client's rack share. `takes_others`: True
+    the client. `hub`: the number of the hub, a node that all clients of this client's rack share. `takes_others`: True
     if the client may get tasks whose home is another client. `node`: the cell's node in the network. `from_hub`: the
     arc from the hub to this node.
     """
@@ -166,23 +168,28 @@ class _Cell:
 
 
 _GroupKey = tuple[tuple[int, ...], int, tuple[tuple[int, int], ...], int, bool, tuple[int, ...]]
-"""A key of six fields. Equivalent tasks have equal keys. The first three fields are the home clients with room, the
-weight, and the levels of clients. The fourth field is the level of all other clients. The fifth field is True if the
-task has a home. The sixth field is `foreign`.
+"""A key of six fields. Equivalent tasks have equal keys.
+
+- Field 1: the home clients that have room.
+- Field 2: the weight.
+- Field 3: the levels of clients.
+- Field 4: the level of all other clients.
+- Field 5: True if the task has a home.
+- Field 6: `foreign`.
 """
 
 
 @dataclass(eq=False)
 class _EvenPlacement:
-    """The flow network that places the tasks, and its result.
+    """The flow network that places the tasks, and the result of the flow.
 
     `may_be_uneven`: True if a client's share of all tasks may conflict with its share of a class of tasks. Only tasks
     that are already placed (`present`) can cause a conflict between the two shares of a client. If a client's two
     shares conflict, its share of all tasks has priority over its share of a class.
 
-    A task costs equally much on all clients of one rack that have none of the task's state. So all clients of a rack
-    that have none of a task's state share one node of the network, the hub of the rack. If racks are not used, there is
-    one hub for all clients.
+    A task costs equally much on all clients that are in one rack and have none of the task's state. So one node of the
+    network stands for all clients that are in one rack and have none of a task's state: the hub of the rack. If racks
+    are not used, there is one hub for all clients.
     """
 
     _tasks: Sequence[TaskToPlace]
@@ -196,7 +203,8 @@ class _EvenPlacement:
         self._network = FlowNetwork()
         hubs = {rack: number for number, rack in enumerate(sorted(set(racks)))}
         self._hub_of = [hubs[rack] for rack in racks] or [0] * len(self._shares.of_client)
-        self._of_hub = [self._hub_of.index(hub) for hub in range(max(1, len(hubs)))]  # for each hub, one client
+        # for each hub, the first of its clients
+        self._of_hub = [self._hub_of.index(hub) for hub in range(max(1, len(hubs)))]
         self._owner = [NOBODY] * len(self._tasks)
         self._kept = [0] * len(self._shares.of_client)
         cells = [self._cells(members, bounds) for members, bounds in zip(classes, self._shares.of_class, strict=True)]
@@ -226,7 +234,7 @@ class _EvenPlacement:
         return self._owner
 
     def _cells(self, members: Sequence[int], bounds: Mapping[int, ShareBounds]) -> dict[int, _Cell]:
-        """Returns the bounds of one class on each client. Also places the tasks of the class that certainly stay on
+        """Returns the bounds of one class on each client. Also places those tasks of the class that certainly stay on
         their home clients.
         """
         at_home: dict[int, list[int]] = {}
@@ -261,11 +269,11 @@ class _EvenPlacement:
 
     def _surely_kept(self, own: list[int], also: list[int], low: int) -> list[int]:
         """Returns the tasks of `own` that certainly stay on the client. `own`: the tasks whose home is the client.
-        `also`: the tasks that have no home, and on which the client is caught up. Call this function only if `own` and
-        `also` together have more than `low` tasks.
+        `also`: the tasks without a home for which the client is caught up. Call this function only if `own` and `also`
+        together have more than `low` tasks.
 
-        The `low` heaviest tasks stay on the client. The lightest of these heaviest tasks is not returned, because
-        another task of equal weight may stay instead.
+        The `low` heaviest tasks stay on the client. Returns only tasks that are heavier than the lightest of these
+        tasks, because another task of equal weight may stay instead.
         """
         if low == 0:
             return []
@@ -275,9 +283,9 @@ class _EvenPlacement:
     def _groups(self, members: Sequence[int], cells: Mapping[int, _Cell]) -> dict[_GroupKey, _TaskGroup]:
         groups: dict[_GroupKey, _TaskGroup] = {}
         taking = {client for client, cell in cells.items() if cell.takes_others}
-        # Tasks are added to groups in reverse order. If several flows are equally cheap, the tasks that were added
-        # first stay at home. So tasks at the end of `members` stay, and tasks at the beginning move. Warm-ups also
-        # begin with the first tasks. So the next rebalance moves the tasks that already have a warm-up.
+        # Tasks are added to groups in reverse order. If several flows are equally cheap, the earliest added tasks stay
+        # at home. So tasks at the end of `members` stay, and tasks at the beginning move. The first tasks are also the
+        # first to get warm-ups. So the next rebalance moves the tasks that already have a warm-up.
         for number in reversed(members):
             if self._owner[number] != NOBODY:
                 continue
@@ -340,8 +348,8 @@ class _EvenPlacement:
                 group.elsewhere.append((hub, network.arc(node, hubs[hub], size, price)))
 
     def _give_to_known(self, groups: Mapping[_GroupKey, _TaskGroup]) -> dict[int, list[int]]:
-        """Places the tasks that the flow sends to their home clients or to clients with some of their state. Returns
-        all other tasks, by the hub to which the flow sends them.
+        """Places the tasks that the flow sends to their home clients, or to clients that have some of the tasks' state.
+        Returns all other tasks, by the hub to which the flow sends them.
         """
         left: dict[int, list[int]] = {}
         for group in groups.values():

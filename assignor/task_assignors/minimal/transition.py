@@ -1,6 +1,6 @@
 """Moves tasks from their targets to clients that can run them now, by the rules of KIP-441 (`task_movement.py`).
 
-A task has to wait if its target is not caught up and another client has a smaller lag. A waiting task that has a home
+A task has to wait if its target is not caught up and another client has a smaller lag. If a waiting task has a home, it
 stays on its home client. A waiting task without a home goes to a caught-up client, or else to the client with the
 smallest lag. While the task waits, its target restores the state as a warm-up, as far as max.warmup.replicas allows.
 The target gets the waiting task in a later rebalance.
@@ -21,7 +21,7 @@ from assignor.types import Role
 
 _WantedWarmUp = tuple[int, int, int, int]
 """A wanted warm-up: the level and the lag of the copy, the task, and the client. In sorted order, the copy with the
-least missing state comes first. So a warm-up that has begun comes before a new warm-up.
+least missing state comes first. So a warm-up in progress comes before a new warm-up.
 """
 
 
@@ -116,8 +116,8 @@ class MovementTransition:
         `target`: the target of the active task.
 
         The result is True if `client` is not caught up and has a greater lag than `substitute`. If the two lags are
-        equal, the result is True if `substitute` is the target of the waiting active task. A standby on the target of
-        the active task lets the active task move to the target sooner.
+        equal, the result is True if `substitute` is the target of the waiting active task. If a standby is on the
+        target of the active task, the active task can move to the target sooner.
         """
         lags = self.copies.lags
         ahead = lags.lag(task, client) - lags.lag(task, substitute)

@@ -2,9 +2,9 @@
 
 A copy of a task on a client costs `traffic cost` for each partition without a replica on the client's rack. If the
 client does not have the copy already, `non-overlap cost` is added. All stateful active tasks are optimized together,
-and all stateless tasks are optimized together. Standbys are swapped between two clients on different racks, and only if
-the standby assignor allows the swap. The search goes over all pairs of clients, one after the other, in at most four
-rounds.
+and all stateless tasks are optimized together. Standbys are swapped only between two clients on different racks, and
+only if the standby assignor allows the swap. The search goes over all pairs of clients, one after the other, in at most
+four rounds.
 
 Source: `RackAwareTaskAssignor.optimizeActiveTasks`, `optimizeStandbyTasks`, `canEnableRackAwareAssignor`,
 `validateClientRack`, `getCost`.
@@ -40,8 +40,8 @@ class Costs:
     non_overlap: int
 
     def with_configs(self, configs: AssignmentConfigs) -> Costs:
-        """Returns these costs, but the configs `rack.aware.assignment.traffic_cost` and
-        `rack.aware.assignment.non_overlap_cost` take precedence if they are set.
+        """Returns these costs, or the configs `rack.aware.assignment.traffic_cost` and
+        `rack.aware.assignment.non_overlap_cost` if they are set.
         """
         traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
         return Costs(
@@ -135,8 +135,8 @@ STANDBY_ROUNDS = 4
 
 class RackMove(NamedTuple):
     """A move of a task between clients. `task`: the index of the task in the list of tasks. `source`, `destination`:
-    the numbers of the two clients. `saved`: the number of cross-rack reads that the move saves, which is 0 or negative
-    if the task only makes room for another task.
+    the numbers of the two clients. `saved`: the number of cross-rack reads that the move saves. The number is 0 or
+    negative if the task only makes room for another task.
     """
 
     task: int
@@ -237,9 +237,9 @@ def _moves(before: Sequence[int], after: Sequence[int], foreign: Sequence[Foreig
 
 
 class Standbys:
-    """The copies of all clients, which swaps of standbys read and change. Tasks are numbered in sorted order. Clients
-    are numbered in the order of their process ids, or in the leader's order. `optimize_standby_tasks` needs `ranks` if
-    clients are numbered in the leader's order.
+    """The copies of all clients. Swaps of standbys read and change these copies. Tasks are numbered in sorted order.
+    Clients are numbered in the order of their process ids, or in the leader's order. `optimize_standby_tasks` needs
+    `ranks` if clients are numbered in the leader's order.
 
     `active[client]`: the numbers of the client's active tasks. `standby[client]`: the numbers of the tasks of which the
     client has a standby. Swaps change the field `standby`.

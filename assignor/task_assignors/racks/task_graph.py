@@ -5,10 +5,10 @@ Kafka finds the cheapest placement as a minimum-cost flow. In this flow, one uni
 The unit flows on to the client that has the task, and then to the sink. The arc from a task to a client has the cost of
 the task on this client. The arcs from the clients to the sink are full, because every client keeps its number of tasks.
 
-To lower the cost of a flow and keep its size, units have to be sent around a cycle of the residual graph. In the
-residual graph, a task has an arc to each client that does not have the task. The arc has the cost of the task on this
-client. A client has an arc back to each of its tasks, with the negative of the task's cost on this client. A cycle in
-the residual graph is a ring of moves: each client on the cycle gives one task away and gets another task. A cycle is
+To lower the cost of a flow without a change of its size, units have to be sent around a cycle of the residual graph. In
+the residual graph, a task has an arc to each client that does not have the task. The arc has the cost of the task on
+this client. A client has an arc back to each of its tasks, with the negative of the task's cost on this client. A cycle
+in the residual graph is a ring of moves: each client on the cycle gives one task away and gets another task. A cycle is
 negative if the costs around it add up to less than zero. The moves of a negative cycle lower the total cost. If the
 graph has no negative cycle, no cheaper placement exists.
 
@@ -20,7 +20,7 @@ shortens no distance. If even the n-th pass shortens the distance of a node, the
 of parents of this node leads to the cycle. Kafka carries out the moves of the cycle, and searches again until there is
 no negative cycle. If several placements have the same cost, the order of the search determines which placement is
 found. So the search in this file has the same passes as Kafka's search. A pass visits the nodes and arcs in the same
-order.
+order as in Kafka.
 
 Three kinds of steps of Kafka's search change nothing, so the search in this file leaves them out:
 
@@ -82,7 +82,7 @@ def first_owners(groups: Sequence[range], task_counts: Sequence[int], capacity: 
 @dataclass(slots=True)
 class _PathSearch:
     """Places tasks one by one. `room[client]`: the number of tasks that the client may still get.
-    `taken[group][client]`: the number of tasks of a subtopology that the client has.
+    `taken[group][client]`: the number of the client's tasks of one subtopology.
     """
 
     groups: Sequence[range]
@@ -99,7 +99,7 @@ class _PathSearch:
 
     def place_one(self) -> None:
         """Places one task. As in Kafka's breadth-first search, the first client with room for an unplaced task gets a
-        task. Tasks that are already placed are moved only if no client has room for an unplaced task.
+        task. Placed tasks are moved only if no client has room for an unplaced task.
         """
         for group, tasks in enumerate(self.groups):
             if self.waiting[group] == tasks.stop:
@@ -120,8 +120,8 @@ class _PathSearch:
         """Places one task by moving other tasks. A breadth-first search over `(group, client)` pairs, tasks and clients
         ends at the first client with room. The moves on the path to this client are then carried out.
 
-        `reached_by[group, client]`: the task that would move to the client, or None if the client would give a task of
-        this subtopology away.
+        `reached_by[group, client]`: the task that would move to the client. None if the client would give away a task
+        of this subtopology.
         """
         reached_by: dict[tuple[int, int], int | None] = {}
         through: dict[int, int] = {}  # each client, with the group through which the search reached the client
@@ -201,10 +201,10 @@ class _Alike:
 @dataclass(slots=True)
 class TaskGraph:
     """The graph of a placement. `owner[task]`: the client of the task. `groups`: the tasks of each subtopology.
-    `rows[task]`: the cost of the task on each client. Tasks count as alike only if their elements of `rows` are the
-    same object. `capacity[group][client]`: the number of tasks of the subtopology that the client may have; None for
-    min_traffic. The strategy min_traffic has one group of all tasks, and no limit for the tasks of a subtopology on a
-    client.
+    `rows[task]`: the cost of the task on each client. Tasks are treated as alike only if their elements of `rows` are
+    the same object. `capacity[group][client]`: the number of tasks of the subtopology that the client may have; None
+    for min_traffic. The strategy min_traffic has one group of all tasks. This strategy does not limit how many tasks of
+    a subtopology a client may have.
 
     A client has one node for each group. Nodes are numbered by group, then by client.
     """
@@ -321,11 +321,12 @@ class _CycleSearch:
         places = self._first_task + len(self._alike) + 1
         self.distance = [0] * places
         self.parent: list[int | None] = [None] * places
-        self._seen: list[int | None] = [None] * places  # the distance of each place when its edges were last checked
+        # the distance that each place had when its edges were last checked
+        self._seen: list[int | None] = [None] * places
 
     def negative_cycle(self) -> list[tuple[int, int]]:
-        """Returns the tasks of a negative cycle with the nodes that they move to, or an empty list if there is no
-        negative cycle.
+        """Returns each task of a negative cycle with the node to which the task moves. Returns an empty list if there
+        is no negative cycle.
         """
         last = self._graph.node_count - 1
         history: deque[_Pass] = deque(maxlen=_LONGEST_PERIOD)
@@ -346,8 +347,8 @@ class _CycleSearch:
         return [] if found is None else self._cycle(found)
 
     def _pass(self, shortened: list[Edge], stops: bool) -> int | None:
-        """Checks all edges once, and appends to `shortened` the edges that shorten a distance. `stops`: True if the
-        pass should end at the first edge that shortens a distance, and return the end of this edge.
+        """Checks all edges once, and appends to `shortened` the edges that shorten a distance. `stops`: if True, the
+        pass ends at the first edge that shortens a distance, and returns the end of this edge.
         """
         end = self._shorten_from_tasks(shortened, stops)
         if end is None:
@@ -432,11 +433,12 @@ class _CycleSearch:
 
         During the passes of one period, the distance of each place has fallen by some amount. In the next passes, the
         distances fall by the same amounts again if two conditions hold. The first condition: for each edge that has
-        shortened a distance, the distances of its two nodes have fallen by the same amount. If the first condition
-        holds, an edge that has shortened a distance shortens it again in the next period. The second condition: for
-        every edge, the distance of its first node has not fallen by more than the distance of its second node. If the
-        second condition holds, an edge that has shortened no distance shortens none in the next period. If both
-        conditions hold, each comparison of distances in the next passes gives the same result as one period earlier.
+        shortened a distance, the distances of its two nodes have fallen by the same amount. Under the first condition,
+        an edge shortens a distance again in the next period if it shortened the distance in this period. The second
+        condition: for every edge, the distance of its first node has not fallen by more than the distance of its second
+        node. Under the second condition, an edge shortens no distance in the next period if it shortened none in this
+        period. If both conditions hold, each comparison of distances in the next passes gives the same result as one
+        period earlier.
         """
         now = self.distance
         for period, oldest in enumerate(history, 1):

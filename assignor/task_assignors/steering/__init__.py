@@ -1,4 +1,5 @@
-"""The operators' instructions for a rebalance, in addition to Kafka's rules: instances to drain, and tasks to keep.
+"""The operators' instructions for a rebalance: for example, which instances to drain. The instructions apply in
+addition to Kafka's rules.
 
 `steered_assignor` wraps the task assignor of the group. Without instructions, no assignor is wrapped, and the rebalance
 has the same result as in Kafka. Kafka has no instructions by operators.
@@ -17,10 +18,10 @@ from assignor.types import ProcessId
 class Steering:
     """The instructions of operators.
 
-    `drained_processes`: instances that should have no tasks as soon as other instances can run these tasks.
-    `drained_members`: the member ids of threads that should have no tasks as soon as other threads can run these tasks.
+    `drained_processes`: the instances to drain. Their tasks move away as soon as other instances can run them.
+    `drained_members`: the member ids of threads to drain. Their tasks move away as soon as other threads can run them.
     Member ids that the group does not have are ignored. `keeps_owned`: True if every task and standby stays on the
-    client that reports it, and only tasks that no client runs are placed. `away_processes`: instances that keep their
+    client that reports it. A task is then placed only if no client runs it. `away_processes`: instances that keep their
     tasks and get no new tasks.
     """
 
@@ -38,7 +39,7 @@ def steered_assignor(assignor: TaskAssignor, steering: Steering) -> TaskAssignor
     `assignor` itself. If `keeps_owned` is True, tasks on drained instances stay there, too.
 
     The draining assignor has to wrap the away assignor. If the away assignor wrapped the draining assignor, tasks would
-    move back to drained instances that are away.
+    move back to absent drained instances.
     """
     processes, members, away = steering.drained_processes, steering.drained_members, steering.away_processes
     if away:

@@ -1,12 +1,12 @@
-"""Gives no new tasks to instances that are away, because a task of an instance that is away does not run.
+"""Gives no new tasks to absent instances, because their tasks do not run.
 
-An instance that is away keeps the tasks that it ran, even if the wrapped assignor would move one of these tasks. A
-present client keeps its standby of a task if the instance that ran the task is away. If the wrapped assignor would move
-a task to an instance that is away, the task stays on the client that runs it. A task that no client runs goes to a
-present client: the least loaded caught-up client, or else the least loaded client. No warm-up begins on an instance
-that is away. If all clients are away, the placement is not changed.
+An absent instance keeps the tasks that it ran, even if the wrapped assignor would move one of these tasks. A present
+client keeps its standby of a task if the instance that ran the task is absent. If the wrapped assignor would move a
+task to an absent instance, the task stays on the client that runs it. If no client runs a task, the task goes to a
+present client: the least loaded caught-up client, or else the least loaded client. No warm-up begins on an absent
+instance. If all clients are absent, the placement is not changed.
 
-Kafka has no counterpart: a static member that is away (KIP-345) gets new tasks like any other member.
+Kafka has no counterpart: an absent static member (KIP-345) gets new tasks like any other member.
 """
 
 from collections.abc import Iterable
@@ -58,8 +58,8 @@ def _give(
 
 
 def _keep(problem: PlacementProblem, copies: ChangingPlacement, present: Iterable[ProcessId]) -> Iterable[Decision]:
-    """Gives the tasks of absent clients back to these clients. Tasks that a present client reports as running are not
-    given back. If several absent clients ran a task, the first of these clients gets the task.
+    """Gives the tasks of absent clients back to these clients. An absent client does not get a task that a present
+    client reports as running. If several absent clients ran a task, the first of these clients gets the task.
     """
     here = frozenset(present)
     run_here = frozenset(task for process in here for task in problem.clients[process].previous_active)

@@ -3,8 +3,8 @@
 The wrapped assignor places all tasks on the clients that are not drained. If the new owner of a stateful task has not
 caught up, the task stays on the drained client that runs it. The new owner restores the task's state as a warm-up. When
 the new owner has caught up, a probing rebalance moves the task. Tasks whose new owner has caught up, and stateless
-tasks, move at once. At most max.warmup.replicas warm-ups restore at a time, including the warm-ups of the wrapped
-assignor. Warm-ups that have begun come first. Next are the new warm-ups for tasks of drained clients, because an
+tasks, move immediately. At most max.warmup.replicas warm-ups restore at a time, including the warm-ups of the wrapped
+assignor. Warm-ups in progress come first. Next come the new warm-ups for tasks of drained clients, because an
 operator waits for the end of the drain.
 """
 
@@ -64,7 +64,7 @@ class DrainingAssignor:
         placed = self._assignor.assign(among_left, inner_log)
         if placed.is_refused or placed.clients.keys() != left.keys():
             log.extend(inner_log)
-            return placed  # `validate_placement` raises the error of this placement
+            return placed  # `validate_placement` raises an error for this placement
         return _Draining(problem, left, frozenset(present), placed, inner_log).placement(log)
 
     def _clients_left(self, problem: PlacementProblem) -> dict[ProcessId, PlacementClient]:
@@ -128,8 +128,8 @@ class _Draining:
         return frozenset(self.problem.stateful_tasks)
 
     def _run_by_drained(self) -> dict[TaskId, ProcessId]:
-        """Returns the tasks that drained clients run, each with its client. If several drained clients report a task,
-        the result has the first caught-up client, or else the first client that reports the task.
+        """Returns the running tasks of drained clients, each with its client. If several drained clients report a task,
+        the result contains the first caught-up client, or else the first client that reports the task.
         """
         tasks = frozenset(self.problem.tasks)
         runners: dict[TaskId, list[ProcessId]] = {}
@@ -178,9 +178,9 @@ class _Draining:
                 self._log_decision(DecisionKind.WARM_UP_BUDGET_SPENT, task, owner, runner)
 
     def _first_in_turn(self, wanted: Iterable[_WarmUp], others: Iterable[_WarmUp]) -> set[_WarmUp]:
-        """Returns the warm-ups that may restore now, at most max.warmup.replicas. Warm-ups that have begun come first.
-        Of the new warm-ups, those in `wanted` come before those in `others`. `wanted`: the warm-ups of tasks that
-        drained clients run. `others`: all other warm-ups.
+        """Returns the warm-ups that may restore now, at most max.warmup.replicas. Warm-ups in progress come first.
+        New warm-ups in `wanted` come before new warm-ups in `others`. `wanted`: the warm-ups for running tasks of
+        drained clients. `others`: all other warm-ups.
         """
         clients = self.problem.clients
         turns = [

@@ -1,9 +1,9 @@
 """Keeps all tasks on their clients until an operator approves a new placement.
 
-Every task and standby stays on the client that reports it, whatever the client's load. A task that no client runs goes
-to the client that the wrapped assignor chooses. The keeping assignor neither adds nor removes warm-ups. A subscription
-does not distinguish warm-ups from standbys. If a task has more standbys than num.standby.replicas, the standbys with
-the greatest lags are treated as warm-ups.
+Every task and standby stays on the client that reports it, whatever the client's load. If no client runs a task, the
+task goes to the client that the wrapped assignor chooses. The keeping assignor neither adds nor removes warm-ups. A
+subscription does not distinguish warm-ups from standbys. If a task has more standbys than num.standby.replicas, the
+standbys with the greatest lags are treated as warm-ups.
 """
 
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ class KeepingAssignor:
                 owner.update(dict.fromkeys(client.active & ownerless, process))
             leaves_some = error is None and not owner.keys() >= ownerless
             if placed.is_refused or leaves_some or not problem.clients.keys() >= set(owner.values()):
-                return placed  # `validate_placement` raises the error of this placement
+                return placed  # `validate_placement` raises an error for this placement
         log.extend(
             Decision(DecisionKind.KEPT_OWNED, task, Role.ACTIVE, owner[task])
             for task in sorted(problem.tasks)
@@ -45,8 +45,8 @@ class KeepingAssignor:
 
 
 def _owners(problem: PlacementProblem) -> dict[TaskId, ProcessId]:
-    """Returns the client that runs each task. If several clients report the task, the result has the first caught-up
-    client, or else the first client that reports it.
+    """Returns the client that runs each task. If several clients report the task, the result contains the first
+    caught-up client, or else the first client that reports it.
     """
     tasks = frozenset(problem.tasks)
     owner: dict[TaskId, ProcessId] = {}

@@ -1,4 +1,5 @@
-"""The sticky assignor of streams groups as a task assignor of the pipeline, to compare it with other assignors.
+"""Runs the sticky assignor of streams groups as a task assignor of the pipeline, so that it can be compared with other
+assignors.
 
 The members of a recorded streams group are used as they are. In a group that is not a recorded streams group, every
 consumer counts as a member. The previous active tasks of this member are the tasks that the consumer owns. The previous

@@ -2,18 +2,18 @@
 
 1. An active task stays with the member that had it, up to the member's quota. The quota is the number of active tasks
    divided by the number of members, rounded up.
-2. An active task that is not placed yet goes to the least loaded candidate, up to this member's quota.
-3. The remaining active tasks go to the process with the fewest tasks per member. In this process, they go to the member
-   with the fewest tasks.
+2. If an active task is not placed yet, it goes to the least loaded candidate, up to this member's quota.
+3. The remaining active tasks go to the process with the fewest tasks per member. Within this process, the member with
+   the fewest tasks gets them.
 4. A standby goes to the previous owner of the task, or else to the least loaded candidate. A member gets standbys only
-   up to its quota of all copies. Of the processes without the task, a standby that is still not placed goes to the
-   process with the fewest tasks per member.
+   up to its quota of all copies. If a standby is still not placed, it goes to a process without the task: the process
+   with the fewest tasks per member.
 
-The candidates of a task are the members that had a standby of the task. Kafka 4.4 has two more rules. A member that
-reports an offset for the task is also a candidate, after all members that had a standby. Candidates with higher offsets
-come first. Step 4 of Kafka 4.4 skips a candidate if its process has the task. In Kafka 4.3, no candidate gets the
-standby if the process of the first candidate has the task. `assignor.configs.kafka_versions` lists the rules of each
-version.
+The candidates of a task are the members that had a standby of the task. Kafka 4.4 has two more rules. If a member
+reports an offset for the task, it is also a candidate, after all members that had a standby. Candidates with higher
+offsets come first. Step 4 of Kafka 4.4 skips a candidate if its process has the task. In Kafka 4.3, no candidate gets
+the standby if the process of the first candidate has the task. `assignor.configs.kafka_versions` lists the rules of
+each version.
 
 A quota is computed again whenever a member reaches the quota. The assignor ignores racks and tags, and makes no
 warm-ups. The order of Java's maps and heaps is reproduced where it decides between equal members or processes. So this
@@ -40,9 +40,9 @@ class ProcessState:
     """The tasks that are assigned to a process and to each of its members so far. `load`: the number of tasks per
     member. `members`: the ids of the members, at least one, in the order of the group.
 
-    `add_to_least_loaded` takes the first member of a heap that is sorted by number of tasks. `add` discards the heap,
-    so that the next call of `add_to_least_loaded` builds it again. The order of equal members depends on the heap's
-    history, so `ProcessState` rebuilds the heap exactly when Kafka does. Source: `ProcessState`.
+    `add_to_least_loaded` chooses the first member of a heap, which is sorted by number of tasks. `add` discards the
+    heap, so that the next call of `add_to_least_loaded` builds it again. The order of equal members depends on the
+    heap's history, so `ProcessState` rebuilds the heap exactly when Kafka does. Source: `ProcessState`.
     """
 
     def __init__(self, process_id: str, members: Iterable[str]) -> None:
@@ -259,7 +259,7 @@ class StreamsGroupPlacement:
 
     def _give_standby_to_least_loaded(self, by_load: JavaPriorityQueue[ProcessState], task: TaskId) -> bool:
         """Gives a standby to the least loaded process without the task. Returns False if every process has the task. As
-        in Kafka, the processes that have the task are polled from the heap, and offered again in reverse order.
+        in Kafka, the processes with the task are polled from the heap, and offered again in reverse order.
         """
         passed_over: list[ProcessState] = []
         process = by_load.poll()
@@ -301,7 +301,7 @@ def _least_loaded(members: Sequence[_PreviousMember], without: TaskId | None = N
     """Returns the first member, or a later member that has fewer tasks and belongs to a process with a lower load.
 
     `without`: a task that the member's process must not have. As in Kafka, returns None if the process of the first
-    member has the task `without`. If the process of the first member has the task, the other members are not checked.
+    member has this task. In this case, the other members are not checked.
     """
     if not members or (without is not None and members[0].process.has_task(without)):
         return None
