@@ -90,7 +90,7 @@ def answered(client: httpx.Client, path: str) -> httpx.Response:
         answer = client.get(path)
         return None if answer.status_code == 503 else answer
 
-    return wait_until(ask, f"an owner that answers {path}")
+    return known(wait_until(ask, f"an owner that answers {path}"))
 
 
 def answers(client: httpx.Client, group_id: str) -> list[bytes]:
