@@ -23,9 +23,9 @@ _HASH_SALT = "assignor"
 
 
 def check_picture_path(path: str | Path) -> Path:
-    """Checks that a picture can be saved at `path`. A long command calls this function before its work begins. Raises
-    InputError if matplotlib is not installed, or if the suffix is not .svg or .png. Also raises InputError if the path
-    is a directory, or if the parent directory does not exist.
+    """Checks that a picture can be saved at `path`. A command that takes a long time calls this function before its
+    work begins. Raises InputError if matplotlib is not installed, or if the suffix is not .svg or .png. Also raises
+    InputError if the path is a directory, or if the parent directory does not exist.
     """
     path = Path(path)
     _needs_matplotlib(str(path))

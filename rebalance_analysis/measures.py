@@ -29,9 +29,9 @@ class RebalanceMeasures:
     task); None if no standbys are configured. `rack_spread`: the number of racks that have copies of a task, divided by
     the number of racks that could have copies. `rack_spread` is the mean over all stateful tasks that have several
     copies. `rack_spread` is None if a client has no rack, or if no task has several copies. `cross_rack_reads`: the
-    number of partitions that have no replica on the rack of the client that reads them; None if a rack is not known.
-    `cross_rack_reads` counts the source partitions of active tasks. If standbys are configured, `cross_rack_reads` also
-    counts the changelog partitions of standbys, but not of warm-ups.
+    number of partitions that a client reads from another rack, because its own rack has no replica; None if a rack is
+    not known. `cross_rack_reads` counts the source partitions of active tasks. If standbys are configured,
+    `cross_rack_reads` also counts the changelog partitions of standbys, but not of warm-ups.
     """
 
     tasks: int
@@ -99,10 +99,9 @@ def previous_owners(problem: PlacementProblem) -> dict[TaskId, list[ProcessId]]:
 
 
 def moves_owned(problem: PlacementProblem, placement: Placement) -> bool:
-    """True if the placement moves an active task or a standby away from the client that reported it. For each task,
-    only num.standby.replicas of the reported standbys count: those with the smallest lags. Any other reported standby
-    may be a closed task. If a closed task has a state directory, a client reports the task in the same way as a
-    standby.
+    """True if the placement moves an active task or a standby away from the client that reported it. For each task, at
+    most num.standby.replicas reported standbys count. The standbys with the smallest lags count first. Any other
+    reported standby may be a closed task, because a client reports a closed task with a state directory like a standby.
     """
     owners = previous_owners(problem)
     for process, placed in placement.clients.items():

@@ -4,7 +4,7 @@ one task.
 The output of `assignor explain` is usually a history. But if only a FILE and `--format json` or `yaml` are given, the
 output has one document for each task of each line.
 
-A new option that selects tasks changes three files. `commands/explain.py` declares the option.
+A new option that selects tasks needs changes in three files. `commands/explain.py` declares the option.
 `presentation/history_rows.py` makes the text of a history. `presentation/history_documents.py` makes the JSON of a
 history. An option that selects tasks by their kind of change needs a history that was made with `every_task`. Only a
 history compares a rebalance with the rebalance before it. `title_of` in `presentation/moves.py` returns the kind of

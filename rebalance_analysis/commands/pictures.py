@@ -167,7 +167,7 @@ def draw_forecast(title: str, forecast: Forecast) -> Figure:
         (warm_ups, "warming up", [len(each.warming_up) for each in rebalances], "#d98324"),
         (unowned, "without owner", [each.unowned for each in rebalances], "#a83232"),
     ):
-        # no step curve: between two rebalances, tasks get owners, so the steps would show wrong values
+        # a step curve would show wrong values, because tasks also get owners between two rebalances
         if axes is unowned:
             axes.vlines(times, 0, counts, color=colour)
         else:

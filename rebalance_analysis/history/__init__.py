@@ -1,8 +1,8 @@
 """Makes the history of one task, or of all tasks of a group, over recorded rebalances. A history has the triggers of
-each rebalance, the changes of tasks, and the reasons. A history is made from recordings only. A new run of each
-recorded rebalance gives the reasons. A comparison with the previous rebalance gives the changes. The new run may place
-a task on a different process than the recorded leader did. If the placements differ, the history shows the recorded
-placement and marks the difference.
+each rebalance, the changes of tasks, and the reasons. A history is made from recordings only. To find the reasons, each
+recorded rebalance is run again. To find the changes, each rebalance is compared with the previous rebalance. The new
+run may place a task on a different process than the recorded leader did. If the placements differ, the history shows
+the recorded placement and marks the difference.
 """
 
 from rebalance_analysis.history.group_history import GroupHistory as GroupHistory

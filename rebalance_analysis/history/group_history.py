@@ -27,9 +27,9 @@ class Move(NamedTuple):
 class GroupRebalance:
     """One rebalance of a group. `moves`: the moves of active tasks, sorted by task. `handed_over`: the number of tasks
     that the previous rebalance held back and this rebalance assigned. `held_back`: the number of tasks that wait until
-    their old owner has revoked them. A task that only changes its thread may wait, too. `differing`: the number of
-    tasks whose recorded placement differs from this program's placement. `task_rebalances`: the changes of every task,
-    sorted by task; empty unless `group_history` was called with `every_task`.
+    their old owner has revoked them. This number includes tasks that move to another thread of the same process.
+    `differing`: the number of tasks whose recorded placement differs from this program's placement. `task_rebalances`:
+    the changes of every task, sorted by task; empty unless `group_history` was called with `every_task`.
     """
 
     facts: RebalanceFacts
@@ -66,9 +66,9 @@ def group_history(
     rebalances: Iterable[PastRebalance], before: PastRebalance | None = None, *, every_task: bool = False
 ) -> GroupHistory:
     """Makes the history of one group. `rebalances`: the rebalances of the group, oldest first; only one of the
-    rebalances is in memory at a time. `before`: the rebalance before the oldest of `rebalances`, which is used only for
-    comparison. `every_task`: True to fill in `GroupRebalance.task_rebalances`. A history with `every_task` takes
-    longer, because every task is explained.
+    rebalances is in memory at a time. `before`: the rebalance before the oldest of `rebalances`, for comparison.
+    `every_task`: True to fill in `GroupRebalance.task_rebalances`. A history with `every_task` takes longer, because
+    every task is explained.
     """
     found: list[GroupRebalance] = []
     seen: SeenRebalance | None = None

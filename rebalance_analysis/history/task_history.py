@@ -39,9 +39,9 @@ _WAITS = (DecisionKind.WAITING_FOR_REVOCATION, DecisionKind.WARM_UP, DecisionKin
 
 class TaskWaiting(NamedTuple):
     """The event that a task waits for. `member`: the member that has to revoke the task first. `process`: the process
-    that has to catch up as a warm-up first. If max.warmup.replicas allows no more warm-ups, the warm-up on `process`
-    starts later. `kind`: the kind of this event. `lag`: the lag of the process in records. `next_round_ms`: the time of
-    the next probing rebalance.
+    whose warm-up has to catch up first. If max.warmup.replicas allows no more warm-ups, the warm-up on `process` starts
+    later. `kind`: the kind of this event. `lag`: the lag of the process in records. `next_round_ms`: the time of the
+    next probing rebalance.
     """
 
     kind: DecisionKind
@@ -150,7 +150,7 @@ def _waiting(explanation: Explanation, seen: SeenRebalance) -> TaskWaiting | Non
 
 @dataclass(frozen=True, slots=True)
 class TaskSummary:
-    """The history of a task in numbers. `moves`: the number of times that the process with the active task changed.
+    """The history of a task in numbers. `moves`: the number of times that the active task moved to another process.
     `without_owner_ms`: the total time without an owner. A period without an owner begins with a rebalance that assigns
     the task to no member. The period without an owner ends with the next rebalance. The time from the failure of an
     owner to the next rebalance is not included. `without_owner_since_ms`: the time of the last rebalance if it assigned
@@ -182,8 +182,7 @@ class TaskHistory:
 
 def task_history(rebalances: Iterable[PastRebalance], task: TaskId, before: PastRebalance | None = None) -> TaskHistory:
     """Makes the history of a task. `rebalances`: the rebalances of one group, oldest first; only one of the rebalances
-    is in memory at a time. `before`: the rebalance before the oldest of `rebalances`, which is used only for
-    comparison.
+    is in memory at a time. `before`: the rebalance before the oldest of `rebalances`, for comparison.
     """
     found: list[TaskRebalance] = []
     seen: SeenRebalance | None = None

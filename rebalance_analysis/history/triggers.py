@@ -2,8 +2,8 @@
 
 A recording has the members' requests, but not the events that caused the requests. So a trigger is a difference between
 two rebalances. Examples are a new process, a task that waited to be revoked, and a deadline that has passed. A
-rebalance can have several triggers at once. If two rebalances do not differ, there are two possible triggers. Either
-topics that the leader created have appeared, or a member rejoined for a reason that is not recorded.
+rebalance can have several triggers. If two rebalances do not differ, there are two possible triggers. Either topics
+that the leader created have appeared, or a member rejoined for a reason that is not recorded.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ class TriggerKind(StrEnum):
     FIRST = "first-round"  # The group has no earlier recorded rebalance.
     JOINED = "joined"  # A process is new. `names`: the members of the process.
     LEFT = "left"  # A process has left the group. `names`: the members of the process.
-    # A process has new members. `names`: the new members. `before`: the earlier process id if it changed.
+    # A process has new members. `names`: the new members. `before`: the old process id if the id changed.
     RETURNED = "returned"
     THREADS = "threads"  # A process has more or fewer members. `before`, `after`: the numbers of members.
     TAGS = "tags"  # The client tags of a process changed. `before`, `after`: the old and the new tags.
@@ -38,7 +38,8 @@ class TriggerKind(StrEnum):
     TOPIC = "topic"
     # A follow-up rebalance was due. `names`: the tasks that the previous rebalance held back.
     FOLLOW_UP = "followup-rebalance"
-    CREATED = "topics-created"  # Topics that the previous rebalance created appeared. `names`: the created topics.
+    # Topics appeared in the metadata of the leader. The previous rebalance had created them. `names`: these topics.
+    CREATED = "topics-created"
     PROBING = "probing-rebalance"  # The probing deadline has passed. `after`: milliseconds since the deadline.
     REJOINED = "rejoined"  # A member rejoined for a reason that the recording does not show.
 
@@ -116,8 +117,9 @@ def processes_of(ran: Rerun) -> dict[ProcessId, ProcessView]:
 
 
 def triggers(before: RebalanceView | None, now: RebalanceView, now_ms: int | None) -> tuple[Trigger, ...]:
-    """Returns the triggers of a rebalance; there is always at least one. Changes of processes come first. Changes of
-    configs and topology follow. If the previous rebalance requested this rebalance, this request is the last trigger.
+    """Returns the triggers of a rebalance; there is always at least one. In the result, changes of processes are first,
+    and changes of configs and topology are next. If the previous rebalance requested this rebalance, this request is
+    last.
     """
     if before is None:
         return (Trigger(TriggerKind.FIRST),)
@@ -183,7 +185,7 @@ def _topology_triggers(before: RebalanceSnapshot | None, now: RebalanceSnapshot 
 
 def _source_partitions(snapshot: RebalanceSnapshot) -> dict[str, int]:
     """Returns the partition counts of the user's own source topics. Leaves out repartition topics, because a rebalance
-    creates them. If topics that a rebalance created appear later, the trigger is `CREATED`.
+    creates them. For these created topics, there is the trigger `CREATED`.
     """
     internal = {
         topic.name for subtopology in snapshot.topology.subtopologies for topic in subtopology.repartition_source_topics

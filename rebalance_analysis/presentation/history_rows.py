@@ -49,8 +49,8 @@ from rebalance_analysis.presentation.rebalances import (
 
 BLOCKS_SHOWN = 8
 PLACES_SHOWN = 12
-"""If very many tasks change, rows only list moves. Such a row lists at most this number of pairs of an old and a new
-process.
+"""The largest number of pairs of an old and a new process in a row that lists moves without reasons. There are such
+rows if very many tasks change.
 """
 INSTANCES_SHOWN = 6
 
@@ -183,7 +183,7 @@ def _state_rows(
     each: GroupRebalance, previous: GroupRebalance | None, is_last: bool, names: ShortNames
 ) -> Iterator[FactRow]:
     """Yields rows about waiting tasks and about tasks with missing standbys. Leaves out rows that are equal to the rows
-    of the previous rebalance. But for the last rebalance, yields these rows, too.
+    of the previous rebalance. The last rebalance is an exception: its rows are always yielded.
     """
     waiting = _waiting_texts(each, names)
     if waiting and (is_last or previous is None or waiting != _waiting_texts(previous, names)):

@@ -56,7 +56,7 @@ WAITED_FOR = {
     DecisionKind.WARM_UP: "to catch up",
     DecisionKind.WARM_UP_BUDGET_SPENT: "to get its turn at warming up (max.warmup.replicas)",
 }
-"""Texts for the event that has to happen to an instance before a task moves to it."""
+"""A task moves to an instance only after an event. These texts describe the event."""
 
 
 class Title(NamedTuple):

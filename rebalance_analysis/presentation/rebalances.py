@@ -31,8 +31,8 @@ def rebalances_text(count: int) -> str:
 
 
 def triggers_text(triggers: Sequence[Trigger], processes: ShortNames, task: TaskId | None) -> str:
-    """Formats the triggers of a rebalance as text. `task`: a task that the text names before the other tasks that
-    waited; None to keep the order.
+    """Formats the triggers of a rebalance as text. `task`: the task that is first in a list of waiting tasks; None for
+    the usual order.
     """
     parts = []
     for kind, several in groupby(sorted(triggers, key=_order), key=lambda trigger: trigger.kind):
@@ -128,8 +128,8 @@ def cause_rows(
 ) -> Iterator[FactRow]:
     """Yields rows about the rebalances that are missing before this rebalance. Also yields rows about the triggers of
     this rebalance. Leaves out parts of the note that only repeat the triggers. Also leaves out parts that the previous
-    note had. `before`: the previous rebalance in the history. `task`: a task that the text names before the other tasks
-    that waited; None to keep the order.
+    note had. `before`: the previous rebalance in the history. `task`: the task that is first in a list of waiting
+    tasks; None for the usual order.
     """
     if facts.not_recorded:
         yield FactRow(f"{rebalances_text(facts.not_recorded)} before this one not recorded", "gap", 1)

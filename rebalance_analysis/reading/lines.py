@@ -69,8 +69,8 @@ class LineChoice:
     any group. `all`: True to choose every rebalance; False to choose only the last rebalance of each group.
 
     The last rebalance of a group is the rebalance with the latest `now_ms`. So the files of a history may have any
-    order. If several rebalances have this time, the last of them in the input is chosen. Placement problems have no
-    time and no group. Of all placement problems, the last in the input is chosen.
+    order. If several rebalances have the latest `now_ms`, the last of these rebalances in the input is chosen.
+    Placement problems have no time and no group. So the last placement problem of the input is chosen.
     """
 
     id: str | None = None

@@ -1,8 +1,8 @@
 """Reads the last recorded rebalances of a group, from recordings of many groups or from a running coordinator.
 
-The input lines may have any order. Only the newest lines of each group are kept in memory. The package
-`coordinator_api` reads the recordings of a running coordinator. `coordinator_api` registers a function for this in the
-entry-point group `assignor.histories`, so this package does not depend on `coordinator_api`. The parameters of the
+The input lines may have any order. Only the newest lines of each group are kept in memory. To read the recordings of a
+running coordinator, this package calls a function of `coordinator_api`. `coordinator_api` registers this function in
+the entry-point group `assignor.histories`, so this package does not depend on `coordinator_api`. The parameters of the
 registered function are address, group, last and token file.
 """
 
@@ -34,10 +34,10 @@ _AskCoordinator = Callable[[str, str | None, int, str | None], Iterable[RawLine]
 @dataclass(frozen=True, slots=True)
 class RecordedGroup:
     """The newest recorded rebalances of one group. `lines`: the generation and the line of each rebalance, oldest
-    first. `lines` begins with the rebalance before the requested rebalances, if that rebalance is recorded. This
-    rebalance is only used for comparison. `recorded`: the number of all recorded rebalances of the group; None if it is
-    not known. `interrupted`: the generations that are recorded as interrupted, because they never got an assignment.
-    Interrupted generations are not in `lines`.
+    first. If the rebalance before the requested rebalances is recorded, it is the first element of `lines`. It is used
+    only for comparison. `recorded`: the number of all recorded rebalances of the group; None if it is not known.
+    `interrupted`: the generations that are recorded as interrupted, because they never got an assignment. Interrupted
+    generations are not in `lines`.
     """
 
     group_id: str

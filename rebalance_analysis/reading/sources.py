@@ -106,7 +106,7 @@ class ReadingProgress:
         """
 
     def end(self) -> None:
-        """Called when the source has been read to its end, or as far as possible."""
+        """Called at the end of the source, or at an error that ends the source."""
 
 
 NO_PROGRESS = ReadingProgress()

@@ -1,5 +1,5 @@
-"""A chunk of recordings stands for consecutive lines of one input. It contains the position and the number of these
-lines, but not the lines. The worker that runs the chunk reads the lines.
+"""A chunk of recordings stands for consecutive lines of one input. The chunk contains the position and the number of
+these lines, but not the lines. A worker reads the lines when it processes the chunk.
 
 Some inputs, such as pipes and databases, can be read only once or only by the driver. The driver spools such an input
 to a file. Each line of a spool file has three parts: the position of the recorded line as JSON text, a tab, and the
@@ -69,7 +69,7 @@ class RecordingChunk:
         return self.readable + (self.damage is not None)
 
 
-_TAB = b"\t"  # separates position and line, because JSON text never contains a raw tab
+_TAB = b"\t"  # separates position and line: JSON text never contains a raw tab
 
 
 def write_spool(lines: Iterable[RawLine], path: Path) -> None:

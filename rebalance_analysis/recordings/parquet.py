@@ -4,10 +4,11 @@ begins at a given row.
 The position of a line has the form file:row. The first row has number 1. A file is read in batches of `ROWS_AT_ONCE`
 rows, so a large row group does not need much memory.
 
-A table can have one text column `value` with lines of JSON. Or the table has a column for each field of rebalance/1 or
-placement/1. Objects and lists are stored as JSON text or in nested types. Spark converts JSON to these nested types:
-struct, map, list. In a nested type, null means that the field is absent. Spark leaves out fields that are empty in
-every row. This module adds these empty fields again. Binary values become base64 text, as in JSON Lines recordings.
+A table can have one text column `value` with lines of JSON. A table can also have a column for each field of
+rebalance/1 or placement/1. Objects and lists are stored as JSON text or in nested types. Spark converts JSON to these
+nested types: struct, map, list. In a nested type, null means that the field is absent. Spark leaves out fields that are
+empty in every row. This module adds these empty fields again. Binary values become base64 text, as in JSON Lines
+recordings.
 """
 
 import base64

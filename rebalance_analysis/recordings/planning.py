@@ -41,8 +41,8 @@ def plan_recordings(
     inputs: Sequence[str], spool: Path, console: Console, lines_a_chunk: int = LINES_A_CHUNK
 ) -> list[RecordingChunk]:
     """Divides all lines of all inputs into chunks, and returns the chunks in order. `spool`: the directory for copies
-    of inputs that are pipes or databases. The workers that read chunks must be able to read this directory. Raises
-    InputError for an input that cannot be read.
+    of inputs that are pipes or databases. All workers must have access to this directory. Raises InputError for an
+    input that cannot be read.
     """
     sources = find_sources(inputs)
     planned: list[RecordingChunk] = []

@@ -71,7 +71,7 @@ def _counts_table(summary: Summary, width: int, wide: bool) -> Group:
     table.add_column("input", overflow="fold")
     for name in columns:
         table.add_column(name, justify="right", overflow="fold")
-    # the total is at least as wide as each other number of its column
+    # no other number of a column is wider than the total
     of_all = _cells(counts, columns)
     figures = sum(max(len(cell), *map(len, name.split("\n"))) + GAP for name, cell in zip(columns, of_all, strict=True))
     room = max(width - figures, _SHORTEST_INPUT)

@@ -2,16 +2,17 @@
 that they report. `first_members` makes the members as they were when the recorded rebalance began, from their
 subscriptions.
 
-If a process closes a task, the state of the task stays on disk until the clean-up delay has passed. In Kafka, when all
-members rejoin, the thread that first locks a state directory reports the state. Usually, this is the thread that last
-had the task open. This thread locks the directory immediately after it has closed the task. In this model, the thread
-that last had the task open always reports the state.
+If a process closes a task, the state of the task stays on disk until the clean-up delay has passed. When all members of
+a Kafka group rejoin, one thread of the process locks the state directory before the other threads. This thread reports
+the state. Usually, this is the last thread that had the task open, because this thread locks the directory immediately
+after it has closed the task. In this model, the last thread that had the task open always reports the state.
 
-If a task has no owner and other tasks of the group run, the model usually assumes that its owner has failed. The group
-notices a failed owner only after the session timeout. So the model assumes that a task of a failed owner did not run
-during the session timeout. There is one exception. If the task has more caught-up copies than num.standby.replicas, the
-model assumes that the owner has just revoked it. An owner that has just revoked its task is still in the group, and a
-follow-up rebalance comes next. If no task of the group runs, the model assumes that the group has just started.
+If a task has no owner and other tasks of the group run, the model usually assumes that the previous owner has failed.
+The group notices a failed owner only after the session timeout. So the model assumes that a task of a failed owner did
+not run during the session timeout. There is one exception. If the task has more caught-up copies than
+num.standby.replicas, the model assumes that the previous owner has just revoked the task. In this case, the previous
+owner is in the group, and the next rebalance is a follow-up. If no task of the group runs, the model assumes that the
+group has just started.
 """
 
 from collections.abc import Iterable, Mapping
@@ -160,7 +161,9 @@ class Members:
         return reporters
 
     def _close(self, on_disk: Mapping[_Copy, int], reporters: Mapping[_Copy, str], now_ms: int) -> None:
-        """Sets `closed` to all state on disk that is not open. State that was already closed keeps its closing time."""
+        """Sets `closed` to all state on disk that is not open. If state was closed before, its closing time does not
+        change.
+        """
         opened = {
             (thread.process, task) for thread in self.threads.values() for task in (*thread.active, *thread.standby)
         }
@@ -181,8 +184,8 @@ _Disks = Mapping[ProcessId, Mapping[TaskId, int]]
 
 
 class Past(NamedTuple):
-    """Facts from before the rebalance, which a what-if does not change. `configs`: the configs before the rebalance.
-    `left_behind`: the tasks whose owners the what-if removes.
+    """Facts about the time before the rebalance. A what-if does not change these facts. `configs`: the configs before
+    the rebalance. `left_behind`: the tasks whose owners the what-if removes.
     """
 
     configs: AssignmentConfigs
@@ -233,8 +236,8 @@ def first_members(
 def _reporters(
     threads: Iterable[ModelledThread], reported: Mapping[str, Iterable[TaskId]]
 ) -> dict[tuple[ProcessId, TaskId | None], str]:
-    """Returns, for each process and task, the first thread that reported the task. Each process also has a key with
-    None in place of the task; its value is the first thread of the process.
+    """Returns, for each process and task, the first thread that reported the task. For each process, the key `(process,
+    None)` has the first thread of the process as its value.
     """
     reporters: dict[tuple[ProcessId, TaskId | None], str] = {}
     for thread in threads:

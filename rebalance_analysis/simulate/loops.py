@@ -1,5 +1,4 @@
-"""Finds loops in a forecast. A loop begins at a rebalance that a later rebalance repeats with the same input and
-output.
+"""Finds loops in a forecast. A loop begins at a rebalance if a later rebalance has the same input and output.
 
 The comparison uses the open and closed state of each thread, the lags of copies and the leader's decision. These values
 determine the later rebalances. In the comparison, absolute times and offsets are ignored. The age of closed state also

@@ -18,10 +18,11 @@ class ForecastModel:
     together. Standbys and warm-ups read no records while the thread restores active tasks. `appended_records_per_s`:
     the rate at which the changelogs of each stateful task grow while the task runs. `rebalance_ms`: the time from the
     start of a rebalance until its members have their assignments. `session_timeout_ms`: the time until the group
-    notices that a process failed. This time affects only the unowned time in the result. `state_cleanup_delay_ms`:
-    Kafka's state.cleanup.delay.ms. After this time, a process removes the state of a closed task, unless the process
-    gets the task again. `jitter`: a number from 0 to 1. Each process has a random number between 1 - jitter and 1 +
-    jitter. All its rates are multiplied by this number. `seed`: the seed of the random numbers of the processes.
+    notices that a process failed. In the result, `session_timeout_ms` affects only the time during which tasks have no
+    owner. `state_cleanup_delay_ms`: Kafka's state.cleanup.delay.ms. A process removes the state of a task after the
+    task has been closed for this delay. `jitter`: a number from 0 to 1. Each process has a random number between 1 -
+    jitter and 1 + jitter. All its rates are multiplied by this number. `seed`: the seed of the random numbers of the
+    processes.
     """
 
     restore_records_per_s: float = 100_000.0
@@ -55,9 +56,9 @@ class End(StrEnum):
 class ForecastRebalance:
     """One rebalance of a forecast. `at_ms`: the time of the rebalance in milliseconds since the recorded rebalance.
     `moved`: the tasks whose active copy moved to another process. `warming_up`: the tasks that have a warm-up.
-    `followup`: True if a follow-up rebalance is needed. `probing_at_ms`: the time for which the leader requested a
-    probing rebalance, in milliseconds since the recorded rebalance; None if it requested none. `unowned`: the number of
-    tasks that run on no process when the rebalance begins.
+    `followup`: True if a follow-up rebalance is needed. `probing_at_ms`: the time of the next probing rebalance, in
+    milliseconds since the recorded rebalance; None if no probing rebalance is requested. `unowned`: the number of tasks
+    that run on no process when the rebalance begins.
     """
 
     number: int
@@ -91,10 +92,10 @@ class Forecast:
     stable. `restored_after_ms`: the time at which all copies have caught up. `restored_after_ms` is None if a copy
     never catches up, or if the group does not become stable. `active_moves`, `standby_moves`, `warm_ups`: the numbers
     of moved active copies, moved standbys and warm-ups in all rebalances. A warm-up counts only when it begins.
-    `unowned_ms`: the time for which a task did not run, added up over all tasks. A task does not run in three cases:
-    between revocation and assignment, during its restore, and after its process failed. `unowned_longest_ms`: the
-    longest time for which a task did not run. `unowned_longest_task`: the task that did not run for this longest time.
-    `final`: the measures of the last rebalance.
+    `unowned_ms`: the sum, over all tasks, of the time during which the task did not run. A task does not run in three
+    cases: between revocation and assignment, during its restore, and after its process failed. `unowned_longest_ms`:
+    the longest period in which a task did not run. `unowned_longest_task`: the task with this longest period. `final`:
+    the measures of the last rebalance.
     """
 
     end: End

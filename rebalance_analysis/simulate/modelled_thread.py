@@ -2,9 +2,9 @@
 runs, and the growth of changelogs.
 
 A thread restores its active tasks one after the other, in the order of task ids. Each task runs as soon as it is
-restored. When the thread has restored all its active tasks, it reads records for its standbys and warm-ups. It reads at
-the same rate for each of these copies. A task appends no records while it does not run. So the number of records to
-restore is known when the task is assigned. But a standby may read a changelog that grows at the same time.
+restored. When the thread has restored all its active tasks, it reads records for its standbys and warm-ups. The thread
+divides its read rate equally among these copies. A task appends no records while it does not run. So the number of
+records to restore is known when the task is assigned. But a standby may read a changelog that grows at the same time.
 
 When a task is assigned, the model computes the time at which its owner will have restored it. From this time on, the
 task runs. If the task is revoked before this time, the model discards the computed time. All times are in milliseconds
@@ -27,8 +27,8 @@ _FRACTIONS = float(1 << _FRACTION_BITS)
 
 
 class Rates(NamedTuple):
-    """The rates of one stream thread in records per second. `restore`: the rate for all active tasks together that the
-    thread restores. `standby`: the rate for all standbys together.
+    """The rates of one stream thread in records per second. `restore`: the rate at which the thread restores all its
+    active tasks together. `standby`: the rate at which the thread reads records for all its standbys together.
     """
 
     restore: float
@@ -44,7 +44,7 @@ def rates_of(model: ForecastModel, process: ProcessId, threads: int = 1) -> Rate
 
 
 def _factor(model: ForecastModel, process: ProcessId) -> float:
-    """Returns the jitter factor of the process: a number between 1 - jitter and 1 + jitter that is never 0."""
+    """Returns the jitter factor of the process: a number between 1 - jitter and 1 + jitter, and never 0."""
     if not model.jitter:
         return 1.0
     drawn = hashlib.blake2b(f"{model.seed}/{process}".encode(), digest_size=8).digest()
@@ -80,9 +80,9 @@ class ModelledThread:
     def take(
         self, active: Mapping[TaskId, int | None], standby: Mapping[TaskId, int], ends: ChangelogEnds, now_ms: int
     ) -> None:
-        """Sets the tasks that the thread has open from `now_ms` on. `active`: for each active task, the offset sum from
-        which it is restored; None if the task already runs or has no state. `standby`: for each standby, its offset
-        sum.
+        """Sets the tasks that the thread has open. They are open from the time `now_ms` on. `active`: for each active
+        task, the offset sum from which it is restored; None if the task already runs or has no state. `standby`: for
+        each standby, its offset sum.
         """
         before = self.active
         self.active, self.restores, self.since_ms = {}, {}, now_ms
@@ -128,7 +128,7 @@ class ModelledThread:
     def caught_up_ms(self, ends: ChangelogEnds) -> int | None:
         """Returns the time at which all copies on the thread will have caught up, without a further assignment; None if
         a copy never catches up. Changelogs begin to grow one after the other, so the thread catches up more and more
-        slowly. If the thread is fast enough while all changelogs grow, it catches up and stays caught up.
+        slowly. If the thread is fast enough while all changelogs grow, it catches up and does not fall behind again.
         """
         free_ms = self.free_from_ms
         if not self.standby:
@@ -152,8 +152,8 @@ class ModelledThread:
 
 
 def shared_out(missing: Mapping[TaskId, int], records: int) -> dict[TaskId, int]:
-    """Divides a number of records equally among tasks. `missing`: the number of records that each task still has to
-    read; a task gets no more than this. If the division has a remainder, the first tasks get one record more.
+    """Divides a number of records equally among tasks. `missing`: for each task, the number of records that it has to
+    read. A task gets at most this number. If the division has a remainder, the first tasks get one record more.
     """
     shares = dict(missing)
     left = records

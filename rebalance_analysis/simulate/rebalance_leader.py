@@ -8,8 +8,8 @@ a source topic serves as a changelog, the records increase its committed offset 
 the forecast.
 
 The bytes of a member are decoded once. For each rebalance, the bytes are encoded again with the tasks and offset sums
-that the member has at that rebalance. ConsumerProtocol version, endpoint, tags, topics, rack and process id stay as
-recorded. The unique field of a subscription grows by one in each rebalance. An assignment may show that all members
+that the member has at that rebalance. The ConsumerProtocol version, endpoint, tags, topics, rack and process id do not
+change. The unique field of a subscription grows by one in each rebalance. An assignment may show that all members
 support a higher version. The member then uses this version from the next rebalance on. Source:
 `StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`.
 """
@@ -66,7 +66,8 @@ class RebalanceLeader:
         reported = {member_id: member.info.task_offset_sums for member_id, member in self._members.items()}
         ends = _recorded_ends(result.problem)
         members = first_members(result.problem, threads, active, reported, ends, self._model, self._past)
-        # An operator can forbid moves of owned tasks for one rebalance only. A drain is valid for all rebalances.
+        # If an operator forbids moves of owned tasks, this is valid for one rebalance. A drain is valid for all
+        # rebalances.
         later = replace(self._snapshot.steering, keeps_owned=False)
         self._snapshot = with_created(replace(self._snapshot, steering=later), result.created_topics)
         try:
@@ -115,7 +116,7 @@ class RebalanceLeader:
 
     def _leader_misses(self, created: Iterable[str]) -> bool:
         """True if the rebalance created topics that the group reads. At first, the metadata of the leader's consumer
-        lacks these topics. When the metadata has them, the consumer requests another rebalance
+        does not contain these topics. When the metadata contains them, the consumer requests another rebalance
         (`ConsumerCoordinator.rejoinNeededOrPending`). For a leader that is not a member of the group, returns False,
         because this leader has no consumer.
         """
@@ -246,8 +247,9 @@ class RecordedMember:
         return self.info.process_id
 
     def receives(self, assignment: bytes) -> tuple[HandedOut, bool]:
-        """Applies an assignment. Returns the assigned tasks. Also returns True if the member rejoins at once. A member
-        rejoins at once if it has to revoke a partition or changes to a higher version.
+        """Applies an assignment. Returns the assigned tasks. Also returns True if the member rejoins immediately. There
+        are two reasons for an immediate rejoin: the member has to revoke a partition, or it changes to a higher
+        version.
         """
         decoded = decode_assignment(assignment)
         tasks = decode_assigned_tasks(decoded.user_data or b"")

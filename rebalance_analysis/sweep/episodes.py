@@ -2,8 +2,8 @@
 an episode. A rebalance is also an episode if its processes or numbers of threads differ from the previous rebalance. A
 change of processes or threads means that an instance joined, left, was killed or was restarted. All other recorded
 rebalances are follow-ups or probing rebalances. The forecast computes these rebalances without recordings. Each
-placement problem is an episode. The `meta.chain` of a placement problem is the name of its group. Without `meta.chain`,
-the placement problem is a group of its own with one episode.
+placement problem is an episode. The `meta.chain` of a placement problem is the name of its group. A placement problem
+without `meta.chain` forms a separate group with one episode.
 
 The driver writes the lines of all chunks to one spool file, and the workers read this file. So a chunk only contains a
 position in the spool file. The spool file is in the output directory, which every executor can read. In the spool file,

@@ -1,10 +1,10 @@
 """Draws the Pareto front as a picture. The x axis shows the time to stable, and the y axis shows the moves. A mark
 shows the number of standbys by its colour, and the skew by its size.
 
-In the table and in the list beside the plot, the combinations of a mark have the number of the mark. A line joins the
-points of the front that have the same number of standbys. Along such a line, a shorter time to stable means more moves.
-Points that are not on the front are shown as faint marks. If there is room, labels do not cover marks or other labels.
-All lengths in this module are in typographic points.
+Each mark has a number. The table and the list beside the plot show this number for the combinations of the mark. A line
+joins the points of the front that have the same number of standbys. Along such a line, a shorter time to stable means
+more moves. Points that are not on the front are shown as faint marks. If there is room, labels do not cover marks or
+other labels. All lengths in this module are in typographic points.
 """
 
 from __future__ import annotations

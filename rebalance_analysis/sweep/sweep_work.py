@@ -1,5 +1,5 @@
-"""Does the work of a sweep on one chunk. A chunk has some combinations and one group. The work makes forecasts from
-every episode of the group, and a result row for each combination.
+"""Does the work of a sweep on one chunk. A chunk contains some combinations and one group. For each combination, the
+work makes a forecast from every episode of the group, and then one result row.
 
 A chunk takes about half a second, as in all jobs (`spark_engine.batch.work`). A forecast has some tens of rebalances,
 so a chunk has few forecasts. All episodes of a result row are in one chunk. If a group has very many episodes, a chunk

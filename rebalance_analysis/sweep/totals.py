@@ -286,7 +286,7 @@ class EpisodeTotals:
         self.error = self.error or reason
 
     def row(self, group_id: str, number: int, axes: Sequence[Axis], values: Sequence[Value]) -> dict[str, object]:
-        """Returns the result row. The row has a time to stable only if every episode became stable."""
+        """Returns the result row. If an episode did not become stable, the row has no time to stable."""
         all_settled = 0 < self.episodes == self.settled
         return {
             "group_id": group_id,

@@ -91,8 +91,8 @@ _NO_ENDS = EndOffsetSums({}, known=False)
 
 
 def _log_ends(snapshot: RebalanceSnapshot) -> EndOffsetSums:
-    """Returns the end-offset sums of the changelogs. If the leader would end the rebalance with an error before it
-    requests end offsets, the sums are not known.
+    """Returns the end-offset sums of the changelogs. The sums are not known if an error ends the rebalance before the
+    leader requests end offsets.
     """
     try:
         tasks = make_tasks(snapshot, gather_members(snapshot).versions, created={})

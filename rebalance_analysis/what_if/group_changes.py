@@ -217,8 +217,8 @@ class OpenGroup:
 
 
 def must_be_known(member: OpenMember, where: str) -> None:
-    """Raises InputError if the member has a future version. This program can read only the version of a future
-    subscription, and not its other fields.
+    """Raises InputError if the member has a future version. If a subscription has a future version, this program cannot
+    decode any field except the version.
     """
     if member.info.is_future:
         raise InputError(f"member {member.member_id} speaks version {member.info.version}, not known here", where)

@@ -1,9 +1,9 @@
 """Finds the processes that a user's changes name. Also makes labels for processes in texts and pictures. For new
 processes, also makes ids and chooses racks.
 
-If several processes are equally good, Kafka's assignors choose by process id. Suppose all new ids were higher than the
-recorded ids, or all were lower. Then some placements would be more likely than in a real group. So new ids are hashes.
-The new ids are distributed like random ids, but are the same for the same input.
+If several processes are equally good, Kafka's assignors choose by process id. If all new ids were higher than the
+recorded ids, some placements would be more likely than in a real group. For this reason, new ids are hashes. The new
+ids are distributed like random ids, but are the same for the same input.
 """
 
 import hashlib
