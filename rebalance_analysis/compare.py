@@ -110,8 +110,8 @@ def _rebalance_differences(result: RebalanceResult, recorded: RecordedOutput) ->
 
 def _error_differences(error: KafkaError | None, recorded: RecordedOutput) -> Iterator[str]:
     if error is None or recorded.error is None or _java_class(recorded.error) != error.kafka_name:
-        # There is no error to compare, or the error classes differ. `_rebalance_differences` reports if the classes
-        # differ.
+        # There is no error to compare, or the error classes differ. If they differ, `_rebalance_differences` reports
+        # this.
         return
     ours, theirs = error.as_recorded(), _STREAM_THREAD.sub("stream-thread [] ", recorded.error)
     if ours != theirs:

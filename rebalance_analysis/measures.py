@@ -100,8 +100,9 @@ def previous_owners(problem: PlacementProblem) -> dict[TaskId, list[ProcessId]]:
 
 def moves_owned(problem: PlacementProblem, placement: Placement) -> bool:
     """True if the placement moves an active task or a standby away from the client that reported it. For each task, at
-    most num.standby.replicas reported standbys count. The standbys with the smallest lags count first. Any other
-    reported standby may be a closed task, because a client reports a closed task with a state directory like a standby.
+    most num.standby.replicas reported standbys count. If more standbys are reported, the standbys with the smallest
+    lags count. Any other reported standby may be a closed task. A client also reports a closed task as a standby if the
+    task has a state directory.
     """
     owners = previous_owners(problem)
     for process, placed in placement.clients.items():

@@ -234,7 +234,7 @@ def _own_assignor(name: str, load_own: LoadOwn | None) -> TaskAssignor | None:
 
 class _OwnAssignor:
     """Wraps a user's own assignor class. If the class raises any exception, raises OwnAssignorFailed instead. So if the
-    user's class raises an exception, only the present line fails.
+    user's class raises an exception, only the current line fails.
     """
 
     def __init__(self, path: str, assignor: TaskAssignor) -> None:

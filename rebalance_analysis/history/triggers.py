@@ -2,8 +2,8 @@
 
 A recording has the members' requests, but not the events that caused the requests. So a trigger is a difference between
 two rebalances. Examples are a new process, a task that waited to be revoked, and a deadline that has passed. A
-rebalance can have several triggers. If two rebalances do not differ, there are two possible triggers. Either topics
-that the leader created have appeared, or a member rejoined for a reason that is not recorded.
+rebalance can have several triggers. If two rebalances do not differ, there are two possible triggers. Either new topics
+of the leader have appeared in its metadata, or a member rejoined for a reason that is not recorded.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -67,9 +67,10 @@ class ProcessView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceView:
-    """The values of one rebalance. The history compares the next rebalance with them. `held_back`: the tasks that wait
-    until their old owner has revoked them. `created`: the topics that the rebalance created for the group to read. When
-    these topics appear in the metadata of the leader's consumer, the leader requests a new rebalance.
+    """The values of one rebalance. The history compares these values with the values of the next rebalance.
+    `held_back`: the tasks that wait until their old owner has revoked them. `created`: the topics that the rebalance
+    created for the group to read. When these topics appear in the metadata of the leader's consumer, the leader
+    requests a new rebalance.
     """
 
     processes: Mapping[ProcessId, ProcessView]

@@ -3,7 +3,7 @@
 
 In the history of a task, consecutive rebalances that changed nothing share one row. In the history of a group, tasks
 with the same change and the same reason share rows. One row has the number of tasks that do not move. Moved tasks are
-listed with their ids. If very many tasks move, only some are listed.
+listed with their ids. If very many tasks move, the rows list only some of these tasks.
 """
 
 from collections import Counter

@@ -56,7 +56,7 @@ WAITED_FOR = {
     DecisionKind.WARM_UP: "to catch up",
     DecisionKind.WARM_UP_BUDGET_SPENT: "to get its turn at warming up (max.warmup.replicas)",
 }
-"""A task moves to an instance only after an event. These texts describe the event."""
+"""For each kind of decision, the text of the event that an instance waits for before a task moves to it."""
 
 
 class Title(NamedTuple):
@@ -87,7 +87,7 @@ class ChangeTitle(Enum):
 
     @property
     def is_move(self) -> bool:
-        """True if the active copy moves to another process, at once or after its owner has revoked the task."""
+        """True if the active copy moves to another process, immediately or after its owner has revoked the task."""
         return self in (ChangeTitle.MOVES, ChangeTitle.HELD_BACK)
 
     def of(self, count: int) -> str:

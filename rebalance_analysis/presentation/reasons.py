@@ -33,8 +33,8 @@ NameProcess = Callable[[ProcessId | None], str]
 
 
 class ShortReason(NamedTuple):
-    """A reason as one clause. `template`: the clause, with the placeholder LAG in place of each number. So tasks whose
-    reasons differ only in numbers can share a row. `lags`: the numbers that the placeholders stand for.
+    """A reason as one clause. `template`: the clause, with the placeholder LAG in place of each number. If the reasons
+    of two tasks differ only in numbers, the tasks can share a row. `lags`: the numbers that the placeholders stand for.
     """
 
     template: str

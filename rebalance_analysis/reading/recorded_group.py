@@ -69,9 +69,10 @@ class RecordedGroup:
 
 
 def history_from_coordinator(url: str, token_file: str | None, group: str | None, last: int) -> Iterator[Line]:
-    """Yields the lines of the newest rebalances of a group. `last`: the number of rebalances. The rebalance before
-    these rebalances is also read, for comparison. Raises InputError if no coordinator answers, or if the coordinator
-    does not have the group. Also raises InputError if no group is named and the coordinator has several groups.
+    """Yields the lines of the newest rebalances of a group. `last`: the number of rebalances. For comparison, also
+    yields the line of the rebalance before these rebalances. Raises InputError if no coordinator answers, or if the
+    coordinator does not have the group. Also raises InputError if no group is named and the coordinator has several
+    groups.
     """
     try:
         ask: _AskCoordinator = plug_in(ENTRY_POINT_GROUP, "coordinator")

@@ -83,7 +83,7 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
 
 def _batches(source: pq.ParquetFile, start: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
     """Yields the rows from row `start` on. Reads one row group at a time. So a damaged row group does not affect the
-    rows of the groups before it.
+    rows of earlier row groups.
     """
     skip = start
     for group in range(source.metadata.num_row_groups):

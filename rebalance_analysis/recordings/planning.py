@@ -1,6 +1,6 @@
 """Divides inputs into chunks. Each input is read once to find its chunks. In a plain file, the position of a chunk is a
 byte offset. In a gzip file, the position of a chunk is a line number. In a Parquet file, the position of a chunk is a
-row number. A chunk has the number of lines that `spark_engine/batch/work.py` sets. A chunk has fewer lines if the lines
+row number. `spark_engine/batch/work.py` defines the number of lines of a chunk. A chunk has fewer lines if the lines
 are very long, or if it is the last chunk of an input. Some inputs can be read only once or only by the driver, such as
 stdin, pipes and databases. These inputs are first spooled to a file.
 """

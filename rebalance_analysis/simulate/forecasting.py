@@ -2,9 +2,9 @@
 in a loop, or after `max_rounds` rebalances.
 
 The leader decides at the start of a rebalance. The members receive their assignments `rebalance_ms` later. Until then,
-the members continue to process their present tasks. If a member has to rejoin at once, it rejoins when it receives its
-assignment. If no member has to rejoin, the group waits for the probing rebalance. All times are in milliseconds since
-the recorded rebalance.
+the members continue to process their present tasks. If a member has to rejoin immediately, it rejoins when it receives
+its assignment. If no member has to rejoin, the group waits for the probing rebalance. All times are in milliseconds
+since the recorded rebalance.
 """
 
 from collections.abc import Callable

@@ -1,11 +1,10 @@
 """Models the members of a group in a forecast: their open tasks, the closed state on their disks, and the offset sums
-that they report. `first_members` makes the members as they were when the recorded rebalance began, from their
-subscriptions.
+that they report. `first_members` reads the subscriptions, and makes the members at the start of the recorded rebalance.
 
 If a process closes a task, the state of the task stays on disk until the clean-up delay has passed. When all members of
-a Kafka group rejoin, one thread of the process locks the state directory before the other threads. This thread reports
-the state. Usually, this is the last thread that had the task open, because this thread locks the directory immediately
-after it has closed the task. In this model, the last thread that had the task open always reports the state.
+a Kafka group rejoin, one thread of each process locks the state directory first. This thread reports the state.
+Usually, this is the last thread that had the task open. It locks the directory immediately after it has closed the
+task. In this model, the last thread that had the task open always reports the state.
 
 If a task has no owner and other tasks of the group run, the model usually assumes that the previous owner has failed.
 The group notices a failed owner only after the session timeout. So the model assumes that a task of a failed owner did
@@ -113,8 +112,8 @@ class Members:
         self._close(on_disk, reporters, now_ms)
 
     def caught_up_ms(self) -> int | None:
-        """Returns the time at which all copies will have caught up, without a further assignment; None if a copy never
-        catches up.
+        """Returns the time at which all copies will have caught up if there is no further assignment; None if a copy
+        never catches up.
         """
         times = [thread.caught_up_ms(self.ends) for thread in self.threads.values()]
         known = [at_ms for at_ms in times if at_ms is not None]

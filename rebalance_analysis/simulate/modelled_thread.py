@@ -126,9 +126,10 @@ class ModelledThread:
         return {task: position + read[task] for task, position in self.standby.items()}
 
     def caught_up_ms(self, ends: ChangelogEnds) -> int | None:
-        """Returns the time at which all copies on the thread will have caught up, without a further assignment; None if
-        a copy never catches up. Changelogs begin to grow one after the other, so the thread catches up more and more
-        slowly. If the thread is fast enough while all changelogs grow, it catches up and does not fall behind again.
+        """Returns the time at which all copies on the thread will have caught up if there is no further assignment;
+        None if a copy never catches up. Changelogs begin to grow one after the other, so the thread catches up more and
+        more slowly. If the thread is fast enough while all changelogs grow, it catches up and does not fall behind
+        again.
         """
         free_ms = self.free_from_ms
         if not self.standby:

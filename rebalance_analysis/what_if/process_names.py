@@ -152,7 +152,7 @@ def _new_racks(racks: Iterable[str | None]) -> Iterator[str | None]:
 
     Each new instance is placed on the rack that has the fewest instances at that moment. If several racks have the
     fewest instances, the first of these racks by name is used. So the instances are spread over the racks as evenly as
-    possible. If no existing instance has a rack, a new instance has none either.
+    possible. If no existing instance has a rack, new instances have no rack.
     """
     instances = Counter(rack for rack in racks if rack is not None)
     while True:

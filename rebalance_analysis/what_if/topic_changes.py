@@ -2,7 +2,7 @@
 
 If an application has state, Kafka Streams does not allow a changed partition count of an input topic. If the
 application is not reset, its internal topics have the wrong partition count, and each rebalance fails. A what-if
-assumes that the application was reset, and that tasks which still exist kept their state. A what-if also assumes that
+assumes that the application was reset, and that every remaining task kept its state. A what-if also assumes that
 internal topics have the partition counts that they need. It also assumes that new partitions are empty.
 """
 
