@@ -63,8 +63,8 @@ def _readings_of_text(text: str) -> list[bytes]:
 
 
 def _described(readings: Sequence[bytes], kinds: Sequence[str]) -> tuple[str, dict[str, Described]]:
-    """Decodes the bytes. Tries the kinds in the order of `kinds`, and uses the first kind that fits. Returns the kind
-    that fits and the decoded fields.
+    """Decodes the bytes. Tries the kinds in the order of `kinds`, and uses the first kind that fits. Returns this kind
+    and the decoded fields.
     """
     problems = []
     for raw in readings:

@@ -120,10 +120,10 @@ def explain_files(options: ExplainOptions) -> None:
     """Explain recorded rebalances: each change and its reason.
 
     For each rebalance of a group, shows its trigger. For each task that the rebalance changed, shows the old process,
-    the new process and the reason. One line shows the number of other tasks. FILE is a file of recordings. Without a
-    FILE, the command reads the recordings of a running coordinator. With --format json or yaml, the command prints
-    documents. A FILE alone gives one document for each task of each rebalance. With --last, --group or --all, the
-    command prints the history as one document.
+    the new process and the reason. One line shows the number of tasks that did not change. FILE is a file of
+    recordings. Without a FILE, the command reads the recordings of a running coordinator. With --format json or yaml,
+    the command prints documents. A FILE alone gives one document for each task of each rebalance. With --last, --group
+    or --all, the command prints the history as one document.
 
     The exit code is 1 if there is nothing to explain.
     """

@@ -234,7 +234,8 @@ def _topology(file: str) -> GroupTopology:
 
 
 RestoreRateOption = Annotated[
-    float, typer.Option("--restore-rate", metavar="R", help="Number of records a stream thread restores per second.")
+    float,
+    typer.Option("--restore-rate", metavar="R", help="Number of records that a stream thread restores per second."),
 ]
 _MODEL = ForecastModel()
 _OPTIONS = {

@@ -184,8 +184,8 @@ def _add(totals: Counter[str], figures: Mapping[str, int | None], compared: Comp
 
 
 class _History:
-    """Prints the row of each rebalance immediately, and stores only the totals. To store all rows of a long history may
-    need too much memory.
+    """Prints the row of each rebalance immediately, and stores only the totals. The rows of a long history may need too
+    much memory.
     """
 
     def __init__(self, format: Format) -> None:

@@ -1,7 +1,7 @@
 """Formats the history of a group or of one task as rows. The rows have labels such as "trigger", "was", "is" and
 "because".
 
-In the history of a task, consecutive rebalances that changed nothing share one row. In the history of a group, tasks
+In the history of a task, there is one row for consecutive rebalances without a change. In the history of a group, tasks
 with the same change and the same reason share rows. One row has the number of tasks that do not move. Moved tasks are
 listed with their ids. If very many tasks move, the rows list only some of these tasks.
 """

@@ -78,8 +78,8 @@ class LineChoice:
     all: bool = False
 
     def among(self, lines: Iterable[Line]) -> Iterator[Line]:
-        """Yields the lines of the input that are chosen. A line without a document is always chosen, so that the
-        command can report it.
+        """Yields the chosen lines of the input. A line without a document is always chosen, so that the command can
+        report it.
         """
         last: dict[str, tuple[int, Line]] = {}
         for line in lines:

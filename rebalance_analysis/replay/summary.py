@@ -136,8 +136,8 @@ _MOVED = ("active_moved", "standby_moved")
 
 @dataclass(slots=True)
 class Beside:
-    """Sums measures of recorded placements and of their reruns, for comparison. The sums include only rebalances that
-    have measures of both placements.
+    """Adds up the measures of recorded placements and of their reruns, for comparison. The sums include only rebalances
+    that have measures of both placements.
     """
 
     rounds: int = 0

@@ -158,8 +158,8 @@ _Appended = Mapping[str, Mapping[int, int]]
 
 
 def with_created(snapshot: RebalanceSnapshot, created: Mapping[str, CreatedTopic]) -> RebalanceSnapshot:
-    """Returns a copy of the snapshot in which the created topics exist and are empty. If the recorder received metadata
-    of these topics, they have this metadata.
+    """Returns a copy of the snapshot in which the created topics exist and are empty. If metadata of these topics is
+    recorded, the copy contains this metadata.
     """
     if not created:
         return snapshot

@@ -36,7 +36,7 @@ Recorded = RecordedRebalance | RecordedPlacement
 @dataclass(frozen=True, slots=True)
 class CombinationsOfGroup:
     """A chunk of combinations. For each combination, forecasts are made from all episodes of one group. `first`: the
-    number of the first combination. `lines`: the number of combinations.
+    number of the first combination. `lines`: the number of combinations, because a job counts a combination as a line.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""Applies changed partition counts and a changed topology to a snapshot.
+"""Changes the partition counts and the topology of a snapshot.
 
 If an application has state, Kafka Streams does not allow a changed partition count of an input topic. If the
 application is not reset, its internal topics have the wrong partition count, and each rebalance fails. A what-if
