@@ -1,4 +1,4 @@
-"""Computes the assignment of a Kafka Streams group without a JVM, and explains the place of each task.
+"""Computes the assignment of a Kafka Streams group without a JVM, and explains why each task is placed on its client.
 
 `assign(snapshot, now_ms)` computes one rebalance: it decodes the members' subscriptions and encodes their assignments.
 The package has no I/O and no clock. A rebalance has steps 0 to 4. This list names the files of each step:

@@ -1,5 +1,5 @@
-"""Explains the place of every task in one rebalance. The explanation lists the decisions that placed the task, as data
-and as one line of text.
+"""Explains for one rebalance why each task was placed on its client. The explanation lists the decisions that placed
+the task, as data and as one line of text.
 
 The explanations are made from the log of decisions (`task_assignors/decisions.py`) and from the lags in the input of
 the task assignor. The code that makes a decision also writes the decision to the log. Kafka has no counterpart: its

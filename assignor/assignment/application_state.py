@@ -124,9 +124,9 @@ class KafkaStreamsState:
 
 @dataclass(frozen=True)
 class ApplicationState:
-    """The input of an assignor. `problem`: the placement problem, made by the pipeline or read from a recorded line by
-    `parse_placement`. `log`: the log of decisions, to which the assignor may append its reasons. Tasks and clients are
-    in the order of the leader's Java maps. Kafka's own assignors break ties by the order of tasks and clients.
+    """The input of an assignor. `problem`: the placement problem, from the pipeline or from a recorded line
+    (`parse_placement`). `log`: the log of decisions, to which the assignor may append its reasons. Tasks and clients
+    are in the order of the leader's Java maps. Kafka's own assignors break ties by the order of tasks and clients.
     """
 
     problem: PlacementProblem

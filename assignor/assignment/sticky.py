@@ -31,9 +31,9 @@ class StickyTaskAssignor(CustomTaskAssignor):
     """Keeps tasks on their clients as long as the load allows it. StickyTaskAssignor never requests a probing
     rebalance.
 
-    `must_preserve_active_task_assignment`: True if every active task stays with its previous owner, whatever the load
-    of this owner. If `must_preserve_active_task_assignment` is True, racks are ignored. One client then requests an
-    immediate rebalance. Raises IllegalStateError if the clients have no threads.
+    `must_preserve_active_task_assignment`: True if every active task stays with its previous owner, even if this
+    owner's load is high. If `must_preserve_active_task_assignment` is True, racks are ignored. One client then requests
+    an immediate rebalance. Raises IllegalStateError if the clients have no threads.
     """
 
     name = "StickyTaskAssignor"

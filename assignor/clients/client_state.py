@@ -12,10 +12,10 @@ task's end-offset sum minus the offset sum that the client reported. Three rules
   committed offset have not been processed.
 - If a partition of a changelog source topic has no committed offset, its end offset counts as 0.
 
-Most clients report only the few tasks that they hold. If a client did not report a task, the client's lag on the task
-is the task's end-offset sum. If clients did not report the task, they all have the same lag on it. So each client
-stores only the lags on the tasks that it reported. All clients share one mapping of lags on unreported tasks. So the
-lags of 50,000 tasks on 500 clients need about 100,000 numbers.
+Most clients report only a few tasks. If a client did not report a task, the client's lag on the task is the task's
+end-offset sum. So all clients that did not report a task have the same lag on it. Each client stores only the lags on
+the tasks that it reported. All clients share one mapping of lags on unreported tasks. So the lags of 50,000 tasks on
+500 clients need about 100,000 numbers.
 
 Source: `ClientState.initializePrevTasks`, `prevTasksByLag`, `computeTaskLags`, `lagFor`;
 `StreamsPartitionAssignor.populateClientStatesMap`, `computeEndOffsetSumsByTask`; `ClientUtils`.

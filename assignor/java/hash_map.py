@@ -43,7 +43,7 @@ class JavaHashMap(MutableMapping[K, V]):
         self._values[key] = value
 
     def compute_if_absent(self, key: K, value: V) -> None:
-        """Adds the entry as `computeIfAbsent` does, unless the map has the key. The order of the keys after
+        """If the map lacks the key, adds the entry as `computeIfAbsent` does. The order of the keys after
         `compute_if_absent` can differ from the order after `put`: see `JavaHashSet.compute_if_absent`.
         """
         self._keys.compute_if_absent(key)

@@ -181,7 +181,7 @@ class JavaHashSet(MutableSet[K]):
 
         `computeIfAbsent` differs from `add` in three points. `computeIfAbsent` puts the key at the front of the
         bucket's list. `computeIfAbsent` makes a tree of a bucket at the eighth key instead of the ninth.
-        `computeIfAbsent` doubles the table before it searches the key, not after it has added the key.
+        `computeIfAbsent` doubles the table before it searches for the key, not after it has added the key.
         """
         if len(self._spreads) > self._capacity * 3 // 4:
             self._order = None

@@ -3,7 +3,7 @@
 In a table of 64 buckets or more, Java turns a bucket of more than eight entries into a tree. A look-up in the tree
 takes a logarithmic number of comparisons.
 Every entry of the bucket is a node of the tree, and also an element of a doubly linked list. Look-ups use only the
-tree, and iterations use only the list. But the tree changes the order of the list in two cases:
+tree, and iterations use only the list. The tree changes the order of the list in two cases:
 
 1. A new entry is inserted into the list directly after the entry that is its parent in the tree. The parent
    is determined before the tree is balanced (`TreeNode.putTreeVal`).

@@ -1,9 +1,9 @@
 """Steps 3 and 4: the partitions of each host, and the assignment that the leader sends to each member.
 
 The host maps contain every process with an endpoint. The host maps also contain processes without tasks, because a
-missing process would request another rebalance immediately. The host maps show the places of tasks after this
-rebalance, even if another process still has to revoke a task. If several processes have the same endpoint, the host
-maps contain only one of them: the last process in the leader's HashMap.
+missing process would request another rebalance immediately. The host maps show the new placement of the tasks, even if
+another process still has to revoke a task. If several processes have the same endpoint, the host maps contain only one
+of them: the last process in the leader's HashMap.
 
 If another member still owns a partition of a task, the task is held back until the member has revoked the partition.
 The assignment of the task's new owner requires the new owner to rejoin immediately (next rebalance 0). If the new

@@ -162,9 +162,9 @@ def _all_to_one(
 def _keep_with_previous_owner(
     queue: _TaskQueue, threads: _Threads, previous_tasks_by_lag: Mapping[str, Sequence[TaskId]]
 ) -> dict[int, str]:
-    """Carries out step 1: threads keep tasks that they had before. For each task whose previous owner had no room,
-    returns the rank of the task and the previous owner. If a task has several previous owners without room, the result
-    has the last of these owners.
+    """Carries out step 1: threads keep tasks that they had before. If the previous owner of a task has no room, the
+    result maps the rank of the task to this owner. If a task has several previous owners without room, the result has
+    the last of these owners.
     """
     skipped: dict[int, str] = {}
     kept: list[TaskId] = []
@@ -174,7 +174,7 @@ def _keep_with_previous_owner(
     rank_of, gone = queue.ranks.get, queue.gone
     for consumer, previous in previous_tasks_by_lag.items():
         has = load.get(consumer, 0)
-        # fast path: in a process of thousands of threads, most threads had one task and have no room
+        # fast path: in a process of thousands of threads, most threads had one task, and have no room for it
         if has >= fair_share and len(previous) == 1:
             rank = rank_of(previous[0])
             if rank is not None and not gone[rank]:
@@ -243,8 +243,8 @@ class _TaskQueue:
     """A `java.util.PriorityQueue` of distinct tasks, from which tasks are polled and removed.
 
     The rank of a task is its index among the sorted tasks; the queue represents a task by its rank. `poll` returns the
-    tasks with the lowest ranks, which are known without the heap's array. The array is built only at the end, if more
-    than two tasks are left, to iterate over these tasks. `heapq` builds and polls the heap. `heapq` and Java move
+    tasks with the lowest ranks. These tasks are known without the heap's array. The array is built only at the end, if
+    more than two tasks are left, to iterate over these tasks. `heapq` builds and polls the heap. `heapq` and Java move
     elements differently, but give the same array because all ranks differ. To remove a task, Java searches the array
     from the front, so a whole pass takes quadratic time. This class stores the position of each rank and needs no
     search.

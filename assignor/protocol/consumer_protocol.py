@@ -163,7 +163,7 @@ def _usable_version(version: int) -> int:
 
 
 def _after_version(data: bytes | memoryview, what: str, largest_count: int = JAVA_INT_MAX) -> tuple[Reader, int]:
-    """Returns a reader of the fields after the version, and the version that determines these fields."""
+    """Reads the version number. Returns a reader of the other fields, and the version that determines these fields."""
     reader = Reader(data, what, largest_count)
     version = reader.int16("version")
     if version < 0:

@@ -5,10 +5,10 @@ all members of a group.
 
 Up to version 6, a SubscriptionInfo lists previous active tasks and standby tasks. Since version 7, a SubscriptionInfo
 has an offset sum for every task with state. The offset sum of a running active task is LATEST_OFFSET. The class
-`SubscriptionInfo` contains offset sums, whatever the version of the bytes. If version 6 or earlier lists a task as
-active, the task gets the sum LATEST_OFFSET. If version 6 or earlier lists a task as standby, the task gets the sum
-UNKNOWN_OFFSET_SUM. If the version is above LATEST_SUPPORTED_VERSION, only the two version numbers are read. Source:
-`SubscriptionInfo`, `SubscriptionInfoData`; KIP-441, KIP-708.
+`SubscriptionInfo` contains offset sums for all versions. If version 6 or earlier lists a task as active, the task gets
+the sum LATEST_OFFSET. If version 6 or earlier lists a task as standby, the task gets the sum UNKNOWN_OFFSET_SUM. If the
+version is above LATEST_SUPPORTED_VERSION, only the two version numbers are read. Source: `SubscriptionInfo`,
+`SubscriptionInfoData`; KIP-441, KIP-708.
 """
 
 import struct
@@ -287,7 +287,7 @@ def decode_subscription_info(data: bytes | memoryview, largest_count: int = JAVA
 
 
 def _after_versions(data: bytes | memoryview, largest_count: int) -> tuple[Reader, int, int]:
-    """Returns a reader of the fields after the two versions, and the two versions."""
+    """Reads the two version numbers. Returns a reader of the other fields, and the two version numbers."""
     reader = Reader(data, "SubscriptionInfo", largest_count)
     version = reader.int32("version")
     if version < 1:

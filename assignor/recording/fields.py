@@ -30,8 +30,8 @@ The limit is far above the numbers of partitions in real Kafka clusters.
 
 
 class Fields:
-    """The fields of one JSON object. The constructor checks the names of the fields. A method that reads a field checks
-    its value.
+    """The fields of one JSON object. The constructor checks the names of the fields. A method that reads a field also
+    checks the field's value.
     """
 
     __slots__ = ("_values", "where")
@@ -62,7 +62,7 @@ class Fields:
         return reader(self._values.get(name), self.at(name))
 
     def read_or_none(self, name: str, reader: Callable[[object, str], Value]) -> Value | None:
-        """Returns the value of a field, read by `reader`. Returns None if the field is absent or null."""
+        """Reads a field with `reader`, and returns its value. Returns None if the field is absent or null."""
         value = self._values.get(name)
         return None if value is None else reader(value, self.at(name))
 
@@ -283,8 +283,8 @@ def as_release(value: object, where: str) -> str:
 
 
 def configs_of_release(configs: AssignmentConfigs, release: str | None) -> AssignmentConfigs:
-    """Returns the configs with the Kafka version of the release. If the line names no release, the configs stay as they
-    are.
+    """Returns the configs with the Kafka version of the release. If the line names no release, the configs do not
+    change.
     """
     return configs if release is None else replace(configs, kafka_version=version_of_release(release))
 

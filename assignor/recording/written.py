@@ -43,8 +43,8 @@ def rebalance_document(
     kafka_version: str | None = None,
 ) -> dict[str, object]:
     """Returns one recorded rebalance as JSON data. `explanations`: the results of `explain.explanation_document`, which
-    become a part of `output`. `kafka_version`: the release of the leader. The document names the release that computed
-    the test vectors if `kafka_version` is None, or belongs to another Kafka version than the snapshot.
+    become a part of `output`. `kafka_version`: the release of the leader. If `kafka_version` is None or belongs to
+    another Kafka version than the snapshot, the document names the release that computed the test vectors.
     """
     document: dict[str, object] = {
         "format": REBALANCE_FORMAT,

@@ -98,8 +98,8 @@ class RackInformation:
     def knows_changelogs(self) -> bool:
         """True if every changelog topic is known, with the racks of all its partitions.
 
-        As in Kafka, `knows_changelogs` checks the known partitions of each topic. It does not check if the tasks need
-        other partitions. If a topic lacks a partition that a task needs, a later step raises an error.
+        As in Kafka, `knows_changelogs` checks the known partitions of each topic. The method does not check if the
+        tasks need other partitions. If a topic lacks a partition that a task needs, a later step raises an error.
         """
         topics = {partition.topic for partitions in self.changelog_partitions.values() for partition in partitions}
         return all(
@@ -169,7 +169,7 @@ class PlacementProblem:
 
 @dataclass(frozen=True, slots=True)
 class ClientPlacement:
-    """The tasks of one client. `warm_ups`: the tasks of `standby` that the client only restores for a later rebalance.
+    """The tasks of one client. `warm_ups`: the tasks of `standby` whose copies exist only until they have caught up.
 
     `active_order`, `standby_order`: the order in which Kafka's leader stores the tasks; None means sorted. If the tasks
     come from an assignor of the public interface, the leader stores the tasks in hash order.

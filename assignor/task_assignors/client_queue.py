@@ -5,10 +5,10 @@ equal loads, Kafka takes the client with the most threads. If clients also have 
 first client. Kafka's iteration ends as soon as it reaches an empty client. A heap gives the same client as Kafka's
 iteration if equal clients are sorted in Kafka's iteration order.
 
-For each standby, Kafka fills a `HashSet` with the clients that do not hold the task, and iterates over this set. If two
-hash tables have the same capacity, two clients have the same order in both tables. So this module needs only one queue
-for each capacity of the hash table, not one queue for each task. A bucket becomes a tree if many process ids share the
-bucket. In this rare case, the module fills a set of clients for each standby. Source:
+For each standby, Kafka fills a `HashSet` with the clients that have no copy of the task, and iterates over this set. If
+two hash tables have the same capacity, two clients have the same order in both tables. So this module needs only one
+queue for each capacity of the hash table, not one queue for each task. A bucket becomes a tree if many process ids
+share the bucket. In this rare case, the module fills a set of clients for each standby. Source:
 `LegacyStickyTaskAssignor.findLeastLoaded`, `findClientsWithoutAssignedTask`,
 `ClientState.hasMoreAvailableCapacityThan`, `java.util.HashSet`.
 """

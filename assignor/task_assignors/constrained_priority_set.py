@@ -1,8 +1,8 @@
 """A queue of clients that returns the least loaded client that is acceptable for a task.
 
 Kafka's queue is a `java.util.PriorityQueue`: a binary heap in an array. Kafka's queue sorts clients by load, then by
-process id. The queue in this file holds one number for each client, called the client's entry. The entry combines the
-load and the process id (`working_state.Entry`). The smaller of two entries comes first.
+process id. The queue in this file contains one number for each client: the client's entry. The entry combines the load
+and the process id (`working_state.Entry`). The smaller of two entries comes first.
 
 A client's load can change while the client is in the queue. When the load changes, the position of the client in the
 queue stays the same. Until Kafka offers the client again, the client's entry may be less than the entry of its parent
@@ -66,8 +66,8 @@ from assignor.types import ProcessId
 NOT_QUEUED: Entry = -1
 
 Offers = tuple[Entry, Entry, Entry, Entry]
-"""Two offers: the two entries of the clients before the offers, and the two entries after the offers. NOT_QUEUED stands
-for the entry of a client that was not in the heap before the offers.
+"""Two offers: the entries of the two clients before the offers, and the entries of the two clients after the offers.
+NOT_QUEUED stands for the entry of a client that was not in the heap before the offers.
 """
 
 BreakingRange = tuple[Entry, Entry]
@@ -144,9 +144,9 @@ class ClientHeap:
         return entry
 
     def _offer(self, offers: Offers) -> None:
-        """Carries out two offers. In Kafka, the loads change before the offers. So before the offers, the entries of
-        queued clients get their new values at their old positions. Even if the heap is not in order, `heappush` gives
-        the same array as Java's push.
+        """Carries out two offers. In Kafka, the loads change before the offers. So before the offers, the new entries
+        of queued clients replace their old entries in the array. Even if the heap is not in order, `heappush` gives the
+        same array as Java's push.
         """
         array = self._array
         first_before, second_before, first, second = offers
@@ -316,7 +316,7 @@ class ConstrainedPrioritySet:
         """Offers every client to the queue, in the order of `processes`, the sorted process ids. A client is
         represented by its index in `processes`.
 
-        A client's load is `copies[client] / capacity[client]`; the current value of `copies` is read at each offer.
+        A client's load is `copies[client] / capacity[client]`; each offer uses the current value of `copies`.
         """
         self._copies = copies
         self._bits = load_bits(capacity)

@@ -15,12 +15,12 @@ from assignor.types import ProcessId, Role, TaskId
 class DecisionKind(StrEnum):
     """The kinds of decisions, in the order of the steps that log them in a rebalance."""
 
-    # These kinds choose the target of a copy: the client that should hold the copy when every client is caught up.
-    TARGET = "target"  # `process`: the target by round robin over process ids, or the client chosen for a standby.
+    # These kinds choose the target of a copy: the client that should have the copy when every client is caught up.
+    TARGET = "target"  # `process`: the target, chosen by round robin over process ids; or the client of a standby.
     BALANCED = "balanced"  # `process`: the new target; `other`: the old target, which had too many tasks per thread.
     RACK_MOVED = "rack-moved"  # The copy moves from `other` to `process`, which saves `detail` cross-rack reads.
     NO_STANDBY_HOST = "no-standby-host"  # `detail`: the number of standbys for which there was no client.
-    # These kinds choose the client that holds the copy for now. The lags determine this client.
+    # These kinds choose the client that has the copy after this rebalance. The lags determine this client.
     KEPT = "kept"  # `process`: the target, which is caught up or has the smallest lag.
     SWAPPED = "swapped"  # The caught-up client `process` gives its standby to the target `other` and runs the task.
     MOVED_TO_CAUGHT_UP = "moved-to-caught-up"  # `process`: a caught-up client; `other`: the target.
@@ -37,7 +37,7 @@ class DecisionKind(StrEnum):
     TARGET_NEW = "target-new"  # `process`: the client of a new standby, or of a task without a caught-up client.
     # For active tasks, `detail` of TARGET_MOVED and TARGET_NEW is the number of cross-rack reads of `process`, if a
     # rack-aware strategy is configured.
-    PIN_SET_ASIDE = "pin-set-aside"  # `process` gets the task without regard to pins, because no client satisfies them.
+    PIN_SET_ASIDE = "pin-set-aside"  # `process` gets the task; the pins are ignored, because no client satisfies them.
     HANDED_OVER = "handed-over"  # `process`: the caught-up target; `other`: the previous owner.
     WAITS = "waits"  # `process`: the owner, which runs the task until the target `other` is caught up.
     NO_STATE = "no-state"  # `process`: the target of a stateless task, which moves immediately.
@@ -56,7 +56,7 @@ class DecisionKind(StrEnum):
     THREAD_PREVIOUS_OWNER = "thread-previous-owner"  # `consumer`: the thread that ran the task or had a standby of it.
     THREAD_BALANCED = "thread-balanced"  # `consumer`: a thread that had room.
     WAITING_FOR_REVOCATION = "waiting-for-revocation"  # `consumer` waits until `other_consumer` has revoked the task.
-    TEMPORARY_STANDBY = "temporary-standby"  # The next owner `consumer` keeps the task's state open for now.
+    TEMPORARY_STANDBY = "temporary-standby"  # `consumer` keeps the task's state open until it gets the task.
 
 
 class Decision(NamedTuple):
@@ -78,8 +78,8 @@ class DecisionLog(Sequence[Decision]):
     """The decisions of a rebalance, in the order in which they were made. Decisions can only be appended.
 
     A rebalance of thousands of tasks makes tens of thousands of decisions, and most of them are never read. So a step
-    that decides about many tasks at once passes a function to `later`. The log calls the function when the log is first
-    read.
+    that decides about many tasks at once passes a function to `later`. The log calls the function when a caller first
+    reads the log.
     """
 
     __slots__ = ("_blocks", "_open")
@@ -95,8 +95,8 @@ class DecisionLog(Sequence[Decision]):
         self._open.extend(decisions)
 
     def later(self, make: Callable[[], Iterable[Decision]]) -> None:
-        """Appends the decisions that `make` returns. The log calls the function `make` at most once, when the log is
-        first read. The result of `make` must not depend on the time of the call.
+        """Appends the decisions that `make` returns. The log calls the function `make` at most once, when a caller
+        first reads the log. The result of `make` must not depend on the time of the call.
         """
         self._open = []
         self._blocks += (make, self._open)

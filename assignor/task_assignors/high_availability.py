@@ -5,8 +5,8 @@ The assignor works in three steps:
 
 1. The assignor decides the target of each copy, as if every client were caught up. Stateful tasks are assigned to the
    sorted clients round robin and balanced over threads, before the standbys are placed.
-2. The assignor considers lags. A task stays for now on a client that has the task's state, while the task's target
-   warms up.
+2. The assignor considers lags. While the target of a task warms up, the task stays on a client that has the task's
+   state.
 3. The assignor gives each stateless task to the client with the lowest load.
 
 With a rack-aware strategy, tasks are swapped three times to save cross-rack traffic: after the

@@ -236,7 +236,7 @@ class StickyPlacement:
         self, task: TaskId, least_loaded: Callable[[TaskId], Client]
     ) -> tuple[Client, DecisionKind, Client | None]:
         """Returns the client for one more copy of `task`, and the kind of the decision. Also returns the previous
-        client that was passed over because of its load. None if no previous client was passed over.
+        client that was passed over because of its load, or None if no previous client was passed over.
         """
         if len(self._clients) - self._pairs.holder_count(task) == 1:
             return least_loaded(task), DecisionKind.LEAST_LOADED, None
@@ -328,10 +328,10 @@ class LegacyStickyTaskAssignor:
 class FallbackPriorTaskAssignor:
     """The assignor that the leader uses when lags cannot be computed.
 
-    Every active task stays with its previous owner, whatever the load of the owner. Standbys, and active tasks without
-    a previous owner, are placed as by LegacyStickyTaskAssignor. FallbackPriorTaskAssignor always requests a probing
-    rebalance, because lags may be known in the probing rebalance. Raises IllegalStateError if the clients have no
-    threads.
+    Every active task stays with its previous owner, even if the owner's load is high. Standbys, and active tasks
+    without a previous owner, are placed as by LegacyStickyTaskAssignor. FallbackPriorTaskAssignor always requests a
+    probing rebalance, because lags may be known in the probing rebalance. Raises IllegalStateError if the clients have
+    no threads.
     """
 
     name = "FallbackPriorTaskAssignor"

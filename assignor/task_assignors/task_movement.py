@@ -6,9 +6,9 @@ target then restores the state as a warm-up, as far as max.warmup.replicas allow
 in a later rebalance.
 
 `LagRanking` finds the caught-up clients of a task, and the clients that come next by lag. Kafka builds two sets for
-every task: the sorted caught-up clients, and all clients sorted by lag. Only a few clients report a given task. If
-clients do not report a task, they all have one common lag on it. So for each task, `LagRanking` stores the reported
-lags, and one unreported lag for all other clients. The clients without a reported lag are sorted by process id.
+every task: the sorted caught-up clients, and all clients sorted by lag. Only a few clients report a given task. All
+clients that do not report a task have the same lag on it. So for each task, `LagRanking` stores the reported lags, and
+one unreported lag for all other clients. The clients without a reported lag are sorted by process id.
 
 Source: `TaskMovement`, `HighAvailabilityTaskAssignor.tasksToCaughtUpClients`, `tasksToClientByLag`; KIP-441.
 """
@@ -168,7 +168,7 @@ _Movement = tuple[int, int]
 _DecisionFields = list[Any]
 """A flat list with five fields for each movement. The fields are the kind of decision, the task, the client, the
 target, and the kind of decision about the target's warm-up. The list is flat because a tuple for each movement would
-burden Python's garbage collector. Decisions are made from the list only when the log is read.
+burden Python's garbage collector. Decisions are made from the list only when a caller reads the log.
 """
 
 

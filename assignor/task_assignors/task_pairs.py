@@ -45,7 +45,7 @@ class TaskPairs:
         self._known = 0
 
     def add(self, task: TaskId, client: int) -> None:
-        """Adds a copy of the task to the client. The copy is active if no client holds the task yet, otherwise it is a
+        """Adds a copy of the task to the client. The copy is active if no client has the task yet, otherwise it is a
         standby.
         """
         holders = self._holders.get(task)

@@ -1,5 +1,5 @@
-"""Computes the partition counts and the configs of internal topics (repartition topics and changelogs), and the topics
-to create.
+"""Computes the partition counts and the configs of internal topics (repartition topics and changelogs), and lists the
+topics to create.
 
 Step 1 computes the partition counts of repartition topics. If a repartition topic has no fixed count, its count comes
 from the subtopologies that write the topic. The count is the largest partition count of all topics that these

@@ -35,9 +35,9 @@ class ApartPlacement:
         self._named = Counter(rule for of_task in self._rules for rule in of_task)
 
     def placed(self, most: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Returns the client of each task, and the tasks whose pins were ignored because no client without a conflict
-        was found. `most[client]`: the number of tasks that the client should have. A client may get more tasks, for
-        example by an exchange of tasks.
+        """Returns the client of each task, and the tasks whose pins were ignored. The pins of a task are ignored if no
+        client without a conflict is found. `most[client]`: the number of tasks that the client should have. A client
+        may get more than this number, for example by an exchange of tasks.
         """
         order = sorted(
             range(len(self._tasks)),

@@ -25,11 +25,11 @@ sink.
 
 All cheapest paths of the same cost are filled together, as in Dinic's algorithm. `_levels` computes the level of each
 node: its number of steps from the source over usable arcs of price 0. `_fill_levels` fills all paths on which each arc
-leads to the next level. Each filled path has a full arc, and its reverse arcs lead back to lower levels. So the
-shortest remaining path over usable arcs of price 0 has more steps than before. So the number of rounds with `_levels`
-and `_fill_levels` is limited. When no path of price 0 is left, the next Dijkstra search finds paths of a greater cost.
-There is one Dijkstra search for each different path cost, and a last search that finds no path. The number of different
-path costs is small if tasks have equal weights.
+leads to the next level. Each filled path has a full arc, and the reverse arcs of the path lead back to lower levels. So
+the shortest remaining path over usable arcs of price 0 has more steps than before. So the number of rounds with
+`_levels` and `_fill_levels` is limited. When no path of price 0 is left, the next Dijkstra search finds paths of a
+greater cost. There is one Dijkstra search for each different path cost, and a last search that finds no path. The
+number of different path costs is small if tasks have equal weights.
 
 If several flows have equal cost, the result depends on the order in which nodes and arcs were added.
 """

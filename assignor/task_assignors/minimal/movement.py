@@ -12,8 +12,8 @@ compared only if min_traffic or balance_subtopology is configured and all racks 
 traffic, so the configured costs of traffic and non-overlap have no effect.
 
 The assignor first decides the targets of active tasks (`targets.py`) and the targets of standbys
-(`standby_targets.py`). Then the assignor uses the lags to decide which clients run the tasks for now (`transition.py`).
-Last, the assignor places the stateless tasks, which can move immediately.
+(`standby_targets.py`). Then the assignor uses the lags to decide which clients run the tasks until their targets are
+caught up (`transition.py`). Last, the assignor places the stateless tasks, which can move immediately.
 """
 
 from collections.abc import Sequence

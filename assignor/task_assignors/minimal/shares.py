@@ -4,8 +4,8 @@ A client's share of the tasks may be a fraction. The client gets its share round
 share and the rounded-up share are the client's bounds. Without pins, the bounds are computed in whole numbers, so there
 are no rounding errors. If pins restrict tasks, the tasks with the same allowed clients form a group. Tasks also form
 groups if a client already has more than its share. The groups whose clients have the fewest threads are distributed
-first. The tasks of a group go to the allowed clients that have the fewest tasks per thread, until these clients have
-equally many tasks per thread.
+first. The tasks of a group go to the allowed clients with the fewest tasks per thread. These clients then have equally
+many tasks per thread.
 """
 
 import math
@@ -110,8 +110,8 @@ def _pinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], presen
     """Returns the bounds if pins restrict tasks to some clients, or if a client already has more than its share.
 
     Tasks with the same allowed clients form a group. The groups are distributed one after the other. The group whose
-    allowed clients have the fewest threads comes first. But a later group may add tasks to the clients of an earlier
-    group, although the earlier group could use other clients. So all groups are distributed `_SWEEPS` times.
+    allowed clients have the fewest threads comes first. A later group may add tasks to the clients of an earlier group.
+    Then it can be better if the earlier group uses other clients. So all groups are distributed `_SWEEPS` times.
     """
     groups: dict[tuple[int, ...], int] = {}
     for each in classes:

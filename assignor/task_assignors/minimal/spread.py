@@ -69,8 +69,8 @@ class StandbySpread:
         """Returns the clients that keep their copy of the task. `there`: the clients that have a copy.
 
         The tag rule chooses the clients that keep their copy, one after the other. The tag rule stops when every
-        remaining client has a used tag. The remaining clients then lose their copies if a client without a copy has
-        only unused tags.
+        remaining client has a used tag. If an allowed client without a copy has none of the used tags, the remaining
+        clients then lose their copies.
         """
         copies, left = [self._state.owner[task]], list(there)
         while left:

@@ -161,8 +161,8 @@ class SpreadStandbys:
         return quota
 
     def _take_present_standbys(self, quota: list[int]) -> None:
-        """Moves standbys from clients with too many copies. The destination of a standby has too few copies and some
-        state of the task. The moves to clients with the least missing state come first.
+        """Moves standbys from clients with too many copies. A standby moves only to a client that has too few copies
+        and already has some of the task's state. The moves to clients with the least missing state come first.
         """
         copies, state = self._copies, self._state
         claims = sorted(

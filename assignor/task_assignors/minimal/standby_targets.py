@@ -170,8 +170,8 @@ class _StandbyPrices:
         return cls((copies + 1) * (most_foreign + 1), copies + 1)
 
     def of_copy(self, level: int, weight: int, ran_it_until_now: bool, foreign: int) -> int:
-        """Returns the price of a standby on a client. A client that had a standby costs less than the previous owner of
-        a task that moves away.
+        """Returns the price of a standby on a client. If a task moves away from its previous owner, a standby on this
+        owner costs more than on a client that had a standby.
         """
         kept = weight if self.foreign == 0 else 1
         return self.level * level * weight + self.foreign * foreign + ran_it_until_now * kept

@@ -1,8 +1,8 @@
 """The targets of active tasks, chosen so that as few tasks as possible change their client.
 
-Each client gets its share of all tasks, and of each subtopology's tasks, rounded down or up (`shares.py`). In many
-placements, each client has its share. From these placements, the module chooses the best placement by four criteria.
-The most important criterion comes first:
+Each client gets its share of all tasks, and of each subtopology's tasks, rounded down or up (`shares.py`). There are
+many placements in which each client has its share. From these placements, the module chooses the best placement by four
+criteria. The most important criterion comes first:
 
 1. As few tasks as possible leave their home client, which usually is the client that ran the task (`copies.py`). For a
    task without a home client, each caught-up client counts as the home client.
@@ -36,13 +36,13 @@ from assignor.types import TaskId
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """The prices that convert the cost of placing tasks to one number. Each price is higher than the greatest possible
-    sum of all lower prices. So a comparison of two sums compares the most important criterion first.
+    """The prices with which all costs of a placement are added up to one number. Each price is higher than the greatest
+    possible sum of all lower prices. So a comparison of two sums compares the most important criterion first.
 
-    `foreign`: the price of each partition read across racks. `weight`: the price of placing a task away from its home,
-    for each unit of the task's weight. `move`: the price of placing a task away from its home. `uneven_class`: the
-    price of each task above a client's rounded-down share of a class. `uneven_client`: the price of each task above a
-    client's rounded-down share of all tasks.
+    `foreign`: the price of each partition that is read across racks. `weight`: the price of placing a task away from
+    its home, for each unit of the task's weight. `move`: the price of placing a task away from its home.
+    `uneven_class`: the price of each task above a client's rounded-down share of a class. `uneven_client`: the price of
+    each task above a client's rounded-down share of all tasks.
     """
 
     foreign: int
@@ -154,8 +154,8 @@ class _TaskGroup:
 class _Cell:
     """The bounds of one class of tasks on one client. `low` and `high` do not count the tasks that certainly stay on
     the client. `hub`: the number of the hub, a node that all clients of this client's rack share. `takes_others`: True
-    if the client may get tasks whose home is another client. `node`: the cell's node in the network. `from_hub`: the
-    arc from the hub to this node.
+    if the client may get tasks whose home is another client. `node`: the node for this class and this client in the
+    network. `from_hub`: the arc from the hub to this node.
     """
 
     client: int
@@ -188,8 +188,7 @@ class _EvenPlacement:
     shares conflict, its share of all tasks has priority over its share of a class.
 
     A task costs equally much on all clients that are in one rack and have none of the task's state. So one node of the
-    network stands for all clients that are in one rack and have none of a task's state: the hub of the rack. If racks
-    are not used, there is one hub for all clients.
+    network represents all these clients: the hub of the rack. If racks are not used, there is one hub for all clients.
     """
 
     _tasks: Sequence[TaskToPlace]

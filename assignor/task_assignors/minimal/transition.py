@@ -27,8 +27,8 @@ least missing state comes first. So a warm-up in progress comes before a new war
 
 @dataclass(slots=True)
 class MovementTransition:
-    """Moves copies in `state` from their targets to other clients for now. `standbys[task]`: the targets of the task's
-    standbys.
+    """If a copy cannot be on its target yet, moves it in `state` to another client. `standbys[task]`: the targets of
+    the task's standbys.
     """
 
     state: WorkingState
@@ -39,8 +39,8 @@ class MovementTransition:
     _keeper: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def apply(self, budget: WarmUpBudget) -> bool:
-        """Moves the copies in `state` to the clients that hold them for now. Returns True if a copy waits for a
-        warm-up.
+        """Moves each copy that cannot be on its target yet to another client, in `state`. Returns True if a copy waits
+        for a warm-up.
         """
         state = self.state
         targets = list(state.owner)
@@ -83,8 +83,8 @@ class MovementTransition:
         state.log_decision(kind, task, Role.ACTIVE, source, target)
 
     def _place_standbys(self, task: int, target: int) -> bool:
-        """Places each standby of the task on its target, or for now on a client that has state of the task. Returns
-        True if a standby waits for its target.
+        """Places each standby of the task on its target. If a standby cannot be on its target yet, places it on a
+        substitute (see `_substitutes`). Returns True if a standby waits until its target is caught up.
         """
         state = self.state
         owner = state.owner[task]
@@ -112,12 +112,12 @@ class MovementTransition:
         return standby_waits
 
     def _is_better_for_now(self, task: int, substitute: int, client: int, target: int) -> bool:
-        """True if the client `substitute` should hold the standby for now. `client`: the target of the standby.
+        """True if the client `substitute` should have the standby for now. `client`: the target of the standby.
         `target`: the target of the active task.
 
-        The result is True if `client` is not caught up and has a greater lag than `substitute`. If the two lags are
-        equal, the result is True if `substitute` is the target of the waiting active task. If a standby is on the
-        target of the active task, the active task can move to the target sooner.
+        The result is True if `client` is not caught up and has a greater lag than `substitute`. With equal lags, the
+        result is True only if `substitute` is the target of the waiting active task. If a standby is on the target of
+        the active task, the active task can move to the target sooner.
         """
         lags = self.copies.lags
         ahead = lags.lag(task, client) - lags.lag(task, substitute)

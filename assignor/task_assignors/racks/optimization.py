@@ -32,8 +32,8 @@ Foreign = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The costs of a placement. `traffic`: the cost of each partition read across racks. `non_overlap`: the cost of
-    each copy that moves.
+    """The costs of a placement. `traffic`: the cost of each partition that is read across racks. `non_overlap`: the
+    cost of each copy that moves.
     """
 
     traffic: int
@@ -237,9 +237,9 @@ def _moves(before: Sequence[int], after: Sequence[int], foreign: Sequence[Foreig
 
 
 class Standbys:
-    """The copies of all clients. Swaps of standbys read and change these copies. Tasks are numbered in sorted order.
-    Clients are numbered in the order of their process ids, or in the leader's order. `optimize_standby_tasks` needs
-    `ranks` if clients are numbered in the leader's order.
+    """The copies of all clients. Each swap of standbys depends on these copies, and changes them. Tasks are numbered in
+    sorted order. Clients are numbered in the order of their process ids, or in the leader's order.
+    `optimize_standby_tasks` needs `ranks` if clients are numbered in the leader's order.
 
     `active[client]`: the numbers of the client's active tasks. `standby[client]`: the numbers of the tasks of which the
     client has a standby. Swaps change the field `standby`.

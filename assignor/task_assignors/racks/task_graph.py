@@ -98,8 +98,8 @@ class _PathSearch:
         self.waiting = [tasks.start for tasks in self.groups]
 
     def place_one(self) -> None:
-        """Places one task. As in Kafka's breadth-first search, the first client with room for an unplaced task gets a
-        task. Placed tasks are moved only if no client has room for an unplaced task.
+        """Places one task. As in Kafka's breadth-first search, an unplaced task goes to the first client that has room
+        for it. Placed tasks are moved only if no client has room for an unplaced task.
         """
         for group, tasks in enumerate(self.groups):
             if self.waiting[group] == tasks.stop:
@@ -120,8 +120,8 @@ class _PathSearch:
         """Places one task by moving other tasks. A breadth-first search over `(group, client)` pairs, tasks and clients
         ends at the first client with room. The moves on the path to this client are then carried out.
 
-        `reached_by[group, client]`: the task that would move to the client. None if the client would give away a task
-        of this subtopology.
+        `reached_by[group, client]`: the task that would move to the client; None if the client would give away a task
+        of this subtopology instead.
         """
         reached_by: dict[tuple[int, int], int | None] = {}
         through: dict[int, int] = {}  # each client, with the group through which the search reached the client
@@ -302,11 +302,11 @@ class _Pass(NamedTuple):
 class _CycleSearch:
     """One search for a negative cycle.
 
-    The search numbers its nodes; the number of a node is called its place. The nodes of the graph have the first
-    places. Next come the clients, then the first task of each `_Alike` (sorted), and last the source. The place of a
-    client connects the client's nodes of all groups, and exists only if `capacity` is given. `distance` and `parent`
-    are indexed by place. The sink and the first node of the search have no place. The edges of these two nodes cannot
-    shorten a distance, because all distances are 0 at first.
+    The search numbers its nodes; the number of a node is called its place. The nodes of the graph come first. Next come
+    the clients, then the first task of each `_Alike` (sorted), and last the source. The place of a client connects the
+    client's nodes of all groups, and exists only if `capacity` is given. `distance` and `parent` are indexed by place.
+    The sink and the first node of the search have no place. The edges of these two nodes cannot shorten a distance,
+    because all distances are 0 at first.
     Source: `Graph.detectNegativeCycles`.
     """
 
@@ -434,9 +434,9 @@ class _CycleSearch:
         During the passes of one period, the distance of each place has fallen by some amount. In the next passes, the
         distances fall by the same amounts again if two conditions hold. The first condition: for each edge that has
         shortened a distance, the distances of its two nodes have fallen by the same amount. Under the first condition,
-        an edge shortens a distance again in the next period if it shortened the distance in this period. The second
-        condition: for every edge, the distance of its first node has not fallen by more than the distance of its second
-        node. Under the second condition, an edge shortens no distance in the next period if it shortened none in this
+        an edge that has shortened a distance in this period also shortens it in the next period. The second condition:
+        for every edge, the distance of its first node has not fallen by more than the distance of its second node.
+        Under the second condition, an edge that has shortened no distance in this period shortens none in the next
         period. If both conditions hold, each comparison of distances in the next passes gives the same result as one
         period earlier.
         """

@@ -28,7 +28,7 @@ _WHERE_IT_BELONGS = frozenset(
         DecisionKind.PIN_SET_ASIDE,
     }
 )
-"""Decisions of these kinds by the wrapped assignor are still true if the task stays on a drained client for now."""
+"""If a task stays on a drained client for now, the wrapped assignor's decisions of these kinds are still true."""
 
 
 _WarmUp = tuple[ProcessId, TaskId]

@@ -1,7 +1,7 @@
 """Keeps all tasks on their clients until an operator approves a new placement.
 
-Every task and standby stays on the client that reports it, whatever the client's load. If no client runs a task, the
-task goes to the client that the wrapped assignor chooses. The keeping assignor neither adds nor removes warm-ups. A
+Every task and standby stays on the client that reports it, even if the client's load is high. If no client runs a task,
+the task goes to the client that the wrapped assignor chooses. The keeping assignor neither adds nor removes warm-ups. A
 subscription does not distinguish warm-ups from standbys. If a task has more standbys than num.standby.replicas, the
 standbys with the greatest lags are treated as warm-ups.
 """

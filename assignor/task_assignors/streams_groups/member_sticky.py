@@ -3,8 +3,8 @@
 1. An active task stays with the member that had it, up to the member's quota. The quota is the number of active tasks
    divided by the number of members, rounded up.
 2. If an active task is not placed yet, it goes to the least loaded candidate, up to this member's quota.
-3. The remaining active tasks go to the process with the fewest tasks per member. Within this process, the member with
-   the fewest tasks gets them.
+3. The remaining active tasks go to the process with the fewest tasks per member. Within this process, the tasks go to
+   the member with the fewest tasks.
 4. A standby goes to the previous owner of the task, or else to the least loaded candidate. A member gets standbys only
    up to its quota of all copies. If a standby is still not placed, it goes to a process without the task: the process
    with the fewest tasks per member.
