@@ -161,7 +161,7 @@ def _checked_configs(configs: object) -> StreamsConfig:
         configs = StreamsConfig.from_dotted(configs)
     if not isinstance(configs, StreamsConfig):
         raise InputError(f"must be a StreamsConfig or a mapping, not a {type(configs).__name__}", "configs")
-    check_names(configs, "configs")  # Only `from_dotted` checks a StreamsConfig, and a caller may make one without it.
+    check_names(configs, "configs")  # a StreamsConfig that was made without `from_dotted` is not checked yet
     return configs
 
 

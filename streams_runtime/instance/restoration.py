@@ -14,8 +14,8 @@ Rules:
 
 Source: `TaskManager.tryToCompleteRestoration`, `addTaskToStateUpdater`, `transitRestoredTaskToRunning`.
 Differs from Kafka: a locked directory is tried again in the next pass, so a task moves quickly between two threads of a
-process. Kafka tries a locked directory again only after a second. The stream thread itself restores tasks, as in older
-versions of Kafka without a state updater.
+process. Kafka waits a second before it tries a locked directory again. The stream thread itself restores tasks, as in
+older versions of Kafka without a state updater.
 """
 
 import logging

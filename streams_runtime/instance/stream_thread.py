@@ -11,7 +11,7 @@ Rules:
 - TaskMigrated means that the group has removed the thread's member and assigned the thread's tasks to other members.
   After TaskMigrated, the thread drops its active tasks, and the member joins again without tasks. After TaskCorrupted,
   the thread restarts the corrupt tasks from their changelogs. Any error except TaskMigrated and TaskCorrupted ends the
-  thread. If an error ends the thread, it closes its tasks without a commit (a dirty close).
+  thread. If an error ends the thread, the thread closes its tasks without a commit (a dirty close).
 - The thread commits and suspends its active tasks before its member leaves the group. The group then assigns these
   tasks to other members. The thread closes the stores of the tasks while the member leaves.
 
@@ -296,8 +296,8 @@ class StreamThread:
 
     def _pass_on_shutdown(self) -> None:
         """Ask the leader to shut down the application, and wait until the group has ended the member. During the wait,
-        the member stays in the group without tasks, because its next subscription contains the request. The wait lasts
-        at most the session timeout.
+        the member stays in the group without tasks. Its next subscription contains the request. The wait lasts at most
+        the session timeout.
         """
         self._mailbox.end(refuses=False)
         self._member.request_shutdown()

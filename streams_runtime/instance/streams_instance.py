@@ -4,8 +4,9 @@ threads.
 Rules:
 - A second process that opens the same state directory gets LockError. The process id is stored in the directory, so it
   stays the same after a restart.
-- An instance is RUNNING if all its live threads are RUNNING. An instance is REBALANCING if a live thread has another
-  state. An instance ends when its last thread has ended, unless the user has removed this thread (`thread_pool`).
+- An instance is RUNNING if all its live threads are RUNNING. An instance is REBALANCING if the state of any live thread
+  is not RUNNING. An instance ends when its last thread has ended, unless the user has removed this thread
+  (`thread_pool`).
 - A paused instance stays in the group, but does not process, punctuate or restore its tasks (KIP-834).
 - `close` commits all tasks before the members leave the group, and closes all tasks before it returns.
 - If the config `application.server` is set, the instance answers queries of its stores and metrics at this address. The
@@ -336,7 +337,7 @@ class StreamsInstance:
     def _change_state(self, state: InstanceState) -> None:
         """Change the state and call the listener.
 
-        The listener is called for the last state before `wait` returns, because the program may exit after `wait`.
+        `wait` returns only after the listener was called for the last state, because the program may exit after `wait`.
         """
         with self._changed:
             self._state.change(state)

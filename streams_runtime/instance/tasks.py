@@ -13,9 +13,9 @@ Rules:
   state on disk, the sum contains the offsets in its checkpoint. A task is not reported if it is corrupt or has no
   checkpoint.
 - At the start of a rebalance, a thread tries to lock the directories of tasks that are not open. If a task is not open,
-  the thread reports it only after it has locked the task's directory. So only one thread of the process reports each
-  task. After the rebalance, the thread unlocks the directories of the tasks that were not assigned to it. If a task
-  that is not open is assigned to another thread of the process, that other thread can lock the directory at once.
+  the thread reports it only after it has locked the task's directory. So each task is reported by only one thread of
+  the process. After the rebalance, the thread unlocks the directories of the tasks that were not assigned to it. If a
+  task that is not open is assigned to another thread of the process, that other thread can lock the directory at once.
 - A sum that is larger than the largest Java long is reported as JAVA_LONG_MAX.
 
 Source: `Tasks`, `TasksRegistry`, `TaskManager.taskOffsetSums`, `tryToLockAllNonEmptyTaskDirectories`,
@@ -145,8 +145,8 @@ class TaskCloser:
 
     - A task has to be committed before a clean close. A clean close writes the checkpoint, closes the stores and
       unlocks the directory.
-    - A task is closed dirty after an error or after TaskMigrated. A dirty close does not commit, raises no error, and
-      deletes state on disk that may be wrong.
+    - A task is closed dirty after an error or after TaskMigrated. A dirty close does not commit and raises no error. If
+      the state on disk may be wrong, a dirty close deletes it.
     - After a dirty close, a task can be revived: it then restarts in the same thread. If the state of a revived task
       was corrupt, the task is restored from the beginning of its changelogs.
     - Before `TaskCloser` closes the stores of a task, it unregisters their changelogs from the changelog reader.
@@ -293,5 +293,7 @@ class OffsetReport:
 
 
 def sum_of(offsets: Mapping[TopicPartition, int]) -> int:
-    """Returns the sum of the offsets, at most JAVA_LONG_MAX. A negative offset is unknown and counts as 0."""
+    """Returns the sum of the offsets, at most JAVA_LONG_MAX. If an offset is negative, it is unknown, and the sum
+    contains 0 for it.
+    """
     return min(sum(offset for offset in offsets.values() if offset > 0), JAVA_LONG_MAX)

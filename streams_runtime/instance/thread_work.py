@@ -8,8 +8,8 @@ Rules:
 - While the instance is paused, tasks are initialized, committed and closed, but not restored, processed or punctuated.
 - If the thread has no more records to process, it writes the sent records at the end of the pass. The thread has no
   more records if the pass had no work. The thread also has no more records if the last poll returned all records of the
-  log and the tasks have processed them. A thread with more records collects output for at most `linger.ms` before it
-  writes.
+  log and the tasks have processed them. If the thread has more records to process, it collects output for at most
+  `linger.ms` before it writes.
 - The step `maybe_commit` commits every `commit.interval.ms`, and when a processor requests a commit. After a commit,
   the step `maybe_commit` deletes processed records of repartition topics, but at most once per
   `repartition.purge.interval.ms`.
@@ -61,7 +61,7 @@ _RISK_RETRY_MS = 30_000
 """The pause before the next check of window stores, if the log did not return the retention of a changelog."""
 
 LOCK_RETRY_MS = 10
-"""The time after which an idle thread tries to lock a locked directory again."""
+"""If an idle thread could not lock a directory, it tries again after this time."""
 
 _logger = logging.getLogger(__name__)
 

@@ -170,8 +170,8 @@ class ProcessHeartbeatReply:
     `generation_id`: the generation of the group. `members`: the news for each member, or the error with which the
     coordinator refused the member. `paused`: True if an operator has paused the group; the members of a paused group
     process nothing. `paused` is None if the coordinator has refused the whole heartbeat. `news`: a digest of
-    `generation_id`, `members` and `paused`. The next heartbeat contains the digest `news`. If the data of the
-    coordinator still have this digest, the coordinator delays its answer until the data change.
+    `generation_id`, `members` and `paused`. The next heartbeat contains the digest `news`. If the digest of the
+    coordinator's data is still the same, the coordinator delays its answer until the digest is different.
     """
 
     state: str
@@ -198,9 +198,9 @@ LONGEST_DEFAULT_HEARTBEAT_INTERVAL_MS = 3_000
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
     """The ids and time-outs of a member. `incarnation`: a number that rises each time the static member is started
-    again. The coordinator fences a static member with an older incarnation. `leave_on_disconnect`: True if the
-    coordinator may evict the member when the connection of its process breaks. Before the coordinator evicts the
-    member, it waits a fraction of a second for a new connection.
+    again. The coordinator fences a static member with an older incarnation. `leave_on_disconnect`: True to evict the
+    member after the connection of its process has broken. Before the coordinator evicts the member, it waits a fraction
+    of a second for a new connection.
     Differs from Kafka: in Kafka, a member with a broken connection stays in the group until its session timeout.
     """
 
@@ -228,7 +228,7 @@ class JoinRequest:
 
 
 def default_heartbeat_interval_ms(session_timeout_ms: int) -> int:
-    """Returns Kafka's default of 3 s, or a third of the session timeout if this is shorter."""
+    """Returns the shorter of two times: Kafka's default of 3 s, and a third of the session timeout."""
     return max(1, min(LONGEST_DEFAULT_HEARTBEAT_INTERVAL_MS, session_timeout_ms // 3))
 
 

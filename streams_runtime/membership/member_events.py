@@ -34,8 +34,8 @@ Partitions = frozenset[TopicPartition]
 
 @dataclass(frozen=True, slots=True)
 class PartitionHosts:
-    """The instances that answer queries (KIP-535). For each input partition, the mapping has the instance with the
-    active task and the instances with a standby.
+    """The instances that answer queries (KIP-535). `active`: for each instance, the input partitions of its active
+    tasks. `standby`: for each instance, the input partitions of its standbys.
     """
 
     active: Mapping[HostInfo, Partitions] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class AssignTasks:
 
 @dataclass(frozen=True, slots=True)
 class LoseTasks:
-    """Drop every task at once. The group may already have assigned these tasks to other members."""
+    """Drop all tasks immediately. The group may already have assigned these tasks to other members."""
 
     reason: str
 
@@ -140,7 +140,7 @@ class GroupMembershipOperation(StrEnum):
     timeout, it gets its tasks again without a rebalance.
 
     Source: `CloseOptions.GroupMembershipOperation` (KIP-1092, KIP-1153). Differs from Kafka: there is no DEFAULT,
-    because `close` leaves the group unless the caller chooses REMAIN_IN_GROUP. Kafka's default depends on the protocol.
+    and `close` uses LEAVE_GROUP by default. Kafka's default depends on the protocol.
     """
 
     LEAVE_GROUP = "leave-group"
@@ -204,9 +204,10 @@ class CallUnanswered:
 
 @dataclass(frozen=True, slots=True)
 class SentHeartbeat:
-    """The data about one member in a sent heartbeat. `member_id` and `epoch` have the values at the time of sending.
-    `epoch`: a counter of the member. The epoch rises when the member sends a join, when the join is answered, and when
-    the member's id or generation becomes invalid. `offset_sums`: the offset sums at the time of sending.
+    """The data about one member in a sent heartbeat. `member_id`: the member id at the time of sending. `epoch`: the
+    member's epoch at the time of sending. The epoch is a counter: it rises when the member sends a join, when the join
+    is answered, and when the member's id or generation becomes invalid. `offset_sums`: the offset sums at the time of
+    sending.
     """
 
     member_id: str
@@ -217,7 +218,7 @@ class SentHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatReplied:
-    """The part of the answer to a heartbeat that concerns one member. `generation_id`: the generation of the group."""
+    """One member's part of the answer to a heartbeat. `generation_id`: the generation of the group."""
 
     sent: SentHeartbeat
     generation_id: int

@@ -27,8 +27,8 @@ The rules are those of Kafka's cooperative protocol (KIP-429), except where note
   the refusal of a heartbeat if the member's epoch has changed since the heartbeat was sent. For UNKNOWN_MEMBER_ID, the
   machine does not compare epochs: it acts if the member still has the refused id.
 
-The caller handles the time-outs of calls. The machine computes only the pauses between repeated calls. The caller
-passes all needed random numbers to the machine, as parts of events. Source:
+The machine computes the pauses between repeated calls, but the caller handles the time-outs of calls. The caller passes
+all needed random numbers to the machine, as parts of events. Source:
 `AbstractCoordinator`, `ConsumerCoordinator.onJoinPrepare`, `onJoinComplete`, `HeartbeatResponseHandler`;
 `StreamsPartitionAssignor.onAssignment`. Differs from Kafka: the coordinator answers a join at once. The coordinator
 reports in the reply to a later heartbeat that the assignment is ready.
@@ -284,7 +284,8 @@ class MemberMachine:
             return
         code = received.error_code
         if code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA and fetched.followup:
-            # Differs from Kafka, where the application ends: the coordinator watches the topics and starts a rebalance.
+            # Differs from Kafka: the coordinator watches the topics and starts a rebalance. In Kafka, the application
+            # ends.
             self._outstanding.want(MissingTopics(self._writer.topics))
             self._change(received, rejoins=False)
         elif code is AssignorErrorCode.SHUTDOWN_REQUESTED:

@@ -1,5 +1,5 @@
-"""The state of a member: its phase, its ids, its pending news, and its calls, orders and timers without an answer. The
-module does no I/O.
+"""The state of a member: its phase, its ids, its pending news, and the calls, orders and timers that are not answered
+yet. The module does no I/O.
 
 A heartbeat and a join may overtake each other. So when a heartbeat is sent, the member's id and epoch are stored with
 it. If the heartbeat is refused, the member compares the stored values with its present id and epoch. If the stored and
@@ -230,8 +230,8 @@ class PendingNews:
 
 
 class Outstanding:
-    """The new effects of a member, and the numbers of its effects without an answer. The member waits for at most one
-    call, one series of orders and one timer at the same time. `now_ms`: the time of the present event.
+    """The new effects of a member, and the numbers of the effects that are not answered yet. The member waits for at
+    most one call, one series of orders and one timer at the same time. `now_ms`: the time of the present event.
     """
 
     def __init__(self) -> None:
@@ -247,7 +247,7 @@ class Outstanding:
     # --- effects
 
     def want(self, effect: MemberEffect) -> None:
-        """Add an effect that has no answer."""
+        """Add an effect for which the member expects no answer."""
         self._effects.append(effect)
 
     def taken(self) -> list[MemberEffect]:
@@ -371,7 +371,8 @@ class Departure:
 
     def answered(self, answer: CallAnswer, phase: Phase) -> Phase:
         """Handle the answer to a call. `phase`: the present phase, which is CLOSING or LEAVING."""
-        if isinstance(answer, JoinReplied):  # the answer to a first join has the member id, which is needed to leave
+        # the answer to a first join contains the member id, which the leave call needs
+        if isinstance(answer, JoinReplied):
             self._standing.member_id = answer.reply.member_id
         if phase is not Phase.LEAVING:
             return phase

@@ -170,8 +170,8 @@ class OwnedTasks:
         return self.partitions - received.partitions
 
     def orders_to_hold(self, received: ReceivedAssignment) -> tuple[Order, ...]:
-        """Returns the orders for the task holder: first to revoke the tasks that are no longer assigned, and then to
-        start the assigned tasks.
+        """Returns the orders for the task holder. If some tasks are no longer assigned, the first order revokes these
+        tasks. The last order starts the assigned tasks.
         """
         assign = AssignTasks(received.held)
         revoked = self.revoked_by(received)

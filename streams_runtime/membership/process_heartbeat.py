@@ -108,10 +108,10 @@ def refused_to_all(sent: Iterable[SentHeartbeat], error: CoordinatorError) -> Pr
 
 
 def answer_timeout_ms(session_timeout_ms: int, addresses: int = 1) -> int:
-    """Returns the time-out for the answer to a heartbeat. The caller adds to it the time for which the coordinator may
-    delay the answer. The time-out is short: if an answer is lost, the next heartbeat still arrives within the session
-    timeout. `addresses`: the number of addresses. If there are several addresses, the time-out is even shorter, so that
-    there is time to try the next address.
+    """Returns the time-out for the answer to a heartbeat. The caller makes this time-out longer by the time for which
+    the coordinator may delay the answer. The time-out is short: if an answer is lost, the next heartbeat still arrives
+    within the session timeout. `addresses`: the number of addresses. If there are several addresses, the time-out is
+    even shorter, so that there is time to try the next address.
     """
     share, shortest = (3, SHORTEST_ANSWER_TIMEOUT_MS) if addresses == 1 else (4, SHORTEST_OF_SEVERAL_MS)
     return round(min(max(session_timeout_ms / share, shortest), LONGEST_ANSWER_TIMEOUT_MS))

@@ -396,8 +396,8 @@ class ProcessMembership:
                     continue
                 except CoordinatorError as error:
                     reply = refused_to_all(sent.values(), error)
-                # Any other error is a bug. The members are ended, because without heartbeats the coordinator would
-                # evict them.
+                # Any other error is a bug. It ends the members, because the coordinator would evict members that send
+                # no heartbeats.
                 except Exception as error:
                     _logger.exception("group %s: the heartbeat failed", self._group_id)
                     for member in sent:

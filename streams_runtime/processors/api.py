@@ -100,8 +100,8 @@ class Processor(Generic[KIn, VIn]):
     partition. A single record is a record that is not part of a batch. `process` gets each single record. If a
     processor has no `process`, `process_batch` gets a single record as a batch of one record. A record is single if it
     has headers, or if a `process_batch` above calls `forward` for it. All records of a processor are single if a node
-    above has a store or is a processor without `process_batch`. All records are also single if a node in another branch
-    uses a store or topic of this branch.
+    above has a store, or if a user's processor above has no `process_batch`. All records are also single if a node in
+    another branch uses a store or topic of this branch.
 
     During `process_batch`, the last record of the batch is the current record. The record metadata belong to the
     current record. During `process_batch`, changes of stores are logged with the timestamp of the current record. If
@@ -130,8 +130,9 @@ class Processor(Generic[KIn, VIn]):
 
 
 TimestampExtractor = Callable[[Record[Any, Any], int], int]
-"""The type of a function that returns the timestamp of an input record. The arguments are the record with its timestamp
-in the topic, and the partition time. If the returned timestamp is negative, the record is dropped.
+"""The type of a function that returns the timestamp of an input record. The first argument is the record, with the
+timestamp that it has in the topic. The second argument is the partition time. If the returned timestamp is negative,
+the record is dropped.
 """
 
 StreamPartitioner = Callable[[Any, Any, int], int]

@@ -6,9 +6,9 @@ stores the records of a run, and passes them to its processor as one batch at th
 record that is not part of a batch. If the processor also has `process`, the node calls `process` for each single
 record.
 
-When a node collects records, the order of processing changes. Nodes in other branches process the whole run first. Only
-then do the nodes below the collecting node process the first record of the run. So a node collects records only if the
-different order does not change results. The conditions are:
+When a node collects records, the order of processing changes. Nodes in other branches process the whole run first. Then
+the nodes below the collecting node process the records of the run. So a node collects records only if the different
+order does not change results. The conditions are:
 - Each record reaches the collecting node on only one path. With two paths, a node of one path could collect a record,
   and the next record could overtake it on the other path.
 - The collecting node and the nodes below it do not share a state store or a topic with other nodes. Records reach the
@@ -20,8 +20,8 @@ If a node that takes batches does not meet these conditions, it gets batches of 
 
 Rules of a batch:
 - A record is single if it has headers, or if a punctuation or a flush forwards it. A record is also single if a node
-  above processes a batch and calls `forward` instead of `forward_batch`. The input record of a record from `forward` is
-  not known.
+  above processes a batch and calls `forward` instead of `forward_batch`. It is not known from which input record such a
+  record was made.
 - During `process_batch`, the current record of the task is the last record of the batch. While the nodes below process
   a forwarded row, the current record is the input record from which the row was made.
 - If a node below fails for a row, the handler of processing errors gets the input record of this row. If the handler
@@ -95,8 +95,8 @@ class _CollectedRecords(NamedTuple):
 
 
 class BatchContext(NodeContext):
-    """The context of a node that takes batches. During a call of `process_batch`, the context stores the batch with the
-    position of each row's input record.
+    """The context of a node that takes batches. During a call of `process_batch`, the context stores the batch. For
+    each row, it also stores the position of the input record.
     """
 
     __slots__ = ("_batch",)
@@ -268,8 +268,8 @@ def decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
 
 
 def reasons_against_batches(below_source: Sequence[NodeRunner]) -> Mapping[str, str]:
-    """Maps each node that takes batches to the reason why it must not collect records of this source. The reason is
-    empty if the node may collect the records.
+    """For each node that takes batches, returns the reason why the node must not collect records of this source. The
+    reason is empty if the node may collect the records.
     """
     nodes = _reached(below_source)
     parents: dict[str, list[NodeRunner]] = {name: [] for name in nodes}
@@ -320,8 +320,8 @@ def _shared(node: NodeRunner) -> frozenset[str]:
 
 
 def _reached(roots: Iterable[NodeRunner], without: str | None = None) -> dict[str, NodeRunner]:
-    """Maps the names of `roots` and of all nodes below them to these nodes. `without`: the name of a node. The result
-    leaves out this node, and all nodes that are only below it.
+    """Returns the nodes in `roots` and all nodes below them, by name. `without`: the name of a node. The result leaves
+    out this node, and the nodes that can be reached only through this node.
     """
     reached: dict[str, NodeRunner] = {}
     waiting = list(roots)

@@ -36,10 +36,10 @@ class ProcessorGraph:
     caller opens them. `repartition_sources`: the repartition topics that the subtopology reads; processed records of
     these topics may be deleted. `current`: the node that runs at this moment, and its record. All nodes of the graph
     share this object. `collecting`: the nodes that collect batches, parents first. `store_changelogs`: maps the name of
-    each store to the topic from which it is restored; None for a store without a changelog. `source_changelogs`: maps
-    the name of each store that is restored from a source topic to this topic. A store that is restored from a source
-    topic does not write to this topic. `window_retentions_ms`: maps the name of each window store with a changelog
-    topic to its retention.
+    each store to the topic from which it is restored; None for a store without a changelog. `source_changelogs`: the
+    stores that are restored from source topics; maps the name of each such store to the name of its topic. A store that
+    is restored from a source topic does not write to this topic. `window_retentions_ms`: the retention of each window
+    store that has a changelog topic, by the store's name.
     """
 
     def __init__(
@@ -151,9 +151,7 @@ class ProcessorGraph:
             node.clear()
 
     def node_runs(self) -> Mapping[str, NodeRun]:
-        """Maps the name of each node except sources to a `NodeRun`: how often the node is called, and the reason for
-        this.
-        """
+        """Returns how often each node is called, and the reason for this. Leaves out sources."""
         return {node.name: node_run(node) for node in self._nodes if not isinstance(node, SourceRunner)}
 
     def close(self) -> None:

@@ -94,7 +94,7 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
 
     def __init__(self, inner: Inner, *, timestamped: bool = False) -> None:
         super().__init__(inner)
-        # store the name, because each change needs it, and the property `name` is slow: it calls each layer below
+        # each change needs the name, and the property `name` of `inner` is slow: it calls each layer below
         self._name = inner.name
         self._timestamped = timestamped
         self._use(_NOT_LOGGED, NoRecords())
@@ -115,7 +115,7 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
     def check(self, key: bytes, value: bytes | None) -> None:
         """Raises an error if the changelog does not accept a change.
 
-        `key`: the key as in the changelog. `value`: the value as in the store.
+        `key`: the key in the form that the changelog contains. `value`: the value in the form that the store contains.
         """
         if self._limits is None:  # read the limits at the first change, because a standby never needs them
             self._limits = limits = self._changes.limits_of(self._name)
@@ -126,18 +126,18 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
 
     @abstractmethod
     def read(self, key: bytes) -> bytes | None:
-        """Returns the value of a key. `key`: the key as in the changelog."""
+        """Returns the value of a key. `key`: the key in the form that the changelog contains."""
 
     @abstractmethod
     def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
         """Puts and logs a change that `check` has accepted. Must not be called for a store with duplicates.
 
-        `key`: the key as in the changelog. `value`: the value as in the store. `record_ms`: the timestamp of the record
-        that made the change.
+        `key`: the key in the form that the changelog contains. `value`: the value in the form that the store contains.
+        `record_ms`: the timestamp of the record that made the change.
         """
 
     def _logged(self, value: bytes | None, record_ms: int) -> tuple[bytes | None, int]:
-        """Converts a value as in the store to the value and the timestamp of the changelog record."""
+        """For a stored value, returns the value and the timestamp of its changelog record."""
         if value is None or not self._timestamped:
             return value, record_ms
         return value[TIMESTAMP_BYTES:], unpack_timestamp(value)[0]

@@ -67,9 +67,9 @@ class _InMemoryStore:
 class InMemoryKeyValueStore(_InMemoryStore):
     """A `KeyValueBytesStore` with a dict of entries and a sorted list of keys. A put writes only to the dict. The
     method `range` first adds all new keys to the sorted list. It then iterates over a snapshot of the keys. Keys that
-    are added after the snapshot are not in the range. As Kafka documents, a range returns changes of keys that its
-    iterator has not reached yet. If a key is deleted before the iterator reaches it, the key is left out. Source:
-    `InMemoryKeyValueStore`.
+    are added after the snapshot are not in the range. If a key is changed before the iterator reaches it, the iterator
+    returns the new value (as Kafka documents). If a key is deleted before the iterator reaches it, the key is left out.
+    Source: `InMemoryKeyValueStore`.
     """
 
     def __init__(self, name: str) -> None:
@@ -226,8 +226,8 @@ class WindowBuckets(Generic[Entry]):
 
 
 class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
-    """The base of the two window stores in memory. `Entry`: the type of the value or the duplicates of one key and
-    window start.
+    """The base of the two window stores in memory. An entry belongs to one key and one window start. `Entry`: the type
+    of an entry; it is one value or all duplicates.
     """
 
     _retains_duplicates = False
@@ -347,7 +347,9 @@ class InMemoryWindowStore(_InMemoryWindows[bytes]):
 
 
 class InMemoryDuplicatesWindowStore(_InMemoryWindows[dict[int, bytes]]):
-    """A `WindowBytesStore` that keeps all values of a key and start, by sequence number."""
+    """A `WindowBytesStore` with duplicates: several values may have the same key and start, but different sequence
+    numbers.
+    """
 
     _retains_duplicates = True
 

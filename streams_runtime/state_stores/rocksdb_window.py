@@ -6,10 +6,10 @@ length of segments. If a new version of an application changes the retention, `o
 the new length. If the retention becomes longer, `open` also requests a restore. The reason is that the changelog may
 contain windows that the store has already deleted. Source: `RocksDBWindowStore`, `RocksDBSegmentedBytesStore`.
 
-Differs from Kafka: Kafka has one RocksDB for each segment. Compared with Kafka, one RocksDB for each store needs less
-memory and opens faster. If the retention changes, a store of Kafka does not find its old windows. After a restart,
-Kafka does not know the used sequence numbers, so a new duplicate may overwrite an old duplicate. In this project, a new
-duplicate never overwrites an old one.
+Differs from Kafka: Kafka has one RocksDB for each segment. A store with one RocksDB needs less memory than a store with
+several RocksDBs, and it opens faster. If the retention changes, a store of Kafka does not find its old windows. After a
+restart, Kafka does not know the used sequence numbers, so a new duplicate may overwrite an old duplicate. In this
+project, a new duplicate never overwrites an old one.
 """
 
 import logging
@@ -213,9 +213,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         return [segment for segment in self._segments if first <= segment <= last] if from_ms <= to_ms else []
 
     def _convert(self, database: RocksDBStore, found: StoreFormat | None) -> None:
-        """Converts the files of a store with a different retention or an unknown format. `RocksDBStore.open` calls this
-        method.
-        """
+        """Converts files that have a different retention or an unknown format. Called by `RocksDBStore.open`."""
         retention_ms, interval_ms = self._retention.retention_ms, self._retention.segment_interval_ms
         moved = 0
         if found is None or found.segment_interval_ms != interval_ms:

@@ -120,8 +120,8 @@ class StateStore(Protocol):
         """
 
     def restore(self, batch: RecordBatch) -> None:
-        """Writes changelog records to the store without logging them. If a key occurs in several records, the last
-        record counts. The value None deletes the key.
+        """Writes changelog records to the store without logging them. If a key occurs in several records, the store
+        gets the last of these records. The value None deletes the key.
         """
 
     def flush(self) -> None:
@@ -136,7 +136,7 @@ Entries = Iterator[tuple[bytes, bytes]]
 
 
 class KeyValueBytesStore(StateStore, Protocol):
-    """A key-value store of bytes. Three layers of a key-value store have this protocol: the store in RocksDB or in
+    """A key-value store of bytes. Three layers of a key-value store implement this protocol: the store in RocksDB or in
     memory, change logging, and the record cache.
     """
 
@@ -154,11 +154,11 @@ class KeyValueBytesStore(StateStore, Protocol):
 
 
 class WindowBytesStore(StateStore, Protocol):
-    """A window store of bytes. Three layers of a window store have this protocol: the store in RocksDB or in memory,
-    change logging, and the record cache. Window starts are in milliseconds. In `put`, the start must not be negative.
-    Ranges include both bounds, and a bound may be negative. A window can be read if its start is greater than observed
-    stream time minus retention. Observed stream time is the highest start that was put or restored after the store was
-    opened.
+    """A window store of bytes. Three layers of a window store implement this protocol: the store in RocksDB or in
+    memory, change logging, and the record cache. Window starts are in milliseconds. In `put`, the start must not be
+    negative. Ranges include both bounds, and a bound may be negative. A window can be read if its start is greater than
+    observed stream time minus retention. Observed stream time is the highest start of all windows that were put or
+    restored after the store was opened.
 
     Source: `WindowStore<Bytes, byte[]>`. Differs from Kafka: `put` returns the sequence number in the store, and the
     changelog record gets the same number. In Kafka, the store and the change-logging layer have separate sequence

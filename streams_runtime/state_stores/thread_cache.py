@@ -69,7 +69,7 @@ linked-list node, the dirty flag, and the record's timestamp, offset and partiti
 
 _MAX_FLUSH_ROUNDS = 100
 """The largest number of rounds of a flush. A round flushes each dirty cache of a task once. If processors change a key
-in each round, the key is still dirty after the last round. It then waits for the next commit.
+in each round, the key is still dirty after the last round. Such a dirty key waits for the next commit.
 """
 
 

@@ -1,5 +1,5 @@
-"""Converts values with timestamps to the bytes in a store: the timestamp in milliseconds as 8 big-endian bytes, and the
-value.
+"""Converts values with timestamps to the bytes in a store. The first 8 bytes are the timestamp in milliseconds
+(big-endian), and the other bytes are the value.
 
 A changelog record has the value without these 8 bytes. The timestamp of the value is the timestamp of the record. So a
 restore adds the record's timestamp before each value. Source: `ValueAndTimestampSerde`, `ValueAndTimestampSerializer`,
@@ -94,8 +94,8 @@ class EntryAccess(NamedTuple):
 class ValuesWithTimestamps(Sequence[bytes | None]):
     """The values of a batch. Each value begins with its timestamp. The value None stays None.
 
-    A value and its timestamp are put together when the value is read, which is cheaper than making a list of all
-    values.
+    The timestamp is added to a value each time the value is read. This is cheaper than a list of all values with their
+    timestamps.
     """
 
     __slots__ = ("_timestamps_ms", "_values")

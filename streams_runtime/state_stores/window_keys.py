@@ -4,16 +4,16 @@ A window key consists of the bytes of the key, the window start (8 bytes) and th
 are big-endian, so the windows of a key are sorted by time. In a store without duplicates, the sequence number is 0. On
 disk, the 8 bytes before the window key contain the number of the window's segment.
 
-Each store has its own observed stream time: the highest window start that was put or restored after the store was
-opened. As in Kafka, observed stream time is -1 when the store is opened. A window expires when its start is not greater
-than `observed stream time - retention`. An expired window cannot be read.
+Each store has its own observed stream time: the highest start of all windows that were put or restored after the store
+was opened. As in Kafka, observed stream time is -1 when the store is opened. A window expires when its start is not
+greater than `observed stream time - retention`. An expired window cannot be read.
 
 Windows are deleted in whole segments, because deleting single windows is slow. The number of a window's segment is
 `start // interval`. The interval is `retention / 2`, but at least one minute. The store deletes all segments below
 `(observed stream time - retention) // interval`, because each window in these segments has expired. So a window may
-stay in the store for up to one interval after it has expired. A store on disk drops and counts a put only if the
-segment of the window has been deleted. While the segment exists, a put into an expired window succeeds. A store in
-memory drops and counts every put into an expired window.
+stay in the store for up to one interval after it has expired. A store on disk drops a put only if the segment of the
+window has been deleted. While the segment exists, a put into an expired window succeeds. A store in memory drops every
+put into an expired window. Each dropped put is counted.
 
 Source: `WindowKeySchema`, `AbstractSegments`, `AbstractRocksDBSegmentedBytesStore`, `InMemoryWindowStore`.
 """
@@ -61,8 +61,8 @@ def is_window_key(key: bytes, *, duplicates: bool) -> bool:
     start_ms, sequence = suffix_of(key)
     if not duplicates:
         return start_ms >= 0 and sequence == 0
-    # Some keys that are not window keys end with text. All bytes of a text are 0x20 or more. As a window key, a key
-    # with text at its end would have a start in 73 million years, and a sequence number above 538 million.
+    # Some keys that are not window keys end with text. All bytes of a text are 0x20 or more. If such a key were a
+    # window key, its window would start in 73 million years, and its sequence number would be above 538 million.
     return start_ms >= 0 and sequence >= 0 and (start_ms < _TEXT_START or sequence < _TEXT_SEQUENCE)
 
 

@@ -1,12 +1,12 @@
 """Reads changelogs into stores: restores the active tasks of a thread, and keeps its standbys up to date.
 
 Rules:
-- The changelog of an active task is first registered, then restoring, and then completed. The changelog of a standby is
-  never completed.
+- The changelog of an active task passes through three states: registered, restoring, completed. The changelog of a
+  standby is never completed.
 - The restore of an active task ends at the high watermark that each changelog has when the restore starts. Under
   exactly-once, the restore also ends at the high watermark, although only committed records are applied. If the
-  changelog is a source topic, the restore ends at the group's committed offset, or at the high watermark if this is
-  lower.
+  changelog is a source topic, the restore ends at the lower of two offsets: the group's committed offset and the high
+  watermark.
 - The reader starts at the offset after the last applied record. If no applied record is known, the reader starts at the
   begin offset. The reader passes whole batches to the store. The reader does not apply records at or after the end of
   the restore.
@@ -16,7 +16,7 @@ Rules:
   reader passes the positions to the task's state manager. The thread reports the sum of the positions as the offset sum
   of the task (KAFKA-14302).
 - The reader reads the changelogs of standbys only while no active task of the thread has to be restored. If the
-  changelog of a standby is a source topic, the changelog has a limit, which is the group's committed offset. A standby
+  changelog of a standby is a source topic, the limit of the changelog is the group's committed offset. A standby
   applies only records below the limit. If the reader has read records beyond the limit, it keeps these records and
   pauses the partition until the limit is raised.
 - A key-value store is not restored from a topic that was the changelog of a window store. The reader recognises the
@@ -24,8 +24,8 @@ Rules:
   of a window. Both conditions are needed, because the keys of a key-value store may also end with the bytes of a time.
 - If the position in a changelog is out of range, only the task of this changelog is corrupt. If the log does not answer
   in time or a topic is missing, the reader tries again. The reader gives up when task.timeout.ms is over for the task.
-- While other tasks of the thread process records, a pass of the reader does not wait. The pass has a limit for its
-  records and for its time. If no other task processes records, a pass may wait poll.ms for records.
+- While other tasks of the thread process records, a pass of the reader does not wait. The number of records and the
+  duration of such a pass are limited. If no other task processes records, a pass may wait poll.ms for records.
 
 Source: `StoreChangelogReader`. Differs from Kafka: the reader runs on the stream thread and not on a separate thread.
 So the passes of the reader have to be short. If a store's offset is beyond the end of its changelog, the task is

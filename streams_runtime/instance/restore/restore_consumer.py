@@ -1,8 +1,8 @@
 """Reads changelogs with a consumer, and adapts the number of records that each poll requests.
 
 Rules:
-- All changelogs whose restore has started are assigned to the consumer. A changelog is paused while the reader does not
-  read it.
+- When the restore of a changelog starts, the changelog is assigned to the consumer. A changelog is paused while the
+  reader does not read it.
 - If the caller could not apply a batch, the next poll returns the batch again.
 - Under exactly-once, the consumer returns only committed records. A restore ends at the high watermark, so the consumer
   has to move its position past transaction markers and aborted records.

@@ -32,7 +32,7 @@ class RestoreMeter:
         return self._reported_ms is None or self._clock.monotonic_ms() - self._reported_ms >= _REPORT_MS
 
     def report(self, lags: Iterable[tuple[ChangelogMetadata, int]]) -> None:
-        """Set the gauges. `lags`: the lag of every changelog that is read, in offsets."""
+        """Set the gauges. `lags`: the lags in offsets of all changelogs that are read."""
         self._reported_ms = self._clock.monotonic_ms()
         remaining: dict[TaskId, int] = {}
         standby: dict[tuple[TaskId, str], int] = {}

@@ -3,9 +3,9 @@ without overlaps.
 
 The layout follows the layered method of Sugiyama, Tagawa and Toda (1981). The number of a node's column is the length
 of the longest path to the node. An edge that crosses several columns has a bend in each of these columns. To reduce
-crossings of edges, the nodes of each column are sorted by the mean height of their neighbours. Each node is drawn as
-near to the height of its neighbours as the order in its column allows (isotonic regression). Input topics are in the
-first column, output topics in the last column, and sinks in the column before the last.
+crossings of edges, the nodes of each column are sorted by the mean height of their neighbours. Then each node is moved
+near the mean height of its neighbours, and the order of the nodes in a column does not change (isotonic regression).
+Input topics are in the first column, output topics in the last column, and sinks in the column before the last.
 """
 
 from __future__ import annotations
@@ -134,7 +134,9 @@ def _stores(
 
 
 def _with_bends(graph: nx.DiGraph[Item], column_of: dict[Item, int]) -> list[list[Item]]:
-    """Returns each edge as a list of items with its bends. Adds the column of each bend to `column_of`."""
+    """Returns each edge as a list of items: its start, its bends and its end. Adds the column of each bend to
+    `column_of`.
+    """
     chains: list[list[Item]] = []
     bends = 0
     for start, end in graph.edges:
@@ -195,14 +197,14 @@ def _heights(
 
 
 def _spread(wanted: Sequence[float], sizes: Sequence[float]) -> list[float]:
-    """Returns the places without overlaps that are nearest to the wanted places (least squares). Each item begins after
-    the end of the previous item.
+    """Returns a place for each item, so that each item begins after the end of the previous item. The places are as
+    near as possible to the wanted places (least squares).
     """
     offsets = [0.0]
     for size in sizes:
         offsets.append(offsets[-1] + size)
-    # From each place, subtract the total size of the items before it. If each difference is at least the previous
-    # difference, no items overlap. The algorithm is "pool adjacent violators".
+    # The difference of an item is its place minus the total size of all previous items. If no difference is lower than
+    # the previous difference, no items overlap. The algorithm is "pool adjacent violators".
     blocks: list[tuple[float, int]] = []  # The mean and the length of each run without gaps.
     for place, offset in zip(wanted, offsets, strict=False):
         blocks.append((place - offset, 1))

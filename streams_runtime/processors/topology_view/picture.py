@@ -102,8 +102,8 @@ def draw_topology(definition: TopologyDefinition, path: Path) -> Path:
 
 
 def _topics_between(definition: TopologyDefinition, layouts: Mapping[int, Layout]) -> list[tuple[str, int, int]]:
-    """Returns the topics between two subtopologies. Each result is a topic, the id of the subtopology that writes it,
-    and the id of the subtopology that reads it.
+    """Returns the topics between two subtopologies. For each topic, the result has a tuple: the name of the topic, the
+    id of the subtopology that writes the topic, and the id of the subtopology that reads the topic.
     """
     return [
         (item.name, writer, reader)
