@@ -54,7 +54,7 @@ class _Interrupted(Exception):
 
 
 class _Program(TyperGroup):
-    """The group of all commands, which sets the exit codes for signals and for a closed stdout."""
+    """The Click group of all commands. It sets the exit codes for signals and for a closed stdout."""
 
     def make_context(self, *names: Any, **more: Any) -> Any:
         with _own_ends():

@@ -3,7 +3,7 @@
 Exit codes:
 
 - 0: the command succeeded.
-- 1: the answer of the command is "no". The command has a result or a response of the service, but not the desired one.
+- 1: the answer of the command is "no". The command ran to its end or the service responded, and the result is negative.
 - 2: the command has no result. The arguments or the input of the command are wrong, or the service could not be
   reached.
 - 128 plus the number of a signal: the signal ended the command. A shell also reports this exit code for a program that
@@ -27,9 +27,7 @@ EXIT_NOBODY_READS = 128 + signal.SIGPIPE
 
 
 class CannotFinish(AssignorFault):
-    """A command could not do its work, and its exit code 1 already stands for a result. So the command ends with exit
-    code 2.
-    """
+    """A command could not do its work. Its exit code is 2, because its exit code 1 stands for the answer "no"."""
 
 
 def exit_code_of(fault: AssignorFault) -> int:

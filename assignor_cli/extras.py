@@ -1,8 +1,8 @@
 """Registers commands whose extra is not installed. The help lists the commands of a missing extra. A call of one of
 these commands prints the pip command that installs the extra.
 
-A module that registers commands must not import packages of its extra when it is loaded. If the commands of a module
-need an extra, the module's function `register` begins with
+While a module that registers commands is being imported, it must not import packages of its extra. If the commands of a
+module need an extra, the module's function `register` begins with
 
     if KAFKA.is_missing:
         KAFKA.register_missing(app, "record", "lead")

@@ -1,10 +1,10 @@
 """Prints the results of all commands to stdout, and declares the options `-o/--format` and `-w/--watch`.
 
-If a command prints one result once, it has the parameter `format: FormatOption = Format.TEXT`, and calls
-`show(document, text, format)`. `show` prints `document` as JSON or YAML. `text` is the text for people: a string, or a
-function that makes the string for a `View`. A `View` has the width, a flag for `-o wide`, and the time for AGE columns.
-If `text` is a function, `show` calls it only for the formats text and wide. A command with several results calls `show`
-for each result.
+A command without the option `--watch` has the parameter `format: FormatOption = Format.TEXT`, and calls `show(document,
+text, format)`. `show` prints `document` as JSON or YAML. `text` is the text for people: a string, or a function that
+makes the string for a `View`. A `View` has the width, a flag for `-o wide`, and the time for AGE columns. If `text` is
+a function, `show` calls it only for the formats text and wide. A command with several results calls `show` for each
+result.
 
 If the result of a command changes over time, the command has a parameter `output: ResultOutput`. `output_from_options`
 makes this value (see `option_groups.py`). The command calls `output.show(ask, as_text)`, where `ask()` returns the
@@ -110,7 +110,7 @@ def data_text(document: object, format: Format) -> str:
 
 def view_of(format: Format) -> View:
     """Returns the view for `format`. The width of the view is the value of the environment variable COLUMNS. If COLUMNS
-    is not set, the view has the width of the terminal, or 80 characters without a terminal.
+    is not set, the view has the width of the terminal. Without a terminal, the view is 80 characters wide.
     """
     return View(max(_columns(), FEWEST_COLUMNS), format is Format.WIDE, int(time.time() * 1000))
 

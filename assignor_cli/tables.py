@@ -2,7 +2,7 @@
 
 If a table is wider than the view, columns with `wrap` or `shorten` are narrowed. First, the cells of columns with
 `wrap` are wrapped between words. If the table is then still too wide, names in columns with `shorten` are shortened in
-their middle. A column without `wrap` and `shorten` stays complete, so that programs can extract its values.
+their middle. A column without `wrap` and `shorten` is never narrowed, so that programs can extract its values.
 """
 
 import textwrap
@@ -34,8 +34,8 @@ class View(NamedTuple):
 class Column:
     """A column of a table. `right`: True to align the cells to the right, for numbers. `wide`: True to show the column
     only with `-o wide`. `shorten`: True if names may be shortened in their middle. `wrap`: True if the words of a cell
-    may be wrapped to further lines. `optional`: True to leave the column out if all its cells are empty, except with
-    `-o wide`.
+    may be wrapped to further lines. `optional`: True to omit the column if all its cells are empty. With `-o wide`, the
+    column is always shown.
     """
 
     heading: str

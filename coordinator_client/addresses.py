@@ -84,7 +84,7 @@ class CoordinatorAddresses:
 
     def __init__(self, urls: Sequence[str]) -> None:
         self.urls = tuple(urls)
-        # the address of the list that answered last; before any answer, the first address of the list
+        # the address that gave the last answer; before any answer, the first address of the list
         self._best = self.urls[0]
         self._owners: dict[str, str] = {}
 
@@ -217,8 +217,8 @@ class CallRoute:
         self._addresses.failed(attempt.address)
 
     def answered(self, attempt: Attempt, status: int, location: str | None) -> bool:
-        """Remembers the answer to an attempt. Returns True if the call has its answer now. Returns False if the caller
-        has to call `next` for another attempt. `location`: the target URL of a redirect.
+        """Remembers the answer to an attempt. Returns True if the call is answered. Returns False if the caller has to
+        call `next` for another attempt. `location`: the target URL of a redirect.
         """
         if status == REDIRECT:
             self._go_on(attempt, location or "")

@@ -94,9 +94,7 @@ class Refusal:
 
     @property
     def may_be_repeated(self) -> bool:
-        """True if the coordinator did not process the request because the coordinator is starting, stopping or
-        overloaded.
-        """
+        """True if the coordinator is starting, stopping or overloaded, and therefore did not process the request."""
         return self.status in _TRY_AGAIN_STATUSES or self.code in _TRY_AGAIN_CODES
 
 

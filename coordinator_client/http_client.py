@@ -51,7 +51,7 @@ _CONNECTION_ENDED = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolErro
 @dataclass(frozen=True, slots=True)
 class CoordinatorAnswer:
     """An answer of a coordinator. `address`: the address of the coordinator that answered. `url`: the called URL, with
-    path and query. `headers`: maps each header's name to its value; upper and lower case of a name are equal.
+    path and query. `headers`: maps each header's name to its value; a name may be looked up in upper or lower case.
     """
 
     address: str
@@ -196,16 +196,16 @@ def transport_problem(error: Exception) -> str:
 
 
 def http_client(url: str, token: str | CallerToken | None, **more: Any) -> httpx.Client:
-    """Returns an HTTP client that sends this token. `url`: a URL that the client will call. For an https URL, the TLS
-    files are read at once. `more`: further arguments of `httpx.Client`. Raises InputError if a certificate file cannot
-    be used.
+    """Returns an HTTP client that sends this token. `url`: a URL that the client will call. For an https URL, this
+    function reads the TLS files. `more`: further arguments of `httpx.Client`. Raises InputError if a certificate file
+    cannot be used.
     """
     return httpx.Client(auth=BearerAuth(token), **_direct(url), **more)
 
 
 def async_http_client(url: str, **more: Any) -> httpx.AsyncClient:
-    """Returns an HTTP client for an event loop; the client sends no token. The function has the arguments and errors of
-    `http_client`.
+    """Returns an HTTP client for an event loop; the client sends no token. The arguments have the same meanings as in
+    `http_client`, and the same errors are raised.
     """
     return httpx.AsyncClient(**_direct(url), **more)
 
@@ -273,11 +273,11 @@ class KeptConnections:
 
     Each called address has one TCP connection. A single thread uses the connection for one call after the other.
 
-    When a connection breaks, a new connection to the same coordinator is opened at once, before the next address is
-    tried. The new connection is opened quickly, because a coordinator gives a process only a short time to reconnect. A
-    new connection is also opened when the group has moved to another coordinator, or when no answer came in time. The
-    old connection is closed only after a call was answered over the new connection. A coordinator therefore never sees
-    the old connection close before it sees the new connection. After a time-out, httpx closes its socket. To keep the
+    When a connection breaks, a new connection to the same coordinator is opened before the next address is tried. The
+    new connection is opened quickly, because a coordinator gives a process only a short time to reconnect. A new
+    connection is also opened when the group has moved to another coordinator, or when no answer came in time. The old
+    connection is closed only after a call was answered over the new connection. A coordinator therefore never sees the
+    old connection close before it sees the new connection. After a time-out, httpx closes its socket. To keep the
     connection open, this class makes a file object from each socket.
 
     `connect`: a function that makes the HTTP client of one address. `opened`: the number of all connections that this

@@ -18,14 +18,16 @@ _attributes = context.config.attributes
 
 
 def run(connection: Connection) -> None:
-    """Run all missing versions in one transaction, so that the old schema remains if the program is interrupted."""
+    """Apply all missing versions in one transaction. If the program is interrupted, the old schema remains."""
     context.configure(connection=connection, target_metadata=_attributes.get("target_metadata"), transactional_ddl=True)
     with context.begin_transaction():
         context.run_migrations()
 
 
 async def run_with_url(url: str | URL) -> None:
-    """Run all missing versions for a caller without a connection, such as Alembic's own command line."""
+    """Open a connection and apply all missing versions. Alembic's own command line needs this, because it passes no
+    connection.
+    """
     engine = create_async_engine(url, poolclass=NullPool)
     try:
         async with engine.begin() as connection:

@@ -5,8 +5,8 @@ changes a limit of the calling process.
 
 After a fork, the child process has copies of the open files, connections and locks of the parent's threads. SQLite
 forbids the child to use or even close a connection of its parent. Spark forks worker processes from a parent process
-that may have open SQLite connections. For this reason, `reset_in_children` registers objects that are reset in the
-child process before any other code runs in it.
+that may have open SQLite connections. For this reason, objects can be registered with `reset_in_children`. The child
+process resets these objects before it runs any other code.
 """
 
 import errno
@@ -63,7 +63,7 @@ def raise_open_file_limit() -> int:
 def return_freed_memory() -> None:
     """Give freed memory back to the operating system. The library glibc keeps freed memory until `malloc_trim` is
     called. Other C libraries give freed memory back by themselves. After many allocations, `malloc_trim` takes
-    milliseconds, and does not hold the interpreter lock.
+    milliseconds. It does not hold the interpreter lock.
     """
     if (trim := _malloc_trim()) is not None:
         trim(0)
@@ -102,8 +102,8 @@ os.register_at_fork(after_in_child=_reset_all)
 def freeze_loaded_objects() -> None:
     """Exclude all present objects (modules, classes, functions) from later garbage collections.
 
-    A full collection visits every object, and the modules of a process have a few hundred thousand objects. Call this
-    function in a server once all modules are loaded. Reference cycles among the present objects are then never freed.
+    A full collection visits every object, and the modules of a process have a few hundred thousand objects. A server
+    calls this function after all modules were loaded. Reference cycles among the present objects are then never freed.
     """
     gc.collect()
     gc.freeze()

@@ -1,8 +1,8 @@
 """Functions for files that the user names. Errors of the system become InputErrors. Files are written completely or not
 at all. The bytes first go to a temporary file in the directory of the target. After the last byte, the temporary file
 is renamed to the target. If the target is a symbolic link, the file to which the link leads is replaced, and the link
-stays. A target that is not a regular file, such as `/dev/null` or a pipe, is written directly. A rename would replace a
-device such as `/dev/null` by a plain file, for all programs of the machine.
+is not changed. A target that is not a regular file, such as `/dev/null` or a pipe, is written directly. A rename would
+replace a device such as `/dev/null` by a plain file, for all programs of the machine.
 """
 
 import contextlib

@@ -11,8 +11,8 @@ The caller runs this loop for each group. The caller runs `handle` and `apply` w
 
 If the commit fails, the caller replays the group from the store, and sends `Recovered`.
 
-Heartbeats and fetches need no commit. While other events wait for the store, heartbeats and fetches are answered at
-once from the last committed state:
+Heartbeats and fetches need no commit. While other events wait for the store, heartbeats and fetches are answered
+immediately from the last committed state:
 
     immediate = group.respond(event, now_ms, committed_image)
     answer(immediate.response)                 # if immediate.wants_tick, send a Tick
@@ -53,7 +53,7 @@ Modules with rules:
 - `administration`: the commands to declare, drain and delete a group and to set a lever.
 - `reporting`: groups whose leader is outside this service.
 - `rebalance_result`: the outcome of a computed rebalance.
-- `subscriptions`: the fields of a member's subscription and assignment that the rules read.
+- `subscriptions`: the fields of a member's subscription and assignment that the rules use.
 - `description`: the description of a group for operators.
 
 Source: Kafka's classic group coordinator (`GroupMetadataManager`); each file names the part that it follows. The loop

@@ -248,8 +248,8 @@ def _unknown(image: GroupImage, what: str) -> outcome.Rejected:
 
 
 def _refuse_another_application(members: int, differing: Sequence[str]) -> outcome.Rejected:
-    """Returns the refusal of a definition with a different topology. The present members could not start the tasks of a
-    different topology.
+    """Returns the refusal for a definition that has a different topology. The present members could not start the tasks
+    of a different topology.
     """
     whose = "1 member, which runs" if members == 1 else f"{members} members, which run"
     return outcome.Rejected(
@@ -269,15 +269,16 @@ def differences(running: str, declared: str) -> list[str]:
     Running members cannot handle a different cluster, because a member uses the cluster that it was started with. The
     assignor, the configs and the content of a described cluster may change while members run.
 
-    Two lists of brokers with a common broker count as the same Kafka cluster, because lists of brokers grow.
+    If two lists of brokers contain the same broker, they name the same Kafka cluster. The lists may differ because
+    brokers were added.
     """
     before, after = json.loads(running), json.loads(declared)
     return [*_of_clusters(before["cluster"], after["cluster"]), *_of_topologies(before["topology"], after["topology"])]
 
 
 def shortened(names: Sequence[str], most: int, separator: str = ", ") -> str:
-    """Returns a text with the first names, and with the number of names that are left out. `most`: the largest number
-    of names in the text.
+    """Returns a text with the first names and the number of the omitted names. `most`: the largest number of names in
+    the text.
     """
     more = len(names) - most
     return separator.join(names[:most]) + (f"{separator}and {more} more" if more > 0 else "")

@@ -28,8 +28,8 @@ class DescribedTask:
 @dataclass(frozen=True, slots=True)
 class DescribedMember:
     """The description of a member for operators. `has_joined`: True if the member has sent its subscription for the
-    rebalance that is being prepared. If no rebalance is being prepared, the field is True if the member has sent its
-    subscription for the current generation.
+    rebalance that is being prepared. While no rebalance is being prepared, `has_joined` is True if the member has sent
+    its subscription for the current generation.
 
     `subscribed`: the user data of the member's last subscription; None if the user data cannot be read. `process_id`:
     the member's process id from the last subscription; None if the user data cannot be read or have an unknown future

@@ -61,7 +61,7 @@ class Join:
     `new_member_id`: a new id that the caller proposes, which is used only if this join needs a new member id.
     `incarnation`: a number that rises each time the static member `group_instance_id` is restarted (Spark's
     taskAttemptId). `join_id`: an id that the sender of a first join chooses. The sender repeats the id if the answer
-    was lost. Because of the id, a repeated first join makes no second member (the idea of KIP-1082).
+    was lost. Because of the id, a repeated first join does not create a second member (the idea of KIP-1082).
     `leave_on_disconnect`: True to end the member's session soon after the connection of its process breaks (see
     `ConnectionLost`).
     `no_room`: the text of the refusal if a quota forbids a new member; None if the quota allows it.
@@ -135,8 +135,8 @@ class ConnectionLost:
     connections are broken, members are removed only after their session timeout. The answer is `Accepted`.
 
     `held_elsewhere`: members with an earlier heartbeat that still waits for its answer on another connection. For each
-    member, the value is the number of the connection with the waiting heartbeat. If a heartbeat waits, its process is
-    alive, so the members of the process are moved to that connection.
+    member, the value is the number of the connection with the waiting heartbeat. A waiting heartbeat shows that its
+    process is alive, so the members of this process are moved to the other connection.
     """
 
     connection_id: int
@@ -177,8 +177,8 @@ class ComputedAssignments:
     `fingerprint`: a digest. Two rebalances have an equal digest if their inputs are equal and their decisions are
     equal. `error`: the error that the leader would have thrown, in the form `"SimpleName: message"`. `error_code`: the
     code in the error assignments; 0 if there was no error. `moves_owned`: True if the rebalance takes a task or standby
-    away from its process, according to the subscriptions. `places_ownerless`: True if the rebalance assigns a task that
-    no member owns, according to the subscriptions. All fields without a description here have the same meaning as in
+    away from a process that owns it. The subscriptions name the owners. `places_ownerless`: True if the rebalance
+    assigns a task that no member owns. All fields without a description here have the same meaning as in
     `RebalanceResult`.
     """
 
@@ -333,8 +333,8 @@ class SetInstanceDrain:
 
 @dataclass(frozen=True, slots=True)
 class WarmUpsCaughtUp:
-    """The members have reported that the lag of every warm-up of this generation is at most acceptable.recovery.lag.
-    The answer is `Accepted`.
+    """The warm-ups of this generation have caught up: according to the members, each lag is at most
+    acceptable.recovery.lag. The answer is `Accepted`.
     """
 
     generation_id: int

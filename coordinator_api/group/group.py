@@ -56,7 +56,7 @@ class Group:
     def replay(cls, group_id: str, limits: GroupLimits, records: Iterable[CoordinatorRecord], now_ms: int) -> Self:
         """Builds the group from its records, in order. Raises IllegalTransition.
 
-        Sessions and timeouts start again at `now_ms`. The probing deadline stays as it was recorded.
+        Sessions and timeouts start again at `now_ms`. The recorded probing deadline is used unchanged.
         """
         group = cls(group_id, limits)
         group.apply(records, now_ms)
@@ -75,7 +75,7 @@ class Group:
     @property
     def next_timer_ms(self) -> int | None:
         """The time at which the group needs its next `Tick`. Read this time after each event. None: never. If the time
-        is in the past, the `Tick` is due at once.
+        is in the past, the `Tick` is due immediately.
         """
         return self._liveness.next_timer_ms(self._image)
 

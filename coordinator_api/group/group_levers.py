@@ -42,9 +42,10 @@ class OperatorDecision:
 class Lever:
     """A lever, and the last decision to set the lever or to switch it off.
 
-    `value_ms`: the time of a hold or a rejoin grace, 0 for other levers. After this time, a held rebalance is carried
-    out. A rejoin grace reserves the tasks of a departed member for this time. `process_id` (as text), `member_id`: the
-    process or member that a drain empties. If `member_id` is None, the drain concerns all members of the process.
+    `value_ms`: the duration of a hold or a rejoin grace; 0 for other levers. At the end of the hold, the held rebalance
+    is carried out. During the rejoin grace, the tasks of a departed member are reserved. `process_id` (as text),
+    `member_id`: the process or member that a drain empties. If `member_id` is None, the drain concerns all members of
+    the process.
     """
 
     name: LeverName
@@ -75,8 +76,8 @@ class Levers:
     drained: Mapping[str, Lever] = field(default_factory=dict)
 
     def changed(self, lever: Lever, is_on: bool) -> Levers:
-        """Returns a copy in which `lever` is on or off. The field of a lever has the lever's name with underscores.
-        Drains are in the field `drained`.
+        """Returns a copy in which `lever` is set if `is_on` is True, and is switched off if `is_on` is False. The field
+        of a lever has the lever's name with underscores. Drains are in the field `drained`.
         """
         if lever.name is LeverName.DRAIN:
             others = {target: drained for target, drained in self.drained.items() if target != lever.target}

@@ -1,10 +1,11 @@
 """Handles heartbeats and fetches: checks their senders, answers them, and updates sessions.
 
-Heartbeats and fetches are answered at once from the last committed state, because they do not change the durable state.
-All other events of the group wait for the store. Heartbeats and fetches restart the session timeout when they arrive.
-Heartbeats and fetches update the group's `Liveness`, which belongs to the working state. The working state may be newer
-than the committed state. If a member was just removed from the working state, its request updates no session. If the
-leader asked for a follow-up rebalance, it is due once all members have acknowledged their assignments.
+Heartbeats and fetches are answered immediately from the last committed state, because they do not change the durable
+state. All other events of the group wait for the store. Heartbeats and fetches restart the session timeout when they
+arrive. Heartbeats and fetches update the group's `Liveness`, which belongs to the working state. The working state may
+be newer than the committed state. If a member was just removed from the working state, its request updates no session.
+If the leader asked for a follow-up rebalance, the rebalance is due after all members have acknowledged their
+assignments.
 
 These rules fence or refuse members in joins, heartbeats and fetches:
 
@@ -73,7 +74,7 @@ def followup_is_due(image: GroupImage, liveness: Liveness) -> bool:
     A follow-up has to wait until all members have fetched their assignments, because a member revokes tasks only after
     this fetch.
     Differs from Kafka: in Kafka, members that still wait for tasks have to request the follow-up. Members of this group
-    may also request the follow-up, but the group starts it without a request.
+    may also request the follow-up. However, no request is needed, because the group starts the follow-up by itself.
     """
     end = image.present_end
     return end is not None and end.outcome is RebalanceOutcome.FOLLOW_UP and not liveness.unfetched
@@ -151,8 +152,8 @@ def _note(
                 if not isinstance(news, outcome.Rejected):
                     _note_heartbeat(liveness, working, heartbeat, answered, now_ms, event.connection_id)
                 elif news.code is RejectionCode.ILLEGAL_GENERATION:
-                    # This static member missed a rebalance, so its session is not extended. Its process is alive on the
-                    # new connection, so the loss of an earlier connection must not end the session.
+                    # This static member missed a rebalance, so its session is not extended. The member's process is
+                    # alive on the new connection, so the loss of an earlier connection must not end the session.
                     refused = working.members.get(member_id)
                     if refused is not None and not refused.is_away and event.connection_id is not None:
                         liveness.belongs_to(member_id, event.connection_id, now_ms)
@@ -196,8 +197,8 @@ def _heartbeat(image: GroupImage, event: Heartbeat) -> outcome.HeartbeatAnswered
 
 
 def _process_heartbeat(image: GroupImage, members: Mapping[str, Heartbeat]) -> outcome.ProcessHeartbeatAnswered:
-    """Returns the answers to the members. The answer to a member has the generation of the assignment that the member
-    can fetch.
+    """Returns the answers to the members. The answer to a member contains the generation of the assignment that the
+    member can fetch.
     """
     answers: dict[str, outcome.MemberNews | outcome.Rejected] = {}
     for member_id, event in members.items():

@@ -1,7 +1,7 @@
 """Holds a computed rebalance that takes a task from a live owner, until an operator approves the rebalance.
 
 - A computed rebalance is completed if it takes no task from a live owner, or if it is approved already.
-- A rebalance is computed again if it also places tasks without a live owner. In this second computation, all other
+- A rebalance is computed again if it also assigns tasks that have no live owner. In this second computation, all other
   tasks stay with their owners.
 - Any other rebalance is held, in the state CompletingRebalance.
 - A held rebalance is completed after an approval, after its time limit, or after the hold is switched off.
@@ -11,15 +11,15 @@
 Rules:
 - While a rebalance is held, members keep processing their tasks. Members cannot distinguish a held rebalance from a
   rebalance that is computed for a long time.
-- Tasks without a live owner never wait: they are assigned at once. All other tasks move only in the follow-up
+- Tasks without a live owner never wait: they are assigned immediately. All other tasks move only in the follow-up
   rebalance, which waits for approval.
 - A generation is computed again at most once, so there is no endless loop. A follow-up with an unchanged result is
   settled, which means that no further follow-up starts (`rebalance_result`). After a discard, every task also stays
   with its owner in the follow-up rebalance.
 - An approval covers the rebalance and its follow-up and probing rebalances, because they complete the approved moves.
   An approval ends when a member joins or is removed, or when the definition changes. An approval ends when the drain of
-  an instance or a member begins or ends. An approval also ends when any rebalance except a follow-up or a probing
-  rebalance begins (`GroupImage.with_nothing_approved`, `RebalanceStarted`).
+  an instance or a member begins or ends. An approval also ends when a rebalance begins that is neither a follow-up nor
+  a probing rebalance (`GroupImage.with_nothing_approved`, `RebalanceStarted`).
 
 Kafka has no held rebalances.
 """
@@ -129,8 +129,8 @@ def describe_held(image: GroupImage) -> DescribedHeld | None:
 
 def tasks_to_move(image: GroupImage) -> tuple[TaskId, ...]:
     """Returns the tasks that the held rebalance takes from a process, sorted. The process may lose an active task or a
-    standby task. If a standby becomes active in its process, it is not taken from the process. A lost warm-up does not
-    count, because warm-ups are temporary. The result is empty if no rebalance is held.
+    standby task. A standby that becomes active in the same process does not count. A lost warm-up does not count
+    either, because warm-ups are temporary. The result is empty if no rebalance is held.
     """
     held = image.held
     if held is None:

@@ -74,11 +74,12 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
     __slots__ = ("_away", "_joined", "_names")
 
     _names: dict[tuple[str, str], str]
-    """Maps a name, with its kind, to a member id. A name is a `group.instance.id`, a `join_id` or a fenced member id.
+    """Maps each pair of a kind and a name to a member id. A name is a `group.instance.id`, a `join_id` or a fenced
+    member id.
     """
     _joined: dict[int, int]
-    """For each generation, the number of members that last joined for it. With these numbers, a join does not have to
-    iterate over all members.
+    """Maps each generation to the number of members whose last join was for this generation. With these numbers, a join
+    does not have to iterate over all members.
     """
     _away: frozenset[str]
 

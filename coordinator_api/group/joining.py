@@ -26,13 +26,13 @@ The rules of the rejoin grace:
   go to running processes.
 - A member gets no grace if it is drained or has no assignment. No member gets a grace in a drained group, or after a
   failed rebalance.
-- A crash is not a leave: after a session timeout or a broken connection, the tasks move to other members at once.
+- A crash is not a leave: after a session timeout or a broken connection, the tasks move to other members immediately.
 - The grace is stored as the member's session, so the session timer also ends the grace. The end of the grace is
   recorded, so a restart of the coordinator does not extend the grace. If all members are away, each member is removed
   at its deadline, and the group becomes empty.
 
-Kafka has no rejoin grace. The nearest concept is static members (KIP-345), but Kafka cannot tell the absence of a
-static member from its failure.
+Kafka has no rejoin grace. The nearest concept is static members (KIP-345). However, if a static member sends no
+requests, Kafka does not know whether the member has left or has failed.
 """
 
 from dataclasses import replace
@@ -68,8 +68,8 @@ def join(step: GroupTransition, event: Join) -> Response:
 
 
 def leave(step: GroupTransition, event: Leave) -> Response:
-    """Handle a leave. Differs from Kafka: static members leave like dynamic members, because a DELETE is always
-    deliberate.
+    """Handle a `Leave` request. Differs from Kafka: static members leave like dynamic members, because a DELETE is
+    always deliberate.
 
     If a rejoin grace is set, the group reserves the member's tasks for the member's process.
     """
@@ -87,7 +87,7 @@ def leave(step: GroupTransition, event: Leave) -> Response:
 
 
 def end_grace(step: GroupTransition) -> None:
-    """Remove the absent members at once, before their grace ends, and start a rebalance."""
+    """Remove the absent members before their grace ends, and start a rebalance."""
     away = step.image.members.away()
     for member in away:
         step.emit(MemberRemoved(member.member_id, RemovalReason.GRACE_ENDED))
@@ -240,7 +240,7 @@ def _rejoin(step: GroupTransition, event: Join, member: ClassicGroupMember) -> R
 
 def _join_as_incarnation(step: GroupTransition, event: Join, old: ClassicGroupMember) -> Response:
     """Handle the join of a known static member if the join has no member id. Either the member's process was restarted,
-    or it repeats a join whose answer was lost.
+    or the process repeats a join whose answer was lost.
 
     The newer incarnation replaces the older incarnation and gets its assignment. The join of a newer incarnation needs
     no rebalance if `_assignment_still_holds` returns True. The owned partitions and offset sums do not have to be equal

@@ -1,4 +1,5 @@
-"""The state of a group that is kept in memory only: sessions, connections, acknowledgements of assignments, and timers.
+"""The part of a group's state that exists only in memory: sessions, connections, acknowledgements of assignments, and
+timers.
 
 No record contains the state of `Liveness`. After a replay, all sessions and timeouts start again. The next heartbeats
 report the acknowledgements and offsets again. Records update sessions and timers (`CoordinatorRecord.update_liveness`).
@@ -28,7 +29,7 @@ class GroupLimits:
     `max_size` (`group.max.size`): the largest number of members. `new_member_join_timeout_ms`: the time after which a
     member is removed if it sends no request after its first join. `new_member_join_timeout_ms` may be shorter than the
     session timeout. If a new member is silent, the answer to its join was probably lost, so no process uses the member
-    id. `disconnect_grace_ms` (`group.disconnect.grace.ms`): the time that a member has to come back after its
+    id. `disconnect_grace_ms` (`group.disconnect.grace.ms`): the time within which a member must come back after its
     connection breaks (see `ConnectionLost`).
 
     Source: `GroupCoordinatorConfig`.
@@ -45,10 +46,10 @@ class GroupLimits:
 @dataclass(frozen=True, slots=True)
 class Session:
     """The session of one member. `last_heard_ms`: the arrival time of the member's last request. `timeout_ms`: the
-    session timeout that runs from `last_heard_ms` on.
+    session timeout, which starts at `last_heard_ms`.
 
     `silent_since_join`: True if the member has sent no request since its first join. `acknowledged_generation`: the
-    last generation whose assignment the member has fetched, or which the member has named in a heartbeat.
+    last generation that the member has acknowledged, by fetching its assignment or by naming it in a heartbeat.
     `task_offset_sums`: the offset sums in the member's last heartbeat. `connection_id`: the connection that the member
     belongs to; None if the service does not watch the member's connection.
     """
@@ -249,7 +250,7 @@ class Liveness:
         return tuple(key for key, session in self.sessions.items() if session.expires_at_ms <= now_ms)
 
     def disconnected_members(self, now_ms: int) -> tuple[str, ...]:
-        """Returns the members of broken connections, if they have not come back in time. The members are ordered by
+        """Returns the members that have not come back in time after their connection broke. The members are ordered by
         their ids.
         """
         due = self.connections.due(self.limits.disconnect_grace_ms, now_ms)
@@ -327,8 +328,9 @@ class Liveness:
             self.join_timer = rejoin_timeout(image, now_ms)
 
     def await_fetches(self, image: GroupImage, now_ms: int) -> None:
-        """Start the time limit for fetches. Differs from Kafka: the time limit is the longer one of the session timeout
-        and the rebalance timeout. With the longer limit, a restart of the coordinator does not remove a member early.
+        """Start the time limit for fetches. Differs from Kafka: the time limit is the session timeout or the rebalance
+        timeout, whichever is longer. With the longer limit, a restart of the coordinator does not remove a member
+        early.
         """
         if image.state is not GroupState.STABLE or image.led_by is not None:
             self.fetch_due_ms, self.unfetched = None, {}
@@ -371,7 +373,8 @@ def _initial_delay(image: GroupImage, delay_ms: int, now_ms: int) -> InitialDela
 
 
 def extended(timer: InitialDelay, limits: GroupLimits, now_ms: int) -> InitialDelay | None:
-    """Extends the initial delay if members joined during its present interval. Returns None if the delay is over.
+    """If members joined during the present interval of the initial delay, returns the next interval. Otherwise, or if
+    the delay may not be extended further, returns None.
 
     Source: `GroupMetadataManager.tryCompleteInitialRebalanceElseSchedule`.
     """

@@ -167,8 +167,8 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The event was refused. `code`: Kafka's name of the error. `detail`: a message for the user with the fault and its
-    remedy.
+    """The event was refused. `code`: Kafka's name of the error. `detail`: a message for the user, which names the fault
+    and its remedy.
     """
 
     code: RejectionCode
@@ -202,8 +202,8 @@ Response = (
 
 @dataclass(frozen=True, slots=True)
 class ImmediateResponse:
-    """The result of `Group.respond`. `wants_tick`: True if the request made a timer due, so that a `Tick` has to follow
-    at once.
+    """The result of `Group.respond`. `wants_tick`: True if the request made a timer due. In this case, the caller has
+    to send a `Tick` immediately.
     """
 
     response: Response

@@ -1,12 +1,12 @@
 """Determines the outcome of a computed rebalance, and whether a follow-up could still change the assignments.
 
-A rebalance is `settled` if it asks for an immediate follow-up, although its input and its decision equal those of the
+A rebalance that asks for an immediate follow-up is `settled` if it has the same input and the same decision as the
 previous rebalance. A settled rebalance starts no follow-up. If settled rebalances started follow-ups, the follow-ups
 would go on for ever. Two inputs are the same if the definitions and the decoded subscriptions are equal. The comparison
 ignores the unique field and the generation of a subscription, because these two fields change with every rejoin. A
 rebalance is not settled if a member did not receive its previous assignment, for example because the answer was lost.
 A member that rejoins without its assignment can still change the result. Differs from Kafka: a group in Kafka starts
-one follow-up after another even if they change nothing.
+one follow-up after another, even if the follow-ups change nothing.
 
 After a failed rebalance, every member gets an assignment with an error. Source: `AssignorError`.
 """
@@ -86,8 +86,8 @@ def completed_rebalance(image: GroupImage, computed: AssignmentComputed) -> Reba
 
 
 def _failed_rebalance(image: GroupImage, error: str, topics: Mapping[str, int]) -> RebalanceCompleted:
-    """Returns the record with which all members get an ASSIGNMENT_ERROR and the group becomes Stable. The next PUT or
-    join, or a change of `topics`, starts a new rebalance.
+    """Returns the record of a failed rebalance: each member gets an ASSIGNMENT_ERROR, and the group becomes Stable. The
+    next PUT or join, or a change of `topics`, starts a new rebalance.
     """
     assignment = error_assignment(AssignorErrorCode.ASSIGNMENT_ERROR)
     return RebalanceCompleted(

@@ -120,7 +120,9 @@ class _StoredField:
 
 
 def _fields_of(value_type: type) -> _Shape:
-    """Returns the functions for a dataclass, which is written as an object with its fields in their order."""
+    """Returns the functions that write and read a dataclass. The JSON object has the fields in the order of the
+    dataclass.
+    """
     hints = get_type_hints(value_type)
     stored = [_StoredField(each.name, _shape_of(hints[each.name]), _default(each)) for each in fields(value_type)]
     by_name = {field.name: field for field in stored}

@@ -4,8 +4,8 @@ A record is one change of the group, and the order of the records matters. `Grou
 `Group.apply` applies the records, and the caller commits the records in one transaction. `record_codec` writes each
 record as a JSON object. The JSON has the names of the class and its fields, so names of classes and fields never
 change. Source: `GroupCoordinatorRecordHelpers`. Differs from Kafka: in Kafka one record contains a whole group. In this
-project, a record is one change. `snapshot` returns the shortest list of records that replays to the same state. Only
-snapshots contain the `...Restored` records.
+project, a record is one change. The module `snapshot` makes the shortest list of records from which a replay rebuilds
+the same state. Only snapshots contain the `...Restored` records.
 """
 
 from __future__ import annotations
@@ -194,9 +194,7 @@ class MemberSubscribed(CoordinatorRecord):
         liveness.member_subscribed(after.members[self.member_id], before, after, now_ms)
 
     def begun_generation(self) -> int | None:
-        """Returns the generation before the generation of the join, because the generation of the join may not have
-        begun yet.
-        """
+        """The join's own generation may not have begun yet, so the previous generation is returned."""
         return self.join.generation_id - 1
 
     def known_member(self) -> str | None:

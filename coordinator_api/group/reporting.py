@@ -1,12 +1,12 @@
-"""Groups whose leader is outside this service: a JVM or `assignor lead`. The coordinator stores and shows the reports
-of leaders outside this service.
+"""Groups with an outside leader: the leader is not this service, but a JVM or a process that runs `assignor lead`. The
+coordinator stores and shows the reports of leaders outside this service.
 
 The first report creates a group with an outside leader, and the last report is the state of the group. A leader may
 send a report twice. A second report of the present generation is accepted and changes nothing. A report of an older
 generation is refused. The coordinator has no session timeouts for groups with an outside leader, because only the
-leader knows which members are alive. Members cannot join a group with an outside leader at this coordinator. A group
-that this coordinator leads accepts no reports. A group must have only one leader, because two leaders could give the
-same task to two members.
+leader knows which members are alive. At this coordinator, members cannot join a group that has an outside leader. A
+group that this coordinator leads accepts no reports. A group must have only one leader, because two leaders could give
+the same task to two members.
 """
 
 from assignor.protocol.assignment_packing import share

@@ -1,5 +1,5 @@
-"""A snapshot is the shortest list of records that replays to a state. After a snapshot, the store can delete all older
-records.
+"""A snapshot is the shortest list of records from which a replay rebuilds a given state. After a snapshot, the store
+can delete all older records.
 
 When a backup is restored, the newest records of a group may be lost. After the backup was made, the group may have had
 members and generations that the backup does not contain. For this reason, a group is restored without members and in a
@@ -7,13 +7,14 @@ new generation (`log_after_a_loss`). The new generation is higher than any gener
 
 - Each member is unknown to the restored group. An unknown member drops its tasks and joins again, so no task is given
   to two members.
-- Some callers, such as clients of the instances' stores, compare generations and take the answer of the newest
-  generation. An answer after the restore has the higher generation, so callers that compare generations take it.
+- Some callers, such as clients of the instances' stores, compare the generations of answers and use the newest answer.
+  Answers after the restore have a higher generation, so these callers prefer the restored group's answers to earlier
+  answers.
 
 A group with an outside leader stays unchanged, because its leader counts the generations and reports again.
 
-The repair of a group's damaged log (`plan_repair`) keeps the records before the damage. The new log has the state after
-the kept records, but without members and at a new generation:
+The repair of a group's damaged log (`plan_repair`) keeps the records before the damage. The state of the new log is the
+state after the kept records, with two changes: the group has no members, and the generation is new.
 
 - The repair keeps only whole commits before the first damaged or missing record. If no commit is whole, the repair
   keeps only the declaration, which is the first record of every log.
@@ -21,9 +22,9 @@ the kept records, but without members and at a new generation:
   Requests of the dropped members get `UNKNOWN_MEMBER_ID`, so the members drop their tasks and join again.
 - The new generation is higher than any generation that may have been used. The new generation is computed from the
   highest generation in any readable record or recorded rebalance. For each unreadable record, 1 is added, because the
-  record may have begun a generation. `LOST_GENERATIONS` is added, because the log may come from a backup after which
-  the group had more generations. If the snapshot record with the generation is lost, `PASSED_OVER_BEFORE` is also
-  added.
+  record may have begun a generation. The log may come from a backup, and the group may have begun more generations
+  after this backup. For this reason, `LOST_GENERATIONS` is added. If the snapshot record with the generation is lost,
+  `PASSED_OVER_BEFORE` is also added.
 - A group with an outside leader keeps the state of its last whole report, including the members. The members of a group
   with an outside leader do not join at this coordinator.
 """
@@ -66,8 +67,8 @@ generations.
 """
 
 PASSED_OVER_BEFORE = 100 * LOST_GENERATIONS
-"""If the number of earlier restores and repairs is unknown, this number of generations is skipped too. The number is
-enough for 100 restores or repairs.
+"""The number of generations that are also skipped if nobody knows how often the group was restored or repaired before.
+This is enough for 100 earlier restores or repairs.
 """
 
 
@@ -105,7 +106,8 @@ def snapshot_records(image: GroupImage) -> tuple[CoordinatorRecord, ...]:
 
 def without_members(image: GroupImage, generation_id: int) -> GroupImage:
     """Returns the group without members, in the state Empty and in this generation. The definition, the drain of the
-    group, the last rebalance and the levers stay. Drains of instances and members end, because the members are gone.
+    group, the last rebalance and the levers are unchanged. Drains of instances and members end, because the members are
+    gone.
     """
     return replace(
         image,
@@ -148,8 +150,9 @@ def _without_shared(member: ClassicGroupMember) -> ClassicGroupMember:
 
 
 def _is_shared(assignment: AssignmentParts | None) -> bool:
-    """Returns whether the assignment shares bytes with other assignments. An assignment is stored in the record of its
-    member if it shares no bytes. After a failed rebalance, for example, the assignments share no bytes.
+    """Returns whether the assignment shares bytes with other assignments. If an assignment shares no bytes with other
+    assignments, it is stored in the record of its member. After a failed rebalance, for example, the assignments share
+    no bytes.
     """
     return assignment is not None and bool(assignment.shared)
 
@@ -296,7 +299,7 @@ def _whole(records: Sequence[LoggedRecord], decoded: Sequence[CoordinatorRecord 
 def _longest(
     group_id: str, limits: GroupLimits, records: Sequence[LoggedRecord], whole: Sequence[CoordinatorRecord], now_ms: int
 ) -> tuple[int, GroupImage]:
-    """Returns the number of records to keep, and the state to which these records replay."""
+    """Returns the number of records to keep, and the state after a replay of these records."""
     image = GroupImage()
     ends: list[tuple[int, GroupImage]] = []
     for count, record in enumerate(whole, start=1):

@@ -4,9 +4,9 @@ the remaining parts of a subscription.
 The protocol compares subscriptions in two ways. If two subscriptions have an equal `rebalance_input`, a rebalance would
 make the same decision with each of them. The `rebalance_input` has all fields except the unique field and the
 generation. If the two subscriptions of a restarted member have an equal `static_identity`, the member is unchanged. The
-`static_identity` has all fields except the unique field, the generation, the owned tasks and the offsets, because a
-restarted process owns no tasks. If bytes cannot be decoded, the protocol compares them unchanged. Source:
-`ConsumerProtocolSubscription`, `SubscriptionInfo`.
+`static_identity` has all fields except the unique field, the generation, the owned tasks and the offsets. The owned
+tasks are left out because a restarted process owns no tasks. If bytes cannot be decoded, the protocol compares them
+unchanged. Source: `ConsumerProtocolSubscription`, `SubscriptionInfo`.
 """
 
 from collections.abc import Mapping
@@ -144,7 +144,7 @@ def assignment_error(assignment: AssignmentParts | bytes) -> int:
 
 
 def error_assignment(code: AssignorErrorCode) -> bytes:
-    """Returns an assignment without tasks, with an error code. Source: `StreamsPartitionAssignor.errorAssignment`."""
+    """Returns an assignment that has an error code and no tasks. Source: `StreamsPartitionAssignor.errorAssignment`."""
     info = assignment_info.AssignmentInfo(LATEST_SUPPORTED_VERSION, err_code=code)
     return encode_assignment(Assignment((), assignment_info.encode_assignment_info(info)))
 

@@ -4,7 +4,7 @@ for its groups.
 Each coordinator has a row in the database, and renews the row periodically. These rules apply to the rows:
 
 - A poll adds 1 to `renewals` in this coordinator's row, and reads a `LeaseView` of all rows in the same transaction.
-  After late answers, polls only read and do not renew the row.
+  After late answers, polls read the rows but do not renew this coordinator's row.
 - After a renewal, this coordinator may answer for `valid_ms` from the moment at which it SENT the poll.
 - A lease has expired if its row has been unchanged for a little longer than `valid_ms`. Another coordinator deletes the
   row of an expired lease if `renewals` in this row still has the observed value.
@@ -49,8 +49,8 @@ Rules:
   owner.
 - When the row of a coordinator is deleted, the coordinator loses all groups. The coordinator then inserts a new row
   under another id.
-- If a coordinator does not serve calls, the field `takes` of its row is False. If a coordinator does not serve calls,
-  it gets groups only if no other coordinator serves calls. For example, the first coordinator of a database takes and
+- If a coordinator does not serve calls, the field `takes` of its row is False. A coordinator that does not serve calls
+  gets groups only if no other coordinator serves calls. For example, the first coordinator of a database takes and
   opens its groups before it listens.
 - Only a coordinator with a row takes groups, and only the owner of a group hands it over. So while a coordinator has
   its row, its list of its own groups is correct.

@@ -1,9 +1,9 @@
 """Renews the lease of this coordinator periodically, and carries out the actions that `LeaseHolder` decides on.
 
-Immediately after a poll, the coordinator drops lost groups and begins to hand groups over. If the lease of the
-coordinator had expired, the coordinator also marks its groups, so that each group is read from the store again. After
-that, the coordinator deletes the rows of expired coordinators and takes free groups. One after the other, the
-coordinator deletes these rows and takes these groups. The coordinator stops when the next poll is due.
+Immediately after a poll, the coordinator drops lost groups and begins to hand groups over. If the poll restores an
+expired lease, the coordinator also marks its groups, so that each group is read from the store again. After that, the
+coordinator deletes the rows of expired coordinators and takes free groups. One after the other, the coordinator deletes
+these rows and takes these groups. The coordinator stops when the next poll is due.
 
 Rules:
 - Opening a group replays its log, and closing a group waits for its commit. Opening and closing run outside the renewal
@@ -57,8 +57,8 @@ this time, a fifth of the interval is used.
 """
 
 LONGEST_START_S = 30.0
-"""The longest time for which `start` waits until the groups that it takes are open. Calls for a group that is not open
-after this time still wait for the group.
+"""The longest time for which `start` waits until the groups that it takes are open. If a group is not open after this
+time, `start` returns, but calls for this group wait until it is open.
 """
 
 LONGEST_LEAVE_S = 0.5
@@ -246,7 +246,9 @@ class CoordinatorLease:
                 await self._owned_groups.hand_all_over(self._holder.leaving())
 
     async def leave(self) -> None:
-        """Stop answering, and delete this coordinator's row. Other coordinators take the remaining groups at once."""
+        """Stop answering, and delete this coordinator's row. Other coordinators take the remaining groups
+        immediately.
+        """
         self._is_leaving = self._has_left = True
         self._woken.set()
         if self._expiry_timer is not None:
@@ -359,7 +361,7 @@ class CoordinatorLease:
             self._expiry_timer = loop.call_later((left_ms + 1) / 1000, self._watch_expiry, sent_ms)
 
     def _note_lease(self) -> None:
-        """Log and count a lease that has expired or has become valid again."""
+        """If the lease has expired or has become valid again since the last call, log and count this change."""
         is_valid, groups = self._may_answer(), len(self._holder.owned)
         if is_valid == self._was_valid or self._has_left:
             return
@@ -375,7 +377,7 @@ class CoordinatorLease:
             self._logger.warning("lease_regained", after_ms=round(self._now_ms() - self._ended_ms), groups=groups)
 
     def _take_in(self, actions: list[decisions.Action]) -> None:
-        """Carry out at once the actions that do not begin with an access to the store. Queue the remaining actions.
+        """Carry out the actions that do not begin with an access to the store. Queue the remaining actions.
         The new queue replaces the actions that are still queued from the last poll.
         """
         self._to_do.clear()
@@ -386,7 +388,7 @@ class CoordinatorLease:
                     self._logger.warning("group_lost", group=group_id)
                 case decisions.ReadAgain():
                     self._groups.read_again()
-                # begin the hand-over at once, after which the group no longer counts as open
+                # begin the hand-over immediately: from then on, the group no longer counts as open
                 case decisions.HandOver():
                     self._owned_groups.hand_over(action)
                 case _:

@@ -2,9 +2,10 @@
 are pure.
 
 All coordinators compute the same plan from the same rows. Two coordinators with different views may compute different
-plans. The database lets only one of two coordinators take a group. The weight of a group is 1 plus the number of its
-members. The load of a coordinator is the sum of the weights of its groups. The plan assigns one group after the other,
-from the heaviest group to the lightest group. Each group goes to the coordinator with the smallest load at that point.
+plans. If both coordinators try to take one group, the database refuses the second attempt. The weight of a group is 1
+plus the number of its members. The load of a coordinator is the sum of the weights of its groups. The plan assigns one
+group after the other, from the heaviest group to the lightest group. Each group goes to the coordinator with the
+smallest load at that point.
 
 `silent`: coordinators that have missed renewals. A silent coordinator keeps its groups, but gets no further groups.
 Coordinators that are starting or stopping (`takes` is False) get groups only if no other coordinator is left.
@@ -60,8 +61,8 @@ class Lose:
 
 @dataclass(frozen=True, slots=True)
 class ReadAgain:
-    """Read each group of this coordinator from the store again, before the next event of the group. The coordinator's
-    lease had expired for a while.
+    """Read each group of this coordinator from the store again, before the next event of the group. The reason is that
+    the coordinator's lease was not valid for a while.
     """
 
 

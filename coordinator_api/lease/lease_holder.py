@@ -6,14 +6,14 @@ Rules:
   that have not begun.
 - This coordinator owns a group only after it has taken or created the group. If the row of a group names this
   coordinator, but the group is not in `owned`, the coordinator takes the group. Another coordinator may have handed the
-  group to this coordinator, or the answer to an earlier take may have been lost. Each take raises the epoch, so an
-  older take that reaches the database later has no effect.
+  group to this coordinator, or the answer to an earlier take may have been lost. Each take raises the epoch. If an
+  older take reaches the database after a newer take, the older take has no effect.
 - A coordinator closes a group before it hands the group over. The rows show whether the hand-over succeeded.
 - This coordinator's own changes after its last poll override the next view, because they may be newer than the view.
-- If the answer to a renewal comes too late, this coordinator may not answer. Other coordinators cannot take the groups
-  of this coordinator. For this reason, the coordinator stops renewing its row after a late answer. The coordinator
-  renews its row again after a poll that is answered in time. After several late answers, up to four polls in a row have
-  to be answered in time. If all answers come late, the coordinator loses its groups.
+- If the answer to a renewal comes too late, this coordinator may not answer for its groups. However, the renewal keeps
+  other coordinators from taking these groups. For this reason, the coordinator stops renewing its row after a late
+  answer. The coordinator renews its row again after a poll that is answered in time. After several late answers, up to
+  four polls in a row have to be answered in time. If all answers come late, the coordinator loses its groups.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -42,7 +42,8 @@ RETRIES_A_POLL = 4
 """While polls fail, the coordinator sends this number of polls in a renewal interval."""
 
 MOST_POLLS_BEFORE_RENEWAL = 4
-"""Before the row is renewed again, at most this number of consecutive answers must arrive in time."""
+"""The largest number of consecutive answers that must arrive in time before the row is renewed again.
+"""
 
 FORGIVEN_AFTER_POLLS = 8
 """The number of consecutive timely answers after which earlier late answers are ignored. The number does not include
@@ -187,10 +188,10 @@ class LeaseHolder:
     ) -> list[decisions.Action]:
         """Record the success of a poll. The poll was sent at `sent_ms`, and its answer has arrived just now.
 
-        `view`: the rows that the poll read; None if this coordinator's row was deleted. A coordinator without a row has
-        lost all groups. The coordinator has to insert a row under another id. `movable`: the groups of this coordinator
-        that may be handed over now. At most one of these groups is handed over for balance. Returns the actions in the
-        order in which to carry them out.
+        `view`: the rows that the poll found; None if this coordinator's row was deleted. A coordinator without a row
+        has lost all groups. The coordinator has to insert a row under another id. `movable`: the groups of this
+        coordinator that may be handed over now. At most one of these groups is handed over for balance. Returns the
+        actions in the order in which to carry them out.
         """
         me = self.coordinator_id
         if me is None or view is None or me not in view.coordinators:
@@ -241,7 +242,7 @@ class LeaseHolder:
         if group is None:
             return decisions.NoSuchGroup()
         owner = None if group.owner is None else self._known.coordinators.get(group.owner)
-        # a row with this coordinator's address belongs to an earlier process of this coordinator, which has ended
+        # a row with this coordinator's address was inserted by an earlier process, which has ended
         if owner is None or owner.url == self._url:
             return decisions.Free()
         return decisions.Elsewhere(owner.url)

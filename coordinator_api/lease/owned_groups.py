@@ -70,14 +70,14 @@ class GroupHost(Protocol):
         """Make each group read its state from the store again before the group handles its next event."""
 
     def answer_now(self) -> None:
-        """Answer the held requests of all groups at once."""
+        """Answer the held requests of all groups immediately."""
 
 
 @dataclass(slots=True)
 class GroupLease:
     """One period in which this coordinator owns one group. If `is_certain` is False, call `check` before each answer
-    from the group's state in memory. `is_certain` is True if no other coordinator can use the database, and this period
-    has not ended.
+    from the group's state in memory. `is_certain` is True if this period has not ended and no other coordinator can use
+    the database.
 
     `epoch`: the epoch that each write of the group names. `check_lease`: a function that raises LeaseEnded if the
     coordinator's lease has expired; None if no other coordinator can own the group. `lost`: a function that is called
@@ -213,7 +213,7 @@ class OwnedGroups:
     async def hand_all_over(self, moves: Iterable[HandOver]) -> None:
         """Hands groups over. First waits until all groups are open, because a group cannot be closed before it is open.
 
-        The caller cancels the call when the time limit of the stop has passed. If the hand-over of a group has not
+        The caller cancels the call when the time limit for stopping has passed. If the hand-over of a group has not
         begun by then, the group stays open.
         """
         opening = list(self._opening.values())

@@ -1,8 +1,8 @@
 """Stores all tokens of a service, and finds the principal of a given token.
 
-Tokens come from several sources, such as files. When a source changes, all its tokens are replaced at once. So tokens
-can be rotated without a restart. A token is looked up by its hash, so the duration of the look-up reveals nothing about
-the token.
+Tokens come from several sources, such as files. When a source changes, all its tokens are replaced in one step. So
+tokens can be rotated without a restart. A token is looked up by its hash, so the duration of the look-up reveals
+nothing about the token.
 """
 
 import threading
@@ -44,8 +44,8 @@ class Credentials:
             self.is_empty = not self._by_digest and self._find_signed is None
 
     def also_find(self, find_signed: FindPrincipal) -> None:
-        """After this call, the method `find` calls `find_signed` for each token that no source has. If no source has a
-        token, it may be a signed token of an issuer.
+        """After this call, the method `find` calls `find_signed` for each token that no source has. A token that is in
+        no source may be a signed token of an issuer.
         """
         self._find_signed = find_signed
         self.is_empty = False
@@ -69,7 +69,7 @@ class Credentials:
         return not self.is_empty and self._find_signed is None and not valid
 
     def has_admin(self, but: TokenEntry | None = None) -> bool:
-        """Returns True if a valid token has the right to create tokens for all groups. `but`: a token to leave out.
+        """Returns True if a valid token has the right to create tokens for all groups. `but`: a token that is ignored.
         Returns True if there is an issuer of signed tokens, because its tokens may have this right.
         """
         now_ms = self._now_ms()

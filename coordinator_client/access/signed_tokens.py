@@ -1,9 +1,9 @@
-"""Checks JSON Web Tokens that an OIDC issuer has signed, with the keys that the issuer publishes.
+"""Checks the JSON Web Tokens of an OIDC issuer. The issuer publishes the keys for this check.
 
 Rules:
 
-- The library PyJWT checks the signature and the claims. This module fetches the keys, and passes PyJWT the list of
-  required claims.
+- The library PyJWT checks the signature and the claims. This module fetches the keys, and passes the list of required
+  claims to PyJWT.
 - Only asymmetric signatures are accepted. The algorithm of a signature has to fit the type of the key. Without this
   rule, an attacker could use a published key as an HMAC secret.
 - The service fetches the issuer's keys before it listens. A running service fetches the keys periodically, and also
@@ -236,7 +236,8 @@ class SignedTokens:
             raise InputError("no name", self._issuer.sub_claim_name)
         granted = claims.get(self._issuer.scope_claim_name, ())
         scopes = granted.split() if isinstance(granted, str) else [each for each in granted if isinstance(each, str)]
-        # this unpacking raises ValueError unless exactly one scope matches; several matching scopes would be ambiguous
+        # this unpacking raises ValueError if no scope matches, or if several scopes match (the right would be
+        # ambiguous)
         (scope,) = [match for match in map(_SCOPE.match, scopes) if match]
         return Principal(name, Right(scope[1]), group_prefix(scope[2], self._issuer.scope_claim_name))
 

@@ -180,8 +180,8 @@ class ReloadedContext(ssl.SSLContext):
         try:
             self._loaded = self._load()
         except InputError as error:
-            # The certificate and the key are two files. If only one of these files has been replaced yet, they do not
-            # match. So an error is logged only if the next check finds the same files.
+            # The certificate and the key are two files. While only one of the two files has been replaced, the files do
+            # not match. So an error is logged only if the next check finds the same files.
             settled = state == self._refused
             self._refused = state
             self._next_try_s = now_s + (_RETRY_S if settled else 0.0)
@@ -264,7 +264,7 @@ def client_context(
     default authorities of the HTTP client. The variable ASSIGNOR_CLIENT_CERTFILE names the file with the client's
     certificate, if any.
 
-    For an https URL, the files are read at once, and InputError is raised if a file cannot be used. For an http URL,
+    For an https URL, this function reads the files, and raises InputError if a file cannot be used. For an http URL,
     the files are not read.
     """
     pair = _client_pair(environment)

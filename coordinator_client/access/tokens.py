@@ -1,4 +1,4 @@
-"""The entries that a service stores for its tokens: the SHA-256 of the token, a name, a right, a group prefix and an
+"""A service stores an entry for each of its tokens: the SHA-256 of the token, a name, a right, a group prefix and an
 expiry time.
 
 Rules: a service stores only the hash of a token, not the token. A generated token has 256 random bits. Nobody can find
@@ -168,7 +168,7 @@ def format_entry(entry: TokenEntry) -> str:
 
 
 def instant_text(at_ms: int) -> str:
-    """Formats a time as RFC 3339 in UTC, to the second."""
+    """Formats a time as RFC 3339 in UTC, without fractions of a second."""
     return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
