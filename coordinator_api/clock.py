@@ -2,15 +2,15 @@
 
 A `ServiceClock` starts at the machine's wall-clock time and then follows the monotonic clock. Because of this, a
 correction of the wall clock does not expire sessions or delay a probing rebalance. The clock advances only while the
-service reads requests. So a member is not removed while its requests have arrived and are not read yet. The service
+service reads requests. So a member is not removed if its request has arrived but has not been read yet. The service
 follows three rules:
 
 1. Time stands still while the event loop is blocked. A `LoopMonitor` samples the clock every `SAMPLE_MS`. Between two
    samples the clock advances by `MOST_BETWEEN_SAMPLES_MS` at most. The loop may pause for longer, for example after
-   SIGSTOP or without a free processor. For sessions, grace periods and waits, the pause counts only as
-   `MOST_BETWEEN_SAMPLES_MS`. Under steady overload, each sample is late, and the clock loses each delay. Overload
-   delays the answers, and members wait for an answer before they send the next request. So sessions have to last longer
-   under overload. A failed member is removed when this clock has advanced by the member's timeout.
+   SIGSTOP or without a free processor. For sessions, grace periods and waits, such a pause is only
+   `MOST_BETWEEN_SAMPLES_MS` long. Under steady overload, each sample is late, and the clock does not count the delays.
+   Overload delays the answers, and members wait for an answer before they send the next request. So sessions have to
+   last longer under overload. A failed member is removed when this clock has advanced by the member's timeout.
 2. After a deadline, the service waits until the loop has polled its sockets a few more times (`sockets_read`). In the
    extra polls, the service reads and handles the requests that arrived before the deadline.
 3. A request restarts the member's session when it arrives, before the request waits for anything (`GroupRuntime`).
@@ -58,8 +58,8 @@ CATCH_UP = 20
 """While the service's clock is behind the machine's clock, it gains one millisecond in every CATCH_UP milliseconds."""
 
 TURNS = 10
-"""A request needs this number of event-loop turns on its way from the socket to its group. The turns accept the
-connection, read and parse the request, start its handler, and read the body.
+"""A request needs this number of event-loop turns on its way from the socket to its group. In these turns, the loop
+accepts the connection, reads and parses the request, starts the handler, and reads the body.
 """
 
 
@@ -103,13 +103,15 @@ class ServiceClock:
 
 
 async def sockets_read() -> None:
-    """Waits until all requests that have already arrived are read and have restarted the sessions of their members."""
+    """Waits until all requests that have already arrived are read. When this function returns, these requests have
+    restarted the sessions of their members.
+    """
     for _ in range(TURNS):
         await asyncio.sleep(0)  # the loop polls its sockets in every turn
 
 
 LONG_STALL_MS = 1_000
-"""If a sample is late by at least this time, the service logs a warning that it stood still."""
+"""If a sample is late by at least this time, the service logs a warning that the service stood still."""
 
 MOST_COUNTED_MS = 2_000
 """The largest lateness that one sample adds to `lag_ms`. Because of this limit, one long stop of the process (SIGSTOP)
@@ -173,8 +175,8 @@ class GroupTimer:
     def set(self, at_ms: int | None, now_ms: int) -> None:
         """Set the time at which to call `due`; None for never. `now_ms`: the time of `clock`.
 
-        If an earlier time is set already, the earlier time stays. An early call of `due` is harmless, because the
-        caller then sets the time of the next call.
+        If an earlier time is already set, the timer keeps the earlier time. An early call of `due` is harmless, because
+        the caller then sets the time of the next call.
         """
         if self._handle is not None:
             if at_ms is not None and self._at_ms <= at_ms:

@@ -53,9 +53,9 @@ class SettingsError(InputError):
 def clusters_in(text: str) -> tuple[str, ...]:
     """The addresses of clusters in a comma-separated list.
 
-    As in Kafka, successive addresses of the form `host:port` belong to the brokers of one cluster. An address with a
-    prefix (`kafka:`, `embedded:`) begins another cluster. If `text` has a semicolon, semicolons separate brokers, and
-    each comma begins another cluster.
+    As in Kafka, successive addresses of the form `host:port` are the brokers of one cluster. An address with a prefix
+    (`kafka:`, `embedded:`) begins another cluster. If `text` contains a semicolon, semicolons separate the brokers of a
+    cluster, and commas separate the clusters.
     """
     clusters: list[str] = []
     for part in (each.strip() for each in text.split(",")):

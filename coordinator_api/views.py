@@ -135,8 +135,8 @@ EFFECTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "promotion": lambda lever: "a rebalance comes as soon as warm-ups have caught up",
     "pause": lambda lever: "members process no records",
 }
-"""The effect of a lever while it is on, by the lever's name in the group's document. Each function of this mapping
-receives the lever from the group's document.
+"""For each lever, a function that describes the effect of the lever while the lever is on. The keys are the levers'
+names in the group's document. Each function receives the lever from the group's document.
 """
 
 

@@ -67,9 +67,9 @@ def show_rebalance(
     """Explain one rebalance.
 
     Shows the triggers of the rebalance, and each move of a task with its reason, like `assignor explain`.
-    By default, one line counts the tasks that do not move. With --format wide, each task that does not move has its own
-    line. With --format json or yaml, prints the recorded rebalance/1 document. `assignor assign` can run a rebalance/1
-    document.
+    By default, one line states the number of tasks that do not move. With --format wide, each task that does not move
+    has its own line. With --format json or yaml, prints the recorded rebalance/1 document. `assignor assign` can run a
+    rebalance/1 document.
     """
     path = f"{command.path}/rebalances"
     recorded = command.get(f"{path}/{generation}")
@@ -81,8 +81,8 @@ def show_rebalance(
     before = _past(command.get(f"{path}/{earlier[0]['generation_id']}")) if earlier else None
     past = _past(recorded)
     if past is None:
-        # The rebalance cannot be run here, for example without the group's custom assignor. Let the coordinator run the
-        # rebalance.
+        # The rebalance cannot be run here, for example without the group's custom assignor. The coordinator runs the
+        # rebalance instead.
         explained = command.get(f"{path}/{generation}/explain", task=task)
         show(explained, lambda view: _explanations(explained, view), command.format)
     else:

@@ -1,8 +1,8 @@
 """`assignor tokens`: creates, lists and revokes tokens, at a running coordinator or in a file of tokens.
 
 A new token is the only line on stdout, so a shell can redirect the token to a file. All messages go to stderr. A file
-of tokens (`auth.tokens.file`) has only the hashes of tokens. Only its owner can read a file of tokens. Each change
-replaces the whole file.
+of tokens (`auth.tokens.file`) has only the hashes of tokens. Only the owner of a file of tokens can read the file. Each
+change replaces the whole file.
 """
 
 import os

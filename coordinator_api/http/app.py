@@ -41,7 +41,7 @@ async def open_with_tokens(settings: Settings, access: Access, url: str = "") ->
     """Opens the coordinator, and loads the tokens of the coordinator's database into `access`. `url`: this
     coordinator's address, which the other coordinators of the database use.
 
-    Raises StoreError. Raises SettingsError if other machines could reach the service without a token.
+    Raises StoreError. Raises SettingsError if other machines could reach the service although the service has no token.
     """
     coordinator = await open_coordinator(settings, url, access.is_tenant)
     try:

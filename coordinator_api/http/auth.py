@@ -3,12 +3,12 @@
 A service may take tokens from settings, from files and from the database at the same time. A service without tokens
 refuses to listen on an address that other machines can reach.
 
-An admin whose token has a group prefix can see, create and revoke tokens. The group prefix of these tokens must begin
-with the admin's prefix. If an admin with a prefix creates a token, the token's name must also begin with this prefix.
-Without this rule, a refused name would reveal that another tenant has a token of this name. The first token of a
-service is an admin token for all groups. The last admin token for all groups cannot be revoked, because nobody else can
-create tokens for all groups. If a call creates or revokes a token, its answer is sent when the change is stored and in
-force. Other coordinators of the same database see the change within about a second.
+An admin whose token has a group prefix can see, create and revoke only certain tokens. The group prefix of such a token
+begins with the admin's prefix. If an admin with a prefix creates a token, the token's name must also begin with this
+prefix. Without this rule, a refused name would reveal that another tenant has a token of this name. The first token of
+a service is an admin token for all groups. The last admin token for all groups cannot be revoked, because nobody else
+can create tokens for all groups. If a call creates or revokes a token, its answer is sent when the change is stored and
+in force. Other coordinators of the same database see the change within about a second.
 """
 
 import asyncio
@@ -248,7 +248,7 @@ class Access:
             )
 
     def check_exposure(self, host: str) -> None:
-        """Raises SettingsError if other machines could reach the service and it has no token."""
+        """Raises SettingsError if other machines could reach the service although the service has no token."""
         if self.credentials.is_empty and not is_loopback(host):
             raise SettingsError(
                 f"host {host} can be reached from outside this machine, and there is no token: set auth.token.file or "

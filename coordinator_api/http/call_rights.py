@@ -186,7 +186,7 @@ def forbidden(asked: Need, why: str) -> Problem:
 
 
 def need(call: Call | None, path: str) -> Need:
-    """Returns the right that this call needs, and the group for which it needs the right. `path`: the decoded path,
+    """Returns the right that this call needs, and the group to which the right has to apply. `path`: the decoded path,
     without the query.
     """
     if call is not None:

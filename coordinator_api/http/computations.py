@@ -139,7 +139,7 @@ def group_size(snapshot: RebalanceSnapshot) -> int:
 
 def explain(stored: bytes, task: TaskId | None, classes: tuple[str, ...]) -> bytes | None:
     """Runs a recorded rebalance again and explains it, as JSON. `same_result` in the answer is true if the result
-    equals the recorded result, which should always be the case. Returns None if the rebalance did not place `task`.
+    equals the recorded result. `same_result` should always be true. Returns None if the rebalance did not place `task`.
 
     `stored`: the recording in the stored form. `classes`: the class paths of `AllowedAssignors`. Raises InputError if
     the assignor is no longer available.

@@ -13,8 +13,8 @@ before uvicorn reports that the earlier connection from this port broke. So each
 Each request that a proxy forwards counts as a separate connection. The connection of a forwarded request lasts from its
 arrival to its answer. A proxy sends the requests of many processes on the same connections, and does not close these
 connections when a process fails. If a process fails while the service holds its heartbeat, the proxy closes the
-connection of this heartbeat. So the service notices the failure of a process behind a proxy only while it holds a
-heartbeat of the process.
+connection of this heartbeat. So if a process behind a proxy fails, the service notices the failure only while the
+service holds a heartbeat of the process.
 """
 
 import asyncio

@@ -276,8 +276,8 @@ def _active_tasks(ids: set[str], tasks: Sequence[TaskCopyAnswer], stays: str | N
 def _why_it_stays(
     group: GroupDescription, members: Sequence[GroupMemberAnswer], drained: Sequence[Lever]
 ) -> str | None:
-    """Returns the reason why the tasks of drained members will not move. Returns None if a rebalance is under way or
-    due, and can move the tasks. For example, no rebalance is due after an operator discarded one.
+    """Returns the reason why the tasks of drained members will not move. Returns None if a rebalance that can move the
+    tasks is under way or due. For example, no rebalance is due after an operator discarded one.
     """
     last = group.image.last_rebalance
     if group.image.state is not GroupState.STABLE or last is None or last.end.outcome in _MORE_TO_COME:

@@ -99,8 +99,8 @@ def _secure(document: dict[str, Any], needs_token: bool) -> None:
 
 
 def _describe_redirects(document: dict[str, Any]) -> None:
-    """Adds the redirect of calls about a group that another coordinator owns. `RequestGuard` sends the redirect before
-    any route runs.
+    """Adds the answer that redirects a call to the coordinator that owns the group. `RequestGuard` sends the redirect
+    before any route runs.
     """
     answer = {
         "description": "RFC 9457; `code`: NOT_COORDINATOR. Another coordinator of the same database owns the group: "

@@ -70,7 +70,7 @@ class OtherCoordinators:
 
     async def groups(self, request: Request, path: str, kind: type[GroupList] = GroupList) -> list[GroupList]:
         """Sends a GET of `path` to the other coordinators that own groups. The first list of the result has all groups
-        of other coordinators, each in the state Unknown. The next lists are the answers of the coordinators, parsed as
+        of other coordinators, each in the state Unknown. Each further list is the answer of one coordinator, parsed as
         the model `kind`.
 
         Returns an empty list if there is only one coordinator, or if another coordinator sent the request.
@@ -84,8 +84,8 @@ class OtherCoordinators:
     async def _answers_of(
         self, others: Iterable[OtherGroup], path: str, authorization: str | None, kind: type[GroupList]
     ) -> Sequence[GroupList]:
-        """Calls the coordinators that own the groups `others`, and returns their answers. Returns the same answers
-        again for a call with the same path and token within `KEPT_S` seconds.
+        """Calls the coordinators that own the groups `others`, and returns their answers. If a further call has the
+        same path and token within `KEPT_S` seconds, the same answers are returned again.
         """
         urls = frozenset(each.url for each in others if each.url is not None)
         if not urls:

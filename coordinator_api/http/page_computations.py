@@ -71,9 +71,9 @@ def history_of_task(
     has the copies of the task before and after, and the reasons for their places. Returns None if no rebalance has the
     task.
 
-    `stored`: the rebalances, oldest first. `has_more`: True if older rebalances exist. The result then does not show
-    the first rebalance of `stored`, and compares the second rebalance with it. `classes`: the class paths of
-    `AllowedAssignors`.
+    `stored`: the rebalances, oldest first. `has_more`: True if older rebalances exist. If older rebalances exist, the
+    result does not contain the first rebalance of `stored`. The second rebalance of `stored` is compared with this
+    first rebalance. `classes`: the class paths of `AllowedAssignors`.
     """
     load, unreadable = own_assignors(classes), 0
     past: list[PastRebalance] = []

@@ -154,8 +154,8 @@ def refusing_input() -> Iterator[None]:
 
 
 def install(app: FastAPI) -> None:
-    """Adds handlers to the application, which answer FastAPI's own errors with problems. `middleware.py` answers all
-    other errors.
+    """Adds handlers to the application. A handler responds with a problem document to each error of FastAPI itself.
+    `middleware.py` answers all other errors.
     """
     app.add_exception_handler(RequestValidationError, _on_error)
     app.add_exception_handler(HTTPException, _on_error)

@@ -109,7 +109,7 @@ def _cut(scope: Scope, prefix: str) -> None:
     path, raw = scope["path"], raw_path(scope)
     if prefix and (path == prefix or path.startswith(f"{prefix}/")):
         scope["path"] = path[len(prefix) :] or "/"
-        is_plain = raw.startswith(prefix)  # This is False if a letter of the prefix was percent-encoded.
+        is_plain = raw.startswith(prefix)  # False if a letter of the prefix was percent-encoded
         scope["raw_path"] = (raw[len(prefix) :] or "/").encode("latin-1") if is_plain else b""
 
 

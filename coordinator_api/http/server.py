@@ -215,7 +215,7 @@ def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable
 
 def _call_first(begin: Callable[[], object], number: signal.Signals) -> None:
     """Installs a signal handler that calls `begin` and then the event loop's own handler. While the event loop is
-    blocked, `begin` has an effect, but the loop's own handler has none.
+    blocked, the loop's own handler has no effect, but `begin` does.
     """
     loops_own = signal.getsignal(number)
     assert callable(loops_own), "the event loop has a handler of this signal"

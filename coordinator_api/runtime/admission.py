@@ -109,7 +109,7 @@ _WORDED_QUOTAS: Mapping[str, str] = {
     "bytes": "take {} bytes in the store",
     "computations": "have {} computations under way",
 }
-"""For each kind of quota, the words of the error message that give the used amount. The limit of a kind is the setting
+"""For each kind of quota, the words of the error message that state the used amount. The limit of a kind is the setting
 `tenant_max_...`, whose default means no limit.
 """
 
@@ -160,8 +160,8 @@ class Quotas:
         self._elsewhere = frozenset(groups)
 
     def went_elsewhere(self, group_id: str) -> None:
-        """Keep counting a group that left this coordinator. The next call of `count_elsewhere` finds out whether the
-        group still exists.
+        """Continue to count a group that is no longer open in this coordinator. The next call of `count_elsewhere`
+        finds out whether the group still exists.
         """
         self._elsewhere |= {group_id}
 

@@ -113,7 +113,8 @@ def _servers_in(provider: str, address: str) -> frozenset[str]:
     """Returns the set of servers in an address. The servers are separated by commas or semicolons, and the provider's
     name may stand before them.
 
-    An address names a cluster if all its servers are servers of the cluster. The order of the servers does not matter.
+    An address names a cluster if every server in the address is a server of the cluster. The order of the servers does
+    not matter.
     """
     servers = re.split("[;,]", address.removeprefix(f"{provider}:"))
     return frozenset(server.strip() for server in servers)

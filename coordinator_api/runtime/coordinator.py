@@ -157,9 +157,9 @@ class Coordinator:
     async def handle_or_create(
         self, group_id: str, event: Event, recording: Recording | None = None, tenant: str = ""
     ) -> Response:
-        """Pass a definition, or the report of a rebalance by an outside leader, to the group. If the group does not
-        exist, it is created. `recording`: the recording to store with a reported rebalance. `tenant`: the tenant whose
-        quotas apply.
+        """Pass an event to the group: a definition, or the report of a rebalance by an outside leader. If the group
+        does not exist, it is created. `recording`: the recording to store with a reported rebalance. `tenant`: the
+        tenant whose quotas apply.
 
         Raises TooManyGroups, UnreadableGroup, StoreError. Raises NotOwner if another coordinator has created the group.
         """
@@ -182,7 +182,7 @@ class Coordinator:
             # the group may be in the store, because an earlier PUT may have failed after its write
             log = await self.repository.load_group(group_id)
             if log.sequence and self.lease.is_shared:
-                raise not_here(group_id)  # either a failed PUT was written, or another coordinator owns the group
+                raise not_here(group_id)  # another coordinator owns the group, or a failed PUT was written
         except StoreError:
             if is_counted_now:
                 self.quotas.give_back(group_id)
@@ -250,8 +250,8 @@ class Coordinator:
             if execute:
                 if not is_whole:
                     await self.repository.renew(group_id, stored.sequence, plan.lines, epoch=self.lease.epoch(group_id))
-                # The group stays in `unreadable` until it is open. If the group were removed earlier, its members would
-                # get the answer "no such group", and end.
+                # The group remains in `unreadable` until the group is open. If the group were removed earlier, its
+                # members would get the answer "no such group", and end.
                 await self._open_group(group_id, self.lease.epoch(group_id))
                 self._check_readable(group_id)
                 structlog.get_logger("coordinator_api").warning(
@@ -353,8 +353,8 @@ class Coordinator:
         self.lease.lost(group_id)
 
     def connection_lost(self, connection_id: int) -> None:
-        """Notify the groups of a broken connection. Call `connection_lost` only if the service did not close the
-        connection itself.
+        """Notify the groups that have members on this connection that the connection is broken. Call `connection_lost`
+        only if the service did not close the connection itself.
         """
         if not self.stopping:
             self.connections.lost(connection_id)

@@ -106,7 +106,7 @@ def read_definition(
 
     `clusters`: the clusters that the definition may name; None if the definition may not name a cluster.
     `kafka_version`: the version for a document without `kafka.version`. The definition does not contain version 4.3. So
-    the definition of a group from an earlier release stays the same. Raises NotBuiltYet, and InputError with the name
+    the definition of a group from an earlier release does not change. Raises NotBuiltYet, and InputError with the name
     of the wrong field.
     """
     for name, reason in _NOT_OF_A_DEFINITION.items():
@@ -146,8 +146,8 @@ def check_size(snapshot: RebalanceSnapshot, max_partitions: int) -> None:
 
 
 def partition_total(snapshot: RebalanceSnapshot) -> int:
-    """Returns the total number of partitions. Counts all existing topics, and the repartition topics with a fixed
-    number of partitions.
+    """Returns the total number of partitions of all existing topics, and of repartition topics with a fixed number of
+    partitions.
     """
     topics = (*snapshot.cluster.topics.values(), *snapshot.existing_internal_topics.values())
     fixed = (topic for each in snapshot.topology.subtopologies for topic in each.repartition_source_topics)

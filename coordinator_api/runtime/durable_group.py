@@ -269,7 +269,7 @@ class DurableGroup:
                 epoch=self._lease.epoch,
                 members=0 if self._applied_image.led_by is not None else len(self._applied_image.members),
             )
-            # The write runs as a separate asyncio task. Each I/O of the store then resumes only the short separate
+            # The write runs as a separate asyncio task. Each I/O of the store then resumes only this short asyncio
             # task, and not the whole stack of callers.
             written = await asyncio.create_task(writing)
         self._sequence, self.stored_bytes = written

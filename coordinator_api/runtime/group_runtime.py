@@ -62,7 +62,7 @@ from coordinator_api.store.store_errors import LeaseEnded, NotOwner, StoreError
 RETRY_AFTER_STORE_ERROR_MS = 1_000
 
 LONGEST_WAIT_FOR_OWN_TICK_S = 0.1
-"""If a heartbeat causes a change, its answer waits for the commit of the change for at most this time."""
+"""If a heartbeat causes a change, the answer waits at most this time for the commit of the change."""
 
 LONGEST_WAIT_FOR_STORE_S = 0.5
 """A heartbeat waits for at most this time until its group is read again. The group is read again after a write with an
@@ -166,9 +166,9 @@ class GroupRuntime:
         return await self._queue.put(event, None if recording is None else _if_new(recording), tenant)
 
     async def respond(self, event: HeartbeatOrFetch) -> Response:
-        """Answers the event at once, even during a commit or a rebalance, with two exceptions. If this request caused a
-        commit, the answer waits up to LONGEST_WAIT_FOR_OWN_TICK_S for the commit. If the group is uncertain, the answer
-        waits up to LONGEST_WAIT_FOR_STORE_S until the group is read again.
+        """Answers the event immediately, even during a commit or a rebalance. There are two exceptions. If this request
+        caused a commit, the answer waits up to LONGEST_WAIT_FOR_OWN_TICK_S for the commit. If the group is uncertain,
+        the answer waits up to LONGEST_WAIT_FOR_STORE_S until the group is read again.
 
         Raises StoreError if an uncertain group cannot be read again and the answer would refuse the member.
         """
@@ -373,9 +373,9 @@ class GroupRuntime:
             await self._own_follow_up()
 
     async def _own_follow_up(self) -> None:
-        """Wait a little for the commit of a follow-up rebalance that this request started. The request by which the
-        last member acknowledges its assignment starts the follow-up rebalance. After this wait, the answer to the
-        request already shows the follow-up rebalance.
+        """Wait a little for the commit of a follow-up rebalance that this request started. The follow-up rebalance
+        starts when the last member acknowledges its assignment by a request. After this wait, the answer to the request
+        already shows the follow-up rebalance.
         """
         if self._ticking is not None:
             await asyncio.wait((self._ticking,), timeout=LONGEST_WAIT_FOR_OWN_TICK_S)
@@ -408,8 +408,8 @@ class GroupRuntime:
     def _committed(self, records: Sequence[CoordinatorRecord], taken: TakenEvents) -> None:
         try:
             self._carry_out(records, taken)
-        # An error here is a bug. The committed events are still answered. After the reload, the effects are carried out
-        # again.
+        # An error here is a bug. The committed events are still answered. After the group was read again, the effects
+        # of these events are carried out again.
         except Exception as error:
             self._telemetry.logger.error("outcome_not_carried_out", exc_info=error)
             self.reload_before_next_event()

@@ -7,9 +7,9 @@ Held requests are answered in batches, which the code calls waves. If all reques
 members would begin to rejoin at the same moment. Heartbeats would then have to wait until the service has handled all
 these joins and sent all assignments. A batch ends after `WAVE_MEMBERS` members or about `WAVE_BYTES` of assignments.
 After each batch, the event loop handles the requests of the answered members during a pause. If a pause ends late
-because the event loop was busy, the next pause is longer by this delay. During the pauses, which are half of the loop's
-time, the loop handles other requests, and the joins that a batch causes. Heartbeats are answered in the same process as
-joins, because the answers of two processes could contradict each other.
+because the event loop was busy, the next pause is longer by this delay. The pauses are half of the loop's time. During
+a pause, the loop handles other requests, including joins that the batch causes. Heartbeats are answered in the same
+process as joins, because the answers of two processes could contradict each other.
 
 `wake` computes the answer to each held request again, and sends the answer only if it has changed.
 
@@ -107,9 +107,9 @@ class HeldRequests:
         self._released = False
 
     async def hold(self, recheck: Recheck, is_held: IsHeld, members: int, wait_s: float, gone: CallerGone) -> Response:
-        """Returns the answer to `recheck` as soon as `is_held` returns False for this answer. If the answer stays held,
-        returns the present answer after `wait_s` seconds. Returns the present answer earlier if `gone()` returns or all
-        requests are released.
+        """Returns the answer to `recheck` as soon as `is_held` returns False for this answer. If `is_held` still
+        returns True after `wait_s` seconds, returns the present answer. Returns the present answer earlier if `gone()`
+        returns or all requests are released.
         """
         response = self._ask(recheck)
         if self._released or not is_held(response):
@@ -136,12 +136,14 @@ class HeldRequests:
             self._waves = asyncio.create_task(self._wake_in_waves())
 
     def release(self) -> None:
-        """Answer all requests at once from the present state of the group. Requests that arrive later are not held."""
+        """Answer all requests immediately, from the present state of the group. Requests that arrive later are not
+        held.
+        """
         self._released = True
         self.answer_now()
 
     def answer_now(self) -> None:
-        """Answer all held requests at once from the present state of the group. Later requests are still held."""
+        """Answer all held requests immediately, from the present state of the group. Later requests are still held."""
         self._due.clear()
         for held in self._held:
             held.answer_now()
@@ -259,7 +261,7 @@ class Watching:
 
 
 Lost = Callable[[int, Collection[str]], None]
-"""A function that notifies a group of a broken connection. The function is called with the members of the last
+"""A function that tells a group that a connection is broken. The function is called with the members of the last
 heartbeat on the connection.
 """
 
@@ -285,8 +287,8 @@ class GroupsOfConnections:
             lost(connection_id, member_ids)
 
     def forget(self, group_id: str) -> None:
-        """Remove a group that is no longer open in this coordinator. A removed group is not notified of broken
-        connections.
+        """Remove a group that is no longer open in this coordinator. A removed group is not notified when a connection
+        breaks.
         """
         for groups in self._bound.values():
             groups.pop(group_id, None)

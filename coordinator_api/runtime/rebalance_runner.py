@@ -119,8 +119,9 @@ class RebalanceRunner:
 
     async def _computed(self, job: RebalanceJob) -> ComputedRebalance | ClusterNamed:
         """Computes the rebalance. If the worker dies, computes the rebalance again. A failed rebalance ends the
-        application in all members, so one killed worker process must not fail the rebalance. Raises WorkersUnavailable.
-        Raises WorkerDied after `ATTEMPTS` dead workers, because the rebalance itself is then probably the cause.
+        application in all members, so a rebalance must not fail because of one killed worker process. Raises
+        WorkersUnavailable. Raises WorkerDied after `ATTEMPTS` dead workers, because the rebalance itself is then
+        probably the cause.
         """
         limited = job.failure is None and self._names_own_assignor(job.rebalance.input_json)
         limit_ms = self._resources.own_assignor_limit_ms if limited else None
@@ -131,7 +132,8 @@ class RebalanceRunner:
 
     def _names_own_assignor(self, input_json: str) -> bool:
         """Returns whether the text of the definition contains the path of a user's own assignor. The path may also
-        occur in another field, such as a topic name. The time limit then applies without need, which does no harm.
+        occur in another field, such as a topic name. In this case, the time limit also applies, although it is not
+        needed. This does no harm.
         """
         return any(f'"{path}"' in input_json for path in self._resources.allowed.class_paths)
 

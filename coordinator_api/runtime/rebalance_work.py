@@ -32,9 +32,9 @@ class RebalanceJob:
     """The input of a rebalance. `future_process_id`: the process id for members whose subscriptions have an unknown
     future version. `view`: the state of the cluster that the definition names. `max_partitions`: the largest number of
     partitions. The worker checks the number of partitions again, because the cluster may have grown since the
-    declaration. `assignor_classes`: the arguments of `AllowedAssignors`. `failure`: an error outside of the worker, by
-    which the rebalance has already failed. If `failure` is set, the worker computes no assignment, and only makes the
-    recording.
+    declaration. `assignor_classes`: the arguments of `AllowedAssignors`. `failure`: an error outside of the worker,
+    because of which the rebalance has already failed. If `failure` is set, the worker computes no assignment, and only
+    makes the recording.
     """
 
     group_id: str

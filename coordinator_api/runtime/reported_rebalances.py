@@ -110,8 +110,8 @@ def _check_assignments(assignments: SharedAssignments) -> None:
 
 
 def _form(parts: AssignmentParts) -> tuple[object, ...] | None:
-    """Returns a key that shows which assignments need no separate check. If one assignment with a key can be decoded,
-    all assignments with the key can be decoded. Raises DecodeError if the tasks of this assignment cannot be decoded.
+    """Returns a key. If one assignment with this key can be decoded, all assignments with the same key can be decoded.
+    Raises DecodeError if the tasks of this assignment cannot be decoded.
 
     Returns None if the assignment shares no bytes, or if its length fields do not fit. If `_form` returns None, the
     whole assignment has to be decoded.

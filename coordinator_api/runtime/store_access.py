@@ -23,7 +23,7 @@ metrics of a scrape that takes too long.
 """
 
 HOLDS_FOR_S = 1.0
-"""The time for which the result of a readiness check is used again. The reuse limits the number of writes to the store.
+"""The time for which the result of a readiness check is reused. The reuse limits the number of writes to the store.
 Each check is a write, and a caller needs no token to request a check.
 """
 

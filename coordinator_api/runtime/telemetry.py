@@ -1,8 +1,8 @@
 """Writes the changes of a group to the log file and the metrics of the service.
 
-Each change gets a log line with the group, the generation and the member. If many members change at once, a single line
-has the number of members. Lines of level debug have the ids of the members. `GroupStanding` computes the values of the
-group for `/metrics` from the committed records. The values are the time for which tasks have had no owner
+Each change gets a log line with the group, the generation and the member. If many members change in one commit, a
+single line has the number of members. Lines of level debug have the ids of the members. `GroupStanding` computes the
+values of the group for `/metrics` from the committed records. The values are the time for which tasks have had no owner
 (`OwnerlessTasks`), and the number of rebalances. If a record takes long to evaluate, a thread evaluates it, so that a
 large group does not block other groups. Later records of the same group wait until the thread has ended. The values for
 `/metrics` are not stored.
@@ -48,7 +48,7 @@ the values of the event by name.
 """
 
 MOST_MEMBERS_NAMED = 8
-"""If at most this number of members change at once, each of these members gets a separate log line."""
+"""If at most this number of members change in one commit, each of these members gets a separate log line."""
 
 
 class GroupTelemetry:
@@ -272,8 +272,8 @@ number.
 
 
 class GroupStanding:
-    """The values of one group for `/metrics`. `passed`: a function that is called with the seconds for which tasks had
-    no owner, summed over all tasks.
+    """The values of one group for `/metrics`. `passed`: a function that is called with a number of seconds: the time
+    without owner, summed over all tasks.
     """
 
     def __init__(self, image: GroupImage, now_ms: int, passed: Callable[[float], None]) -> None:

@@ -1,8 +1,8 @@
 """Backs up a coordinator's store while the coordinator runs, and restores a backup into an empty database. An SQLite
 backup can be restored into PostgreSQL, and the reverse.
 
-One transaction reads the whole backup, so the backup has the state of the database at one moment. A backup takes no
-lock that blocks writers. One write transaction makes the whole restore. During a restore, no coordinator of the
+All rows of a backup are read in one transaction, so the backup has the state of the database at one moment. A backup
+takes no lock that blocks writers. The whole restore is one write transaction. During a restore, no coordinator of the
 database may run. If a restore is killed, the database stays empty.
 
 A backup does not contain the owners of groups, so a restored group has no owner.

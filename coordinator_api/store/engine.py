@@ -118,7 +118,7 @@ def out_of_reach(engine: AsyncEngine, error: Exception) -> DatabaseOutOfReach:
 
 
 def missing(error: ModuleNotFoundError) -> str:
-    """Returns the error text for a missing driver, with the extra to install."""
+    """Returns the error text for a missing driver. The text shows the pip command that installs the driver."""
     return f"needs the package {error.name}: pip install 'assignor[postgres]'"
 
 
@@ -148,8 +148,8 @@ def create_service_engine(settings: Settings) -> AsyncEngine:
     """Returns the engine for reads and writes of groups. The time limits of this engine are short, because many callers
     wait for the results.
 
-    The database ends a transaction that is idle for as long as a lease is valid. So an idle transaction of a failed
-    coordinator ends before another coordinator takes the group.
+    If a transaction is idle, the database ends it after the time for which a lease is valid. So an idle transaction of
+    a failed coordinator ends before another coordinator takes the group.
     """
     statement_s = settings.database_statement_timeout_ms / 1000
     deadlines = _Deadlines(statement_s, statement_s, lease_times(settings.lease_timeout_ms).valid_ms / 1000)
@@ -327,8 +327,8 @@ async def connection_of(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
 
 
 def at_one_moment(engine: AsyncEngine) -> AsyncEngine:
-    """Returns an engine for consistent reads. All reads of a transaction see the state of the database at its first
-    read. On SQLite, all reads of a transaction always see one state.
+    """Returns an engine for consistent reads. All reads of a transaction see the state of the database at the first
+    read of the transaction. SQLite needs no option for this.
     """
     if engine.dialect.name == "sqlite":
         return engine

@@ -178,7 +178,7 @@ async def take_to_migrate(connection: AsyncConnection, patience_s: float = PATIE
 
 async def _refuse_unusable(settings: Settings, file: Path) -> None:
     """Raises UnusableDatabase if the file is not a coordinator's database, or if its schema cannot be upgraded. A
-    refused database stays unchanged, without a lock file beside it and without WAL mode.
+    refused database is not changed: it gets no lock file, and is not switched to WAL mode.
     """
     found = stat_of(file)
     # `_check_leftover_files` checks an empty file: if SQLite opened the file here, it would delete the write-ahead log
@@ -234,7 +234,7 @@ def _lock_file_of(file: Path) -> Path:
 
 
 def note_set_up(file: Path) -> None:
-    """Note in the lock file that a coordinator's tables are in the database. Raises OSError."""
+    """Write into the lock file that the database has a coordinator's tables. Raises OSError."""
     if not _was_set_up(file):
         with _lock_file_of(file).open("a", encoding="utf-8") as notes:
             notes.write(f"\n{_SET_UP}\n")
@@ -248,7 +248,8 @@ def _was_set_up(file: Path) -> bool:
 
 def _check_leftover_files(file: Path) -> None:
     """Raises UnusableDatabase if files of the database are missing or damaged. Call `_check_leftover_files` before
-    SQLite opens the database. SQLite would not report the fault, and would make a new database or use older data.
+    SQLite opens the database. SQLite itself does not report missing or damaged files: it makes a new database, or uses
+    older data.
 
     Raises OSError.
     """

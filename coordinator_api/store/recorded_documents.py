@@ -3,7 +3,7 @@ common part of the assignments only once.
 
 The stored form has three parts, which zstandard compresses together:
 
-- The text before the assignments. Its length as an int32 comes first, and the text in UTF-8 follows.
+- The text before the assignments. The length of the text comes first, as an int32. The text follows in UTF-8.
 - The text after the assignments, in the same form.
 - The packed assignments are the last part.
 
@@ -84,7 +84,8 @@ def read_recorded(stored: bytes) -> RecordedDocument:
     text is never in memory. Raises InputError or DecodeError.
     """
     if stored.startswith(_GZIP_MAGIC):
-        # call `_gunzipped` outside of the try block, which would also catch its InputError (a ValueError)
+        # call `_gunzipped` outside of the try block: an InputError of `_gunzipped` is also a ValueError, which the
+        # block catches
         text = b"".join(_gunzipped(stored))
         try:
             document = json.loads(text)

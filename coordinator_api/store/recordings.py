@@ -1,9 +1,9 @@
 """Reads the recorded rebalances from the database of a running coordinator, for the commands that read recordings.
 
-The reader changes nothing: it makes no migration, takes no lock and leaves no new file. A short read transaction reads
-each page of recordings. With short transactions, memory stays bounded, and SQLite can checkpoint its write-ahead log
-between them. If the coordinator deletes a rebalance during the reading (`rebalances.retained.count`), the rebalance is
-left out.
+The reader changes nothing: it makes no migration, takes no lock and leaves no new file. Each page of recordings is read
+in a separate short transaction. With short transactions, the use of memory is limited. Between two transactions, SQLite
+can checkpoint its write-ahead log. If the coordinator deletes a rebalance during the reading
+(`rebalances.retained.count`), the rebalance is left out.
 """
 
 import atexit

@@ -287,7 +287,7 @@ class Repository:
         after = before_next_log(group.sequence)
         try:
             return await self._write_in_place_of(group_records.c.sequence <= after, group, snapshot, after)
-        except DamagedDatabase:  # the old records stay, so `stored_bytes` still includes them
+        except DamagedDatabase:  # the old records are still in the file, so `stored_bytes` still includes them
             async with self._writing(group_id) as connection:
                 return await self._write(connection, group, snapshot, after=after)
 
@@ -378,9 +378,9 @@ class Repository:
         """Returns the condition that selects the old recordings of the group. The old recordings are deleted when a new
         recording is added.
 
-        The condition spares a fixed number of newest recordings. A condition on generations would be wrong, because the
-        generations of a restored group have a gap. `replaces`: True to delete the earlier recording of the same
-        generation, too.
+        A fixed number of the newest recordings is retained: the condition does not select them. A condition on
+        generations would be wrong, because the generations of a restored group have a gap. `replaces`: True to delete
+        the earlier recording of the same generation, too.
         """
         of_group, generation = rebalances.c.group_id == group_id, rebalances.c.generation_id
         others = select(generation).where(of_group, generation != recording.generation_id)

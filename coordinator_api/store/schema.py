@@ -58,8 +58,8 @@ coordinators = sa.Table(
     # the coordinator's `lease.timeout.ms`
     sa.Column("lease_ms", sa.BigInteger, nullable=False),
     sa.Column("release", sa.String(32), nullable=False),
-    # True if the coordinator may get groups. False before the coordinator serves and when it stops. Also false while
-    # the coordinator does not renew this row.
+    # True if the coordinator may get groups. False before the coordinator serves and when it stops. The value is also
+    # false while the coordinator does not renew this row.
     sa.Column("takes", sa.Boolean, nullable=False),
 )
 

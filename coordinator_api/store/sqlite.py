@@ -1,7 +1,7 @@
 """Sets up connections to an SQLite file, and runs its writes one at a time. The module also checks the file for damage
 that SQLite does not notice.
 
-SQLite keeps the file open, and stores pages in memory. So SQLite does not notice changes by other programs to the file:
+SQLite keeps the file open, and stores pages in memory. So SQLite does not notice when another program changes the file:
 
 - If the file was deleted, replaced or cut short, writes still succeed, but are lost when the process ends. Before each
   commit and after each transaction, `OpenFile` checks that the path still leads to the opened file.
@@ -211,7 +211,7 @@ the time.
 
 
 class FileDamage:
-    """Checks the file by `PRAGMA quick_check` within `watched`, whenever the file has changed since the last check.
+    """Within `watched`, checks the file by `PRAGMA quick_check` if the file has changed since the last check.
 
     A check takes time in proportion to the size of the file. So checks run in the background, and callers get the
     newest result. If the file was damaged at the first check, `check` never raises an error. If a coordinator starts
@@ -231,7 +231,7 @@ class FileDamage:
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
-        """Begins the first check at once. Within the block, calls of `check` begin further checks."""
+        """Begins the first check at once. Within the block, a call of `check` may begin another check."""
         self._begin()
         try:
             yield
@@ -294,8 +294,8 @@ class FileDamage:
         return None if answer == "ok" else " ".join(str(answer).split())
 
     def _ask(self, statement: str, option: str) -> object:
-        # Let SQLite open the file. If this process opened and closed the file itself, the system would drop SQLite's
-        # locks on the file.
+        # SQLite itself opens the file here. If this process opened and closed the file itself, the system would drop
+        # SQLite's locks on the file.
         uri = f"file:{quote(str(self._file))}?{option}"
         with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as connection:
             self._connection = connection
@@ -310,14 +310,16 @@ class FileDamage:
 _LOG_HEADER = struct.Struct(">8I")
 _FRAME_HEADER = struct.Struct(">6I")
 _BYTE_ORDERS = {0x377F0682: "<", 0x377F0683: ">"}
-"""Maps the magic number of a write-ahead log to the byte order in which checksums read its 32-bit words."""
+"""Maps the magic number of a write-ahead log to a byte order. Checksums are computed from 32-bit words in this byte
+order.
+"""
 
 _WORD = 0xFFFFFFFF
 
 
 def log_damage(log: Path) -> str | None:
-    """Describes damage to a write-ahead log by which commits would be lost. Returns None if no commits would be lost.
-    Raises OSError.
+    """Describes damage to a write-ahead log if commits would be lost because of the damage. Returns None if no commits
+    would be lost. Raises OSError.
 
     A write-ahead log has a header of 32 bytes, and then frames. Each frame has a header of 24 bytes, and then one page
     of the database. All numbers of the headers are big-endian.
@@ -326,10 +328,11 @@ def log_damage(log: Path) -> str | None:
     during a write leaves an incomplete frame, whose checksum does not fit. If a frame is damaged after the write, it
     looks like an incomplete frame. Intact frames of a later commit can follow a damaged frame. Intact frames never
     follow an incomplete frame, because SQLite syncs a commit before the next commit begins. The checksum of each frame
-    continues the checksum of the frame before. The frames after the first wrong checksum show whether
-    commits would be lost. The write-ahead log counts as damaged if one of these frames begins a new commit, and its
-    checksum continues the checksum of the frame before. In this case, the commit before the new commit was complete,
-    and its caller got the answer. Damage within the very last commit looks like an interrupted write.
+    continues the checksum of the previous frame. The frames after the first wrong checksum show whether
+    commits would be lost. The write-ahead log counts as damaged if one of these frames meets two conditions. The frame
+    begins a new commit, and its checksum continues the checksum of the previous frame. In this case, the previous
+    commit was complete, and the caller of this commit got the answer. Damage within the very last commit looks like an
+    interrupted write.
 
     Source: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
     """
@@ -360,7 +363,7 @@ def _frames(
     opened: BinaryIO, page_size: int, salts: list[int], sums: list[int], order: str
 ) -> Iterator[tuple[bool, bool]]:
     """Yields two values for each complete frame of the file. The first value is True if the frame's checksum continues
-    the checksum in the frame before. The second value is True if the frame ends a commit. The first value is False if
+    the checksum in the previous frame. The second value is True if the frame ends a commit. The first value is False if
     the frame has other salts than the header. Such a frame is from an earlier use of the file.
     """
     while len(header := opened.read(_FRAME_HEADER.size)) == _FRAME_HEADER.size:

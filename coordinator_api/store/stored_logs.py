@@ -206,7 +206,7 @@ async def _matching(connection: AsyncConnection, condition: ColumnElement[bool])
     body: ColumnElement[Any] = group_records.c.body
     if connection.dialect.name == "sqlite":
         # Read the body as bytes, because the SQLite driver raises an error for text that is not UTF-8. PostgreSQL
-        # stores only UTF-8 text, and in this cast it would read backslashes as escapes.
+        # stores only UTF-8 text. If PostgreSQL cast the text to bytes, it would interpret backslashes as escapes.
         body = cast(body, LargeBinary)
     query = select(group_records.c.sequence, body, group_records.c.checksum, group_records.c.ends_commit)
     rows = await _rows(connection, query.where(condition).order_by(group_records.c.sequence))

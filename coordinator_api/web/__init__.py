@@ -1,6 +1,7 @@
 """The web pages for operators, which the coordinator itself serves at `/ui`.
 
-The file of a page reads the same documents as `/v1`, converts them to values, and renders a template.
+The file of a page reads the documents that calls below `/v1` also return. It converts these documents to values, and
+renders a template.
 
 `coordinator_api/views.py` makes the texts that both the pages and the commands show.
 

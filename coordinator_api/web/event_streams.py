@@ -3,11 +3,12 @@ fetches its content again.
 
 - `: hello` is sent at once. A comment follows after 15 s without events, so that a broken connection is noticed.
 - `event: changed` is sent with a digest of the present content, such as `data: 1c0ffee`. If a page already shows the
-  present content, it does nothing.
+  present content, the page does nothing.
 
-A stream begins with the digest of the present content. A page may lose its stream for a while. It then compares the
-digest with its content, and fetches new content if necessary. The number of streams is limited
-(`page.events.max.count`). A stream ends when the service stops, or when its caller's token becomes invalid.
+A stream begins with the digest of the present content. A page may lose its stream for a while. When the page has a
+stream again, it compares the digest with the digest of its own content. If the digests differ, the page fetches the
+present content. The number of streams is limited (`page.events.max.count`). A stream ends when the service stops, or
+when its caller's token becomes invalid.
 """
 
 import asyncio
@@ -49,8 +50,8 @@ service stops.
 async def digests_of(
     watched: AbstractContextManager[Watcher], digest: Callable[[], Awaitable[str | None]]
 ) -> AsyncGenerator[str | None, None]:
-    """Yields the digest immediately. Yields it again after each commit that `watched` reports, and about once a second.
-    The pause after a digest is three times as long as the computation of the digest. The pause is at least
+    """Yields the digest immediately. Yields a new digest after each commit that `watched` reports, and about once a
+    second. The pause after a digest is three times as long as the computation of the digest. The pause is at least
     SHORTEST_PAUSE_S and at most LONGEST_PAUSE_S.
     """
     loop = asyncio.get_running_loop()

@@ -86,9 +86,10 @@ class RecentLags:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A task copy. `standing`: `runs`, `stateless`, `away` if the member is away, `unknown`, `caught up` or `behind`.
-    `lag`: the lag in records if `standing` is `caught up` or `behind`, otherwise None. `whole`: the number of records
-    of the task's changelogs. `left_ms`: the time until the task copy has caught up; None if the time is not known.
+    """A task copy. `standing`: one of `runs`, `stateless`, `away`, `unknown`, `caught up` and `behind`. The value
+    `away` means that the member is away. `lag`: the lag in records if `standing` is `caught up` or `behind`, otherwise
+    None. `whole`: the number of records of the task's changelogs. `left_ms`: the time until the task copy has caught
+    up; None if the time is not known.
     """
 
     task: str

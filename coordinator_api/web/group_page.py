@@ -103,9 +103,9 @@ class GridFilter:
 
 
 def filtered(grid: GroupGrid, asked: GridFilter) -> GroupGrid:
-    """Returns the grid with only the instances and task copies that match the filter. The filter may have only search
-    words. A thread then stays if its name contains the words. A thread also stays if the words occur in the name, rack
-    or tags of its instance.
+    """Returns the grid with only the instances and task copies that match the filter. If the filter has only search
+    words, a thread without matching tasks is kept in two cases. The thread's own name contains the words, or the words
+    occur in the name, rack or tags of its instance.
     """
     if asked == GridFilter():
         return grid
@@ -153,7 +153,7 @@ def _within(row: GridRow, asked: GridFilter) -> GridRow | None:
         chips = tuple(
             chip for chip in thread.chips if _is_shown(chip, asked) and (thread_has or has_words(asked.q, chip.task))
         )
-        # a thread without tasks stays in the grid if its own values or its instance's values match
+        # keep a thread without tasks if the thread's own values or its instance's values match the words
         if chips or (searches_alone and thread_has):
             threads.append(replace(thread, chips=chips))
     return replace(row, threads=tuple(threads)) if threads else None

@@ -214,7 +214,7 @@ def _set_time(
     name: LeverName, field: str, unit_ms: int, longest_ms: int, what: str
 ) -> Callable[[LeverForm], events.Event]:
     """Returns a function that reads a time from a form. The returned function makes the event that sets the lever to
-    this time. `what`: the name of the time's unit, for errors.
+    this time. `what`: the name of the unit of time, for error messages.
     """
 
     def event_of(form: LeverForm) -> events.Event:

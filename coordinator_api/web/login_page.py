@@ -38,8 +38,8 @@ _tries = Admission(TRIES_AT_ONE_TIME, "logins at one time")
 
 @router.get("/ui/login")
 async def show_login(request: Request, next: str | None = None) -> Response:
-    """Shows the login form. Redirects the caller to the requested page if it has a valid session, or if the service has
-    no tokens.
+    """Shows the login form. If the caller has a valid session, or if the service has no tokens, redirects the caller to
+    the requested page.
     """
     access: Access = request.app.state.access
     has_session = token_of_cookie(request.headers) is not None

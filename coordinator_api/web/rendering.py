@@ -103,5 +103,5 @@ def page(request: Request, name: str, /, *, status: int = 200, **values: object)
 
 
 def see_other(request: Request, address: str) -> Response:
-    """Returns the answer to a form, which redirects the browser to this address of the service."""
+    """Returns the answer to a form: a redirect of the browser to this address of the service."""
     return RedirectResponse(reference(request.scope, address), 303, headers=PAGE_HEADERS)

@@ -100,8 +100,8 @@ def address_of(name: str) -> str:
 
 @router.get("/ui/static/{digest}/{file}")
 async def static_file(request: Request) -> Response:
-    """Sends one file. A page of an earlier release may request a file under an earlier digest. The answer to an earlier
-    digest is the present file. The browser must check this file for changes before each use.
+    """Sends one file. A page of an earlier release may request a file under an earlier digest. For an earlier digest,
+    the service sends the present file. Before each use of such a file, the browser must check the file for changes.
     """
     found = static_files().get(request.path_params["file"])
     if found is None:

@@ -1,10 +1,10 @@
 """`/ui/groups/{group}/stores`: queries the instances for the value of one key in a store (page.store.queries=on).
 
 The service, not the browser, calls the instances. A call goes only to an address that a member of this group reports
-for its own instance. A call to an instance is one GET of a fixed path. A call follows no redirect. The time of a query,
-the number of its calls and the bytes of an answer are limited. A call goes to the resolved address that was checked,
-and never to link-local or multicast addresses. A call carries the service's own token for instances. A call never
-carries the token of the user.
+for its own instance. A call to an instance is one GET of a fixed path. A call follows no redirect. The duration of a
+query, the number of its calls and the size of an answer are limited. A call goes to the resolved address that was
+checked, and never to link-local or multicast addresses. A call carries the service's own token for instances. A call
+never carries the token of the user.
 """
 
 import asyncio

@@ -36,7 +36,7 @@ async def task(
     """The page of a task with its last recorded rebalances. `before`: show only rebalances below this generation."""
     chosen = _parsed(task)
     digest = rebalances_digest(coordinator.group(group_id).image)
-    # The limit for computations also covers the read of the recordings. A busy service therefore refuses the request
+    # The limit for computations also applies while recordings are read. A busy service therefore refuses the request
     # before it reads recordings.
     with refusing_input(), computing(request, coordinator):
         stored, has_more = await _stored(coordinator, group_id, before)

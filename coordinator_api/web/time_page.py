@@ -193,8 +193,8 @@ def _addresses(
 
 
 class OwnerlessTime(NamedTuple):
-    """A period in which tasks had no owner, according to the recordings. `text`: a sentence with the number of tasks
-    without an owner, and the duration of the period.
+    """A period in which tasks had no owner, according to the recordings. `text`: a sentence that states how many tasks
+    had no owner, and for how long.
     """
 
     x: float

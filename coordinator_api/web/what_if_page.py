@@ -103,8 +103,8 @@ async def what_if_page(request: Request, group_id: GroupId, coordinator: TheCoor
 async def _answer(request: Request, coordinator: Coordinator, group_id: str, form: WhatIfForm) -> Mapping[str, Any]:
     """Computes the effects of the changes. Raises InputError, DecodeError or TooManyRequests."""
     assert form.changes is not None, "it is asked"
-    # The limit for computations also covers the read of the state. A busy service therefore refuses the request before
-    # it reads the state.
+    # The limit for computations also applies while the state is read. A busy service therefore refuses the request
+    # before it reads the state.
     with computing(request, coordinator):
         source: bytes | RecordedRebalance | None
         if form.generation is None:

@@ -119,7 +119,7 @@ class WorkerPool:
         return succeeded, value
 
     async def _begin(self, job: bytes) -> Worker:
-        """Gives the job to a worker, and returns this worker once the job has begun. If the worker has died since its
+        """Gives the job to a worker, and returns this worker when the job has begun. If the worker has died since its
         last job, another worker gets the job.
         """
         loop = asyncio.get_running_loop()
@@ -219,8 +219,8 @@ class WorkerPool:
         return ending
 
     async def _end(self, worker: Worker) -> int | None:
-        # First let a cancelled read release the socket's descriptor. After `close`, another socket may get the same
-        # descriptor number.
+        # A cancelled read releases the socket's descriptor in the next turn of the event loop, so wait for this turn.
+        # After `close`, another socket may get the same descriptor number.
         await asyncio.sleep(0)
         worker.connection.close()
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._workers.end, worker)
@@ -418,5 +418,5 @@ class ServiceWorkers:
             await self.computations.warm_up()
         except PoolClosed:
             return
-        except AssignorFault as fault:  # only log the error, because the next call of `run` raises it to its caller
+        except AssignorFault as fault:  # only log the error: the next call of `run` also raises it
             structlog.get_logger("coordinator_api").error("workers_unavailable", error=str(fault))

@@ -132,8 +132,8 @@ def _resident_bytes() -> int:
 COMMAND = struct.Struct(">ci")
 """The format of a command: a letter and a number. The command FORK starts a worker. The number of a FORK command is the
 niceness of the new worker. The command FORK also passes a descriptor: the worker's end of its socket. The fork server
-answers FORK with the worker's process id, or with the negative `errno`. The command END kills a worker; its number is
-the worker's process id. The fork server answers END with the exit code of the killed worker.
+answers FORK with the worker's process id, or with the negative `errno`. The command END kills a worker. The number of
+an END command is the worker's process id. The fork server answers END with the exit code of the killed worker.
 """
 ANSWER = struct.Struct(">i")
 FORK, END = b"F", b"E"

@@ -318,7 +318,7 @@ class RebalanceList(BaseModel):
 
 
 class RebalanceExplanation(BaseModel):
-    """The explanation of a rebalance. `same_result`: true if a new computation of the rebalance has the recorded
+    """The explanation of a rebalance. `same_result`: true if a new computation of the rebalance gives the recorded
     result. `explanations`: for each task, the reason for the places of its copies. The field `text` has the reason in
     words. The fields besides `text` have the same meaning as in `output.explanations` of rebalance/1.
     """

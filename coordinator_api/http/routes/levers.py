@@ -172,8 +172,8 @@ async def show_hold(request: Request, group: RequestedGroup, coordinator: TheCoo
 
 @router.put("/{group}/hold", status_code=204, responses=problems(404, 409, 415))
 async def hold_rebalances(request: Request, body: HoldJson, group_id: GroupId, coordinator: TheCoordinator) -> None:
-    """Switch the hold on. If a computed rebalance takes a task from a running owner, it waits until an operator
-    approves it.
+    """Switch the hold on. A computed rebalance then waits for an operator's approval if it takes a task from a running
+    owner.
 
     Members keep processing while the rebalance waits. After the time limit, the rebalance is carried out without
     approval. Tasks without a running owner do not wait: they are placed at once. A second call replaces the time limit,
