@@ -117,7 +117,7 @@ def concatenated(batches: Sequence[RecordBatch]) -> RecordBatch:
 
 
 BATCH_BYTES = 256 * 1024
-"""When a writer makes a batch, the keys, values and headers have at most this total size in bytes. Only a batch with a
+"""The largest total size in bytes of the keys, values and headers in a batch that a writer makes. Only a batch with a
 single record can be larger.
 """
 
@@ -289,14 +289,14 @@ class Producer(Protocol):
         """Write the pending records, and then commit the offsets, without a transaction. If `commit_offsets` raises an
         error, it has committed no offset.
 
-        Some logs write records and offsets in one step. If a claim was fenced, such a log writes nothing.
+        Some logs write records and offsets in one step. These logs write nothing if a claim was fenced.
         """
 
     def guard(self, claims: Sequence[Claim]) -> None:
         """Set the claims that the producer has to check when it writes records. These claims replace the claims of the
-        previous call of `guard`. Call `guard` only on a producer without transactions. Some logs can check claims while
-        they write. If a claim is fenced, such a log raises CommitFenced and writes no record. Other logs may ignore
-        `guard`.
+        previous call of `guard`. Call `guard` only on a producer without transactions. Some logs can check claims
+        during each write. If a claim is fenced, these logs raise CommitFenced and write no record. Logs that cannot
+        check claims during a write may ignore `guard`.
         """
 
     def discard(self) -> None:
@@ -406,11 +406,11 @@ class Log(Protocol):
         """
 
     def keep_windows(self, topic: str, retention_ms: int) -> None:
-        """Make the changelog of a window store keep each record for at least `retention_ms` of stream time.
+        """Set the retention of a window store's changelog to at least `retention_ms` of stream time.
 
-        If the log deletes records by stream time, and the topic's `retention.ms` is lower than `retention_ms`, the log
-        changes `retention.ms` to `retention_ms`. A topic has a lower `retention.ms` if its store kept windows for a
-        shorter time when the topic was created. Other logs do nothing: see `deletes_after_ms`.
+        If the log deletes records by stream time, and the topic's `retention.ms` is lower, the log raises
+        `retention.ms` to `retention_ms`. The topic's `retention.ms` is lower if the store had a shorter retention when
+        the topic was created. Logs that do not delete records by stream time do nothing: see `deletes_after_ms`.
         Raises UnknownTopicOrPartition.
         """
 

@@ -4,9 +4,9 @@ share the functions of this module, which do no I/O.
 Policy `compact`: for each key, only the latest record stays. Compaction does not change the offsets of records, so it
 leaves gaps. The last batch is never compacted. The newest batches are also not compacted if their total size is at most
 `segment.bytes`. Records younger than `min.compaction.lag.ms` are also not compacted. After compaction has first read a
-tombstone, the tombstone stays for `delete.retention.ms`. So a slow reader still sees the deletion. Batches are cleaned
-from the lowest offset up. So compaction removes the older records of a key before it removes the key's tombstone. Small
-adjacent batches are merged.
+tombstone, the tombstone stays for `delete.retention.ms`. So a slow reader still sees the deletion. Batches are
+compacted in order of their offsets. So compaction removes the older records of a key before it removes the key's
+tombstone. Small adjacent batches are merged.
 
 Policy `delete`: the oldest batches are deleted first. A batch is deleted if its latest record is older than
 `retention.ms`. A batch is also deleted if the later batches together have at least `retention.bytes`. Deletion stops at

@@ -3,9 +3,9 @@ rebalance.
 
 The coordinator finds `log_cluster_provider` through a package entry point. The coordinator calls `log_cluster_provider`
 for groups whose definition names a provider. If end offsets cannot be read, the end offsets of the view are None.
-Without end offsets, the leader assigns the tasks in this rebalance without lags, as Kafka's leader does. If topics
-cannot be listed, `view` raises an error, and the coordinator tries the rebalance again later. Between rebalances the
-coordinator reads only the topics.
+If the end offsets are None, the leader assigns the tasks of this rebalance without using lags, as Kafka's leader does.
+If topics cannot be listed, `view` raises an error, and the coordinator tries the rebalance again later. Between
+rebalances the coordinator reads only the topics.
 Source: `InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`.
 """
 

@@ -137,8 +137,8 @@ class AssigningConsumer(ABC, Generic[Assigned]):
 
 
 def rotated(partitions: list[TopicPartition], turn: int) -> list[TopicPartition]:
-    """Returns the partitions in the same cyclic order, but from index `turn` on. So two turns in a row begin with
-    different partitions.
+    """Returns the partitions in cyclic order, starting at index `turn`. Each caller increases `turn` by one, so
+    consecutive results begin with different partitions.
     """
     start = turn % max(1, len(partitions))
     return partitions[start:] + partitions[:start]
@@ -249,8 +249,8 @@ class PollingConsumer(AssigningConsumer[AssignedPartition]):
     def _lags(
         self, wanted: Mapping[TopicPartition, AssignedPartition], bounds: Mapping[TopicPartition, Bounds]
     ) -> dict[TopicPartition, int]:
-        """Returns the lag of each partition with records to read. The first partition in the result rotates from call
-        to call.
+        """Returns the lag of each partition that has records to read. The first partition in the result rotates from
+        call to call.
 
         Raises OffsetOutOfRange.
         """

@@ -2,7 +2,7 @@
 the embedded log and the in-memory log. Every producer has a `ProducerState`, which checks whether a call is allowed.
 Rules: a producer with a transactional id accepts records only inside a transaction. A producer without a transactional
 id has no transactions. A producer that was fenced stays fenced, and can only be aborted and closed. Some logs can check
-claims while they write. Such a log calls `check_identity` and `check_claim` in the same atomic step as the write.
+claims during each write. These logs call `check_identity` and `check_claim` in the same atomic step as the write.
 
 Rules of `BufferingProducer`: it collects records in memory and writes them in one step. With a transactional id,
 nothing is written before the commit. The commit writes records and group offsets together. So the log never contains an
@@ -250,7 +250,7 @@ class _Pending:
         self.size = 0
 
     def extend(self, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]) -> int:
-        """Add records without headers, as columns. Returns the total size of their keys and values in bytes."""
+        """Add records without headers, as columns. Returns the total size of the keys and values in bytes."""
         ends = list(accumulate(map(add, _lengths(keys), _lengths(values))))
         count, start, before = len(ends), 0, 0
         while start < count:
@@ -303,8 +303,8 @@ class BufferingProducer:
         self._pending: dict[TopicPartition, _Pending] = {}
         self._limits: dict[TopicPartition, RecordLimits] = {}
         self._pending_bytes = 0
-        # A transactional producer writes only at the commit, so its limit is infinite. With this limit, `send` needs
-        # only one comparison for every producer.
+        # A transactional producer writes only at the commit, so its limit is infinite. So `send` compares only the size
+        # with the limit, with or without transactions.
         self._write_at_bytes = PENDING_BYTES if identity is None else float("inf")
         self._guards: OffsetsToCommit = ()
         self._last_offsets: dict[TopicPartition, int] = {}

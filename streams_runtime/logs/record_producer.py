@@ -2,8 +2,8 @@
 
 Rules: if the caller gives a partition, the record goes to this partition. If the caller gives no partition, Kafka's
 murmur2 of the key's bytes decides the partition. Records without a key go to one partition until it has received 16 KiB
-of values. Then records without a key go to the next partition. A record is written to the log at the latest `linger.ms`
-after `send`, even if nobody calls `flush`.
+of values. Further records without a key go to the next partition. A record is written to the log at the latest
+`linger.ms` after `send`, even if nobody calls `flush`.
 Source: `KafkaProducer.partition`, `BuiltInPartitioner`. Differs from Kafka: after 16 KiB, Kafka chooses the next
 partition at random, with weights that depend on the load of the brokers.
 """

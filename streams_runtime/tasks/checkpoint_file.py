@@ -142,7 +142,7 @@ def parse_checkpoint(data: bytes) -> Offsets:
         if _is_valid(offset):
             offsets[TopicPartition(topic, partition)] = offset
         else:
-            expected -= 1  # As in Kafka, the expected number does not include an entry that is left out.
+            expected -= 1  # As in Kafka, the expected number counts only entries with a valid offset.
     if len(offsets) != expected:
         raise lines.error(f"Expected {expected} entries but found only {len(offsets)}")
     return offsets

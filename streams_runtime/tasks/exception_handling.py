@@ -9,7 +9,7 @@ headers of the input record, followed by Kafka's headers. A dead letter is sent 
 under exactly-once, the dead letter and the offset of the record are in the same transaction. If a handler raises an
 error, or returns a value other than a HandlerResponse, the response is FAIL. If a schema registry cannot be reached, no
 handler is called, because the record itself may be valid. A function that processes batches may return a wrong number
-of rows. In this case no handler is called, because the records may be valid.
+of rows. If the number of rows is wrong, no handler is called, because the records may be valid.
 
 Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `ExceptionHandlerUtils` (KIP-1033, KIP-1034).
 
@@ -73,7 +73,7 @@ _logger = logging.getLogger(__name__)
 
 
 def fail(record: FailedRecord) -> HandlerResponse:
-    """Lets the thread end. `fail` is the default handler, so records are only dropped if the user has chosen another
+    """Ends the thread. `fail` is the default handler, so records are dropped only if the user has chosen another
     handler.
     """
     _logger.error("%s; the thread ends", described(record))
@@ -124,7 +124,7 @@ def _is_users_file(name: str) -> bool:
 
 
 def _add_callers(error: Exception) -> None:
-    """Add the frames of the user's code that called the failed node to the traceback.
+    """Add to the traceback the frames of the user's code that called the failed node.
 
     The runtime catches the error at the call of the failed node. So the traceback does not contain the frames of the
     nodes that forwarded the record. But the line that forwarded the record is often the cause of the error.
@@ -225,8 +225,8 @@ class ExceptionHandling:
         timestamp_ms, headers = max(0, record.timestamp_ms), dead_letter_headers(record)
         send = self._sink(record.node, topic)
         has_own_timestamp, has_trace = True, True
-        # There are at most three tries. After the first try, a dead letter is sent with the current time, without the
-        # stack trace, or with both changes.
+        # There are at most three tries. If a try fails, the next try sends the dead letter with the current time,
+        # without the stack trace, or with both changes.
         while True:
             try:
                 send(record.key, record.value, timestamp_ms, headers)

@@ -48,7 +48,7 @@ class InputLags:
         return behind
 
     def forget_end(self, partition: TopicPartition) -> None:
-        """Make the next call of `behind` ask for the end offset of this partition. Called after new records of the
+        """The next call of `behind` will ask for the end offset of this partition. Called after new records of the
         partition were read.
         """
         self._asked_at_ms.pop(partition, None)

@@ -4,7 +4,7 @@ reading begins, and the offsets to commit.
 The class `InputOffsets` has these methods:
 - `begin` seeks the consumer to the committed offsets.
 - `begin_work` marks that the task has work to commit: it has processed, punctuated or written something.
-- `prepare` sets the offsets to commit. Under exactly-once, the task then processes nothing until `committed`.
+- `prepare` sets the offsets to commit. Under exactly-once, the task then processes nothing until `committed` is called.
 - `committed` marks that the commit is done.
 
 Rules: the task reads a partition from the committed offset on. If a partition has no committed offset,
@@ -66,13 +66,13 @@ class InputOffsets:
     """The input offsets of one active task.
 
     `committed_offsets`: the newest committed offset of each partition that this task knows. `changelogs_needed_from`:
-    for each window store, the first changelog offset that the store of the task's earlier owner needed.
+    for each window store, the first changelog offset that the task's earlier owner still needed.
 
     `commit_needed`: True if the task has done work since the last commit. `commit_requested`: True if a commit should
     not wait for the commit interval. A processor can request a commit. A commit is also requested if
     `auto.offset.reset` has set a position to `latest`. Without this commit, a new owner of the task would begin at a
-    later position and skip records. `commit_pending`: under exactly-once, True from `prepare` until `committed`.
-    `prepared`: the offsets of the commit in progress.
+    later position and skip records. `commit_pending`: under exactly-once, True after a call of `prepare` until
+    `committed` is called. `prepared`: the offsets of the commit in progress.
     """
 
     _graph: ProcessorGraph
@@ -95,8 +95,8 @@ class InputOffsets:
         self.changelogs_needed_from: dict[str, int] = {}
         # the newest committed offset of each partition that this task knows
         self._known_to_group: dict[TopicPartition, int] = {}
-        # This value is None while the task reads. After the task's buffer was cleared, the value is the last result of
-        # `_read_up_to`.
+        # The value is None while the task reads its input. After the task's buffer was cleared, the value is the last
+        # result of `_read_up_to`.
         self._remembered: dict[TopicPartition, tuple[int, int]] | None = {}
 
     # --- Methods that set the positions for reading.

@@ -15,9 +15,9 @@ of a changelog offset and the newest timestamp of the changes below this offset.
 timestamp has advanced by 1/128 of the retention or by 12 hours, whichever is shorter. So there are about 128 marks, or
 more if the retention is longer than 64 days. The computed offset may be too low, by at most the number of changes
 between two marks. An offset that is too low does no harm. Two marks are at most 12 hours apart, and changelogs are kept
-for a day longer than windows in the stores. The offset of a change is estimated from the last known offset until the
-log acknowledges the change. The estimate assumes that the next commit will write as many transaction markers as the
-last commit.
+for a day longer than windows in the stores. Until the log acknowledges a change, the offset of the change is estimated
+from the last known offset. The estimate assumes that the next commit will write as many transaction markers as the last
+commit.
 """
 
 from collections import deque
@@ -119,8 +119,8 @@ class NeededChanges:
 
     @property
     def needed(self) -> int:
-        """The number of offsets from `needed_from` to the end of the changelog. The store cannot have more windows than
-        this number.
+        """The number of offsets from `needed_from` to the end of the changelog. The store has at most this many
+        windows.
         """
         first = self.needed_from
         return 0 if first is None else max(0, self._next_offset - first)

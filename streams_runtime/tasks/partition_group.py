@@ -5,16 +5,16 @@ Records pass through three methods:
 - `PartitionGroup.next_run` returns the next run: consecutive records of one partition, which are processed together.
 - `RecordQueue.deliver` passes the records of a run to the receiver of the source node.
 
-The group has a queue for each partition. The group compares the next records of all partitions, and takes the record
+The group has a queue for each partition. The group compares the next records of all partitions, and chooses the record
 with the lowest timestamp. If more than `buffered.records.per.partition` records of a partition are buffered, the
 consumer pauses the partition. The partition is resumed when the task has processed enough records.
 
 Rules of a queue: a queue stores polled batches unchanged, as columns of bytes. A queue deserialises a record just
 before the record is processed. If the group has several partitions, each queue deserialises its next record in advance.
-The choice of the partition needs the record's timestamp. The partition time of a queue is the highest timestamp of its
-processed records, or -1 before the first record. A timestamp extractor gets the partition time as an argument. A record
-that cannot be read goes to the handler of deserialization errors. A record with a negative timestamp is dropped.
-Unreadable records and dropped records count as consumed.
+The group uses the timestamps of these records to choose a partition. The partition time of a queue is the highest
+timestamp of its processed records, or -1 before the first record. A timestamp extractor gets the partition time as an
+argument. A record that cannot be read goes to the handler of deserialization errors. A record with a negative timestamp
+is dropped. Unreadable records and dropped records count as consumed.
 
 Rules of `max.task.idle.ms`, for a partition that has no buffered record:
 - With the value -1, the task does not wait for records of this partition.
@@ -22,9 +22,9 @@ Rules of `max.task.idle.ms`, for a partition that has no buffered record:
 - With a value above 0, the task also waits while the log may have unread records of the partition. With a value above
   0, if the log has no unread records, the task waits `max.task.idle.ms` for new records.
 
-Records with equal timestamps are taken in the order that Java's `PriorityQueue` would give them. Partitions enter this
-priority queue in the order in which they got records. So if the records of several partitions have equal timestamps,
-the partitions usually take turns. Source: `PartitionGroup` (KIP-695), `RecordQueue`, `RecordDeserializer`,
+Records with equal timestamps are chosen in the order in which Java's `PriorityQueue` would return them. Partitions
+enter this priority queue in the order in which they got records. So if the records of several partitions have equal
+timestamps, the partitions usually take turns. Source: `PartitionGroup` (KIP-695), `RecordQueue`, `RecordDeserializer`,
 `StreamTask.addRecords`.
 
 Differs from Kafka: a record is deserialised only after the earlier records of its partition were processed. So an error
@@ -95,7 +95,7 @@ _Row = tuple[int, Any, Any, int, Headers]
 
 _EMPTY: tuple[()] = ()
 _new_tuple = tuple.__new__
-"""Makes a named tuple, twice as fast as a call of the tuple's class."""
+"""Makes a named tuple. A call of the tuple's class would take twice as long."""
 
 
 @dataclass(eq=False, repr=False)
@@ -172,13 +172,13 @@ class RecordQueue:
         until_ms: int = JAVA_LONG_MAX,
     ) -> None:
         """Pass the next run of at most `max_records` records to the receiver of the source node. A run ends at the end
-        of the batch. It also ends before a record that is unreadable or has a negative timestamp. A run also ends after
-        the first record with the timestamp `until_ms` or a later timestamp.
+        of the batch. A run also ends before a record that is unreadable or has a negative timestamp. A run also ends
+        after the first record with the timestamp `until_ms` or a later timestamp.
 
-        `time`: an object with the stream time, which the records advance. `on_error`: a function that is called if the
-        receiver raises an error for the record at `place`. If `on_error` returns, the record is skipped. If `on_error`
-        raises an error, the record stays in the queue as the next record, and `deliver` raises this error. `deliver`
-        also raises the errors of `on_failure`.
+        `time`: the object that stores the stream time. The records advance this time. `on_error`: a function that is
+        called if the receiver raises an error for the record at `place`. If `on_error` returns, the record is skipped.
+        If `on_error` raises an error, the record stays in the queue as the next record, and `deliver` raises this
+        error. `deliver` also raises the errors of `on_failure`.
         """
         head, self._head = self._read_head(), None
         if head is None:
@@ -505,8 +505,8 @@ class PartitionGroup:
     @property
     def waits_for_records(self) -> bool:
         """True if the group is empty, and `add` has to be called before `ready` can return True. If the group has
-        several partitions and max.task.idle.ms is above 0, the value is always False. Then `ready` has to be called
-        repeatedly, because the waiting time begins when a call finds that the log has no more records.
+        several partitions and max.task.idle.ms is above 0, the value is always False. In this case, `ready` has to be
+        called repeatedly, because the waiting time begins when a call finds that the log has no more records.
         """
         if self.paused:
             return False
@@ -592,9 +592,7 @@ def _deserialized(deserialize: Callable[[bytes], Any] | None, cells: BytesColumn
 
 
 def likely_unit(timestamp_ms: int) -> str | None:
-    """Finds the unit of `_UNITS` in which this timestamp is a time in the years 2000 to 2099. Returns None if no unit
-    fits.
-    """
+    """Finds a unit of `_UNITS` in which this timestamp lies in the years 2000 to 2099. Returns None if no unit fits."""
     for unit, units_per_second in _UNITS:
         if _CENTURY_S[0] * units_per_second <= timestamp_ms < _CENTURY_S[1] * units_per_second:
             return unit

@@ -149,12 +149,12 @@ class ProcessorRuntime:
     def process(self, now_ms: int, max_records: int) -> int:
         """Run up to `max_records` records through the processors. Returns the number of records processed.
 
-        If the graph has nodes that take batches, processing stops after a record that makes a stream-time punctuation
+        If the graph has nodes that process batches, `process` stops after a record that makes a stream-time punctuation
         due.
 
         Raises ProcessingFailed, TaskMigrated, StreamsRuntimeError. Under exactly-once, raises TaskCorrupted if the log
-        does not answer in time. Under at-least-once, raises LogTimeout if the log does not answer in time, but only if
-        no record was processed. The next call of `process` sends the remaining output records.
+        does not answer in time. Under at-least-once, raises LogTimeout if no record was processed and the log does not
+        answer in time. The next call of `process` sends the remaining output records.
         """
         buffer, collector = self._buffer, self.collector
         self.current_system_time_ms = now_ms
@@ -190,7 +190,7 @@ class ProcessorRuntime:
         return processed
 
     def _process_run(self, queue: RecordQueue, max_records: int) -> None:
-        # A run may have only one record, so this test avoids the call of `begin_work` in most runs.
+        # A run may have only one record. To save time, `begin_work` is called only once between two commits.
         if not self._offsets.commit_needed:
             self._offsets.begin_work()
         self.queue = queue
@@ -212,8 +212,8 @@ class ProcessorRuntime:
         return next_ms if next_ms is not None and next_ms > self.stream_time_ms else JAVA_LONG_MAX
 
     def _run_collected(self, queue: RecordQueue) -> None:
-        """Nodes that take batches collect the records of a run. Make the nodes that take batches process the collected
-        records now. If a node raises an error, the whole run is processed again later.
+        """Pass the collected records of a run to the nodes that process batches. If a node raises an error, the whole
+        run is processed again later.
         """
         try:
             self.graph.run_collected()

@@ -4,10 +4,9 @@ Rules: the intervals of a STREAM_TIME schedule begin at stream time 0. So a STRE
 record, and then once in every interval. A WALL_CLOCK_TIME schedule first fires after one interval. If several intervals
 have passed since the last check, a schedule fires only once. For example, a schedule with the interval 5 is due at 5,
 but the queue is checked only at 21. In this example the schedule fires once, with the time 21, and is next due at 25. A
-schedule with a start time is due only at start + n * interval (KIP-1146). If this start time is in the past, the
-schedule first fires at the next of the times start + n * interval. If a callback cancels its own schedule, the schedule
-does not fire again. Schedules that are due at the same time fire in the order that Java's `PriorityQueue` would give
-them.
+schedule with a start time is due only at start + n * interval (KIP-1146). If this start time is in the past, the times
+start + n * interval up to the present time are skipped. If a callback cancels its own schedule, the schedule does not
+fire again. Schedules that are due at the same time fire in the order that Java's `PriorityQueue` would give them.
 Source: `PunctuationQueue`, `PunctuationSchedule`, `StreamTask.schedule`.
 
 Differs from Kafka: if a punctuation raises an error, it stays due. So the punctuation is not lost when the thread tries
@@ -91,8 +90,8 @@ class PunctuationQueue:
 def first_schedule(
     node: str, interval_ms: int, type: PunctuationType, callback: Punctuator, *, start_time_ms: int | None, now_ms: int
 ) -> PunctuationSchedule:
-    """Makes a new schedule, which contains the time at which the schedule first fires. `now_ms`: the present stream
-    time if the type is STREAM_TIME, or the present wall-clock time if the type is WALL_CLOCK_TIME.
+    """Makes a new schedule, and computes the time at which the schedule first fires. `now_ms`: the present stream time
+    if the type is STREAM_TIME, or the present wall-clock time if the type is WALL_CLOCK_TIME.
     """
     if start_time_ms is None:
         first_ms = 0 if type is PunctuationType.STREAM_TIME else now_ms + interval_ms

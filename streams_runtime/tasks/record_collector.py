@@ -46,7 +46,7 @@ single call of a processor or punctuator may write any number of records.
 """
 
 _HOT_KEYS = 100_000
-"""The largest number of keys in the cache of a sink, which maps each key to its partition."""
+"""The cache of a sink maps keys to partitions. This is the largest number of keys in the cache."""
 
 
 _FENCED = (ProducerFenced, CommitFenced)
@@ -241,9 +241,9 @@ class RecordCollector:
     def keep_window_changelogs(self) -> None:
         """Configure the log to keep the changes of window stores for as long as these changes are needed.
 
-        A window expires when the store gets a window that starts at least one retention later. The last change of a
-        window is at most one window size later than the window's start. The window size is at most the retention. So a
-        change is needed for at most twice the retention.
+        A window expires when the store gets a newer window whose start is later by at least the retention. The last
+        change of a window is at most one window size later than the window's start. The window size is at most the
+        retention. So a change is needed for at most twice the retention.
         """
         for partition, needed in self._needed.items():
             # the topic does not exist yet; the changelog reader waits for the topic
@@ -547,7 +547,7 @@ def _translated(error: LogError, doing: str) -> Exception:
     message.
 
     `StreamsProducer.send` and `send_columns` do not use the context manager `_translating`, because it is slow.
-    When a record with headers is sent, `_translating` would take a sixth of the time.
+    If a record has headers, `_translating` would use a sixth of the time of `send`.
     """
     if isinstance(error, _FENCED):
         return TaskMigrated(f"the producer was fenced while {doing}: {error}")

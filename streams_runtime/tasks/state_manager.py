@@ -22,8 +22,8 @@ Rules:
   if the sum of the offsets has grown by more than 10,000. A standby does not write a checkpoint at every commit.
   With a checkpoint at every commit, the stores of the standby would be flushed to disk ten times a second under
   exactly-once.
-- When an active task is recycled, a new standby gets its open stores and their offsets. When a standby is recycled, a
-  new active task gets its open stores and their offsets.
+- When an active task is recycled, its open stores and their offsets pass to a new standby. When a standby is recycled,
+  its open stores and their offsets pass to a new active task.
 - The directory of a store may contain files of a different kind of store, for example after the topology was changed.
   If the store is logged, its files are deleted with a warning, and the store is restored from the beginning. If the
   store is not logged, an error is raised.
@@ -386,9 +386,7 @@ class StateManager:
             metadata.store.open(context)
 
     def _read_again(self, store: str, reason: str) -> None:
-        """Implements `StoreContext.read_again`: makes the restore read the changelog of the store from the
-        beginning.
-        """
+        """Implements `StoreContext.read_again`: the restore then reads the store's changelog from the beginning."""
         changelog = self._metadata[store].changelog
         if changelog is not None:
             self._forget_offset(changelog)
@@ -421,7 +419,8 @@ class StateManager:
         beginning. A store is stale if its offset in the checkpoint is OFFSET_UNKNOWN. A store without an entry is stale
         only under at-least-once: under exactly-once, `load_checkpoint` handles this case.
         """
-        # The value for a store without an entry in the checkpoint. The value 0 means that the store is not stale.
+        # The offset that is assumed for a store without an entry in the checkpoint. With the offset 0, the store is not
+        # stale.
         unnamed = 0 if self.exactly_once else OFFSET_UNKNOWN
         return [
             STORES_DIRECTORY / metadata.store.name

@@ -66,8 +66,8 @@ class StreamTask(Task):
         self.runtime = runtime
         self._offsets = offsets
         self._claim = claim
-        # The state manager has methods with the names of the next two fields. While the task is RUNNING, the fields
-        # have newer values than these methods return.
+        # The state manager has methods with the names of the next two fields. While the task is RUNNING, the values of
+        # the fields are newer than the results of these methods.
         self._changelog_offsets: dict[TopicPartition, int] = {}
         self._checkpoint_limit = 0
 
@@ -90,7 +90,9 @@ class StreamTask(Task):
         return len(self._buffer)
 
     def node_runs(self) -> Mapping[str, NodeRun]:
-        """Returns, for each node that is not a source, whether the node takes single records or batches, and why."""
+        """Returns, for each node that is not a source, whether it processes single records or batches, and the
+        reason.
+        """
         return self.runtime.graph.node_runs()
 
     def changelog_offsets(self) -> Mapping[TopicPartition, int]:
@@ -327,8 +329,8 @@ class StreamTask(Task):
         self._offsets.committed()
 
     def _checkpoint_while_running(self, moved: Mapping[TopicPartition, int], *, enforce: bool) -> None:
-        """Update `_changelog_offsets` with the offsets that have changed. Write a checkpoint if one is due. The state
-        manager is only called for a checkpoint, because most commits of a RUNNING task write no checkpoint.
+        """Update `_changelog_offsets` with the offsets that have changed. Write a checkpoint if one is due. Most
+        commits of a RUNNING task write no checkpoint, and then the state manager is not called.
         """
         offsets = self._changelog_offsets
         offsets.update(moved)

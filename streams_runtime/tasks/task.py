@@ -10,8 +10,8 @@ suspended before it was initialised and is resumed, it becomes CREATED again, be
 corrupt task was closed, it is revived: it becomes CREATED again. The error for an illegal transition names the last
 twenty states.
 
-A task that never had the lock of its directory does not touch the directory's files. When a task replaces a recycled
-task, it takes over the open stores and the lock of the directory. Source: `Task`, `AbstractTask`, `StateManagerUtil`.
+A task that never had the lock of its directory does not touch the directory's files. A task that replaces a recycled
+task takes over its open stores and the lock of its directory. Source: `Task`, `AbstractTask`, `StateManagerUtil`.
 """
 
 import logging

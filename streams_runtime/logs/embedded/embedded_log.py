@@ -1,8 +1,9 @@
 """The embedded log, which is one SQLite file. Source: `Admin` and the client constructors of kafka-clients.
 
-Rules: one directory is one cluster. Any number of processes and threads of the machine may open the log at the same
-time. After a commit has returned, it survives the SIGKILL of every process (for a power loss see `connections`). The
-directory must be on a local disk, because SQLite's write-ahead log needs shared memory between its users.
+Rules: each directory contains one log, which has the role of one Kafka cluster. Any number of processes and threads of
+the machine may open the log at the same time. After a commit has returned, it survives the SIGKILL of every process
+(for a power loss see `connections`). The directory must be on a local disk, because SQLite's write-ahead log needs
+shared memory between its users.
 """
 
 import json

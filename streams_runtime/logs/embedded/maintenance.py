@@ -13,13 +13,13 @@ Retention: moving the begin offset hides all expired records at once. The rows o
 afterwards, in small steps, so that no writer waits long. The file does not shrink, but SQLite reuses the free pages.
 
 Topics: a deleted topic disappears at once. The rows of a deleted topic are deleted soon afterwards. The deletion of a
-topic is one transaction. The transaction deletes the topic's row in the table `topics`. It also changes the rows of the
-topic's partitions: `topic` becomes '', and `number` becomes the partition's id. The deletion also hides all records of
-the topic, and deletes the committed offsets of the topic. The deletion also fences the claims on the topic's
-partitions. So the owners of these claims cannot commit offsets of a later topic with the same name. If the process that
-deletes the rows dies, the next `maintain` of any process continues the deletion. Ids of partitions must not be reused,
-because other processes may have cached them. The id that SQLite assigns to a new partition is the highest existing id
-plus one. So the row with the highest id is kept until a higher id exists.
+topic is one transaction. The transaction deletes the topic's row in the table `topics`. The transaction also changes
+the rows of the topic's partitions: `topic` becomes '', and `number` becomes the partition's id. The deletion also hides
+all records of the topic, and deletes the committed offsets of the topic. The deletion also fences the claims on the
+topic's partitions. So the owners of these claims cannot commit offsets of a later topic with the same name. If the
+process that deletes the rows dies, the next `maintain` of any process continues the deletion. Ids of partitions must
+not be reused, because other processes may have cached them. The id that SQLite assigns to a new partition is the
+highest existing id plus one. So the row with the highest id is kept until a higher id exists.
 """
 
 import sqlite3
@@ -260,9 +260,7 @@ class PartitionCleaner:
         return extended.rowcount == 1
 
     def _finish(self, known: KnownPartition, cleaned_to: int) -> None:
-        """Ends the pass: moves `cleaned_to`, releases the lease, and computes the sizes, which the steps did not
-        update.
-        """
+        """Ends the pass: moves `cleaned_to`, releases the lease, and computes sizes that the steps did not update."""
         with self._writer.transaction() as connection:
             connection.execute(
                 "UPDATE partitions SET cleaned_to=MAX(cleaned_to, ?1), cleaner=NULL, cleaner_until_ms=NULL,"

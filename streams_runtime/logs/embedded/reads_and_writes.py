@@ -1,18 +1,18 @@
 """Implements the reads of consumers, the writes of producers, and the transaction that every writer uses.
 
 Rules of writes: one SQLite transaction checks the producer and its claims, and writes the records and group offsets. So
-if a process dies at any moment, it has written all or nothing. A fenced producer writes nothing. Offsets of records are
-assigned inside the transaction. A writer empties the write-ahead log when the write-ahead log has more than 64 MiB.
-SQLite alone would empty the write-ahead log only when no reader is active. If reads overlap, there may always be an
-active reader.
+if a process dies during a write, it has written either the whole transaction or nothing. A fenced producer writes
+nothing. Offsets of records are assigned inside the transaction. A writer empties the write-ahead log when the
+write-ahead log has more than 64 MiB. SQLite alone would empty the write-ahead log only when no reader is active. If
+reads overlap, there may always be an active reader.
 
 Rules of reads: a poll reads inside one read transaction, so bounds and batches belong to the same moment. A reader
 loads only one batch at a time into memory. An append in the same process wakes a waiting consumer at once. To notice
 appends of other processes, the consumer reads `PRAGMA data_version` in a loop. The first pause is 1 ms. Each next pause
 is twice as long, up to 16 ms. The data version changes with each commit of another connection, and a consumer's own
 connection never writes. So if the data version is the same, the file has not changed since the last snapshot. While the
-file has not changed, the bounds of the partitions are not read again. Without the read of the bounds, a poll of 1,000
-records takes a tenth less CPU time.
+file has not changed, the bounds of the partitions are not read again. If a poll of 1,000 records does not read the
+bounds, it uses a tenth less CPU time.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ size of the keys, and the total size of the values. The CRC-32 covers all bytes 
 order: offset deltas to the first record, timestamps, key lengths, value lengths, keys, values, headers. The offset
 deltas are left out if there are no gaps. The headers are left out if no record has headers. The length of a null is -1.
 Offsets in a batch are relative, so a batch can be encoded before its base offset is known. Keys and values are decoded
-with `BytesIO.read`. `map` calls `BytesIO.read` for each entry of a column without any Python bytecode.
+with `BytesIO.read`. `map` calls `BytesIO.read` for each entry of a column in C code, without any Python bytecode.
 
 Source: `DefaultRecordBatch` (magic 2). Differs from Kafka: a batch is stored as columns, and is not compressed.
 """

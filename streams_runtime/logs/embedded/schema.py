@@ -4,8 +4,8 @@ partitions.
 Rules: the file has the id of this format (`application_id`) and the version of its tables (`user_version`). A file with
 an unknown version is refused. The tables are created under the write lock, in one transaction. If a process dies before
 the end of the transaction, the next process creates the tables again. Each log has its own id. A state directory stores
-the id of the log from which it was restored. If an early version of this program created a log, the log has no id. It
-gets an id when it is opened.
+the id of the log from which it was restored. If an early version of this program created a log, the log has no id. Such
+a log gets an id when it is opened.
 """
 
 import json
@@ -122,7 +122,7 @@ class KnownPartition(NamedTuple):
 
 class Catalog:
     """A cache of the existing partitions, their ids in the file, and their configs. Any thread may use the catalog,
-    because its mapping is only replaced as a whole.
+    because its mapping is never modified: a new mapping replaces the old mapping.
 
     Ids are never reused (`maintenance`), so a cached id either belongs to the same partition or to a deleted partition.
     If the partition was deleted, `current` reads the file again. Cached configs may be outdated. The method `all` reads

@@ -55,7 +55,7 @@ class Batch:
         return zip(keys, values, timestamps_ms, headers or [()] * self.count, strict=True)
 
     def halves(self) -> tuple[Batch, Batch]:
-        """Splits a batch of several records, which the brokers have refused, into two batches."""
+        """Splits a refused batch of several records into two batches."""
         parts = tuple(Batch(self._limit, self._codec, is_transactional=self._is_transactional) for _ in range(2))
         first = self.count // 2
         for place, (key, value, timestamp_ms, headers) in enumerate(self.records()):
@@ -99,8 +99,8 @@ class PartitionQueue:
         return True
 
     def extend(self, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]) -> tuple[int, bool]:
-        """Adds records without headers, as columns. Returns the total size of their keys and values in bytes, and
-        whether a batch became full.
+        """Adds records without headers, as columns. Returns the total size of the keys and values in bytes, and whether
+        a batch became full.
         """
         at, stop = 0, len(timestamps_ms)
         if not len(keys) == len(values) == stop:

@@ -9,13 +9,13 @@ use the claims topic instead. For example, a new owner claims a partition of an 
   (TxnOffsetCommit). Second, the old owner reads the claims topic to its end. Third, the old owner aborts the
   transaction if it has found a newer claim. Otherwise, the old owner commits the transaction.
 - The new owner begins in two steps. First, the new owner appends its claim. Second, the new owner reads the committed
-  offsets with `require_stable`. The read of the committed offsets waits while an open transaction contains an offset of
-  these partitions. The new owner reads changelogs up to their high watermark. A READ_COMMITTED reader reaches this
-  offset only after every transaction below it has ended.
-- If the old owner finds the new claim, it aborts its transaction. Otherwise, the old owner added its offsets and
-  records before the new claim was appended. The new owner reads only after it has written its claim, so its reads wait
-  for the end of the old owner's transaction. The new owner then sees the whole transaction or, if it was aborted, no
-  part of it. So two owners never commit the same input.
+  offsets with `require_stable`. The new owner then waits until no open transaction contains an offset of these
+  partitions. The new owner reads changelogs up to their high watermark. A READ_COMMITTED reader reaches this offset
+  only after every transaction below it has ended.
+- If the old owner finds the new claim, it aborts its transaction. If the old owner finds no newer claim, it added its
+  offsets and records before the new claim was appended. The new owner reads only after it has written its claim, so its
+  reads wait for the end of the old owner's transaction. The new owner then sees the whole transaction or, if it was
+  aborted, no part of it. So two owners never commit the same input.
 
 The new owner also fences the old owner. Correctness does not depend on this fence. The fence only shortens a wait: the
 transaction of a dead owner stays open until transaction.timeout.ms is over. To fence the old owner, the new owner opens
@@ -347,7 +347,8 @@ class GroupClaims:
 
     async def _read_to_end(self, own: _OwnClaim | None, known_end: int | None = None) -> None:
         """Try once to read the claims topic up to `known_end`. If `known_end` is None, the end of the topic is looked
-        up first. Raises NotNow if the leader does not return all records yet, because it has just become the leader.
+        up first. Raises NotNow if the leader does not return all records yet. This can happen just after a change of
+        the leader.
         """
         end = await self._offset(LATEST) if known_end is None else known_end
         if known_end is None and self._position is not None and end < self._position:

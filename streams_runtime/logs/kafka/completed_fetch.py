@@ -1,9 +1,9 @@
-"""The part of a fetch response for one partition. The batches are decoded one by one as the consumer reads them.
+"""The data of one partition in a fetch response. The batches are decoded one by one as the consumer reads them.
 
-Rules: the consumer gets no records from control batches (transaction markers). Under READ_COMMITTED, it also gets no
-records from batches of aborted transactions. The position moves past batches without records, as it moves past gaps of
-compaction. So a reader can reach the end offset even if the last batches contain only transaction markers. For each
-aborted transaction, the broker's answer contains the producer id and the first offset. The transaction ends at its
+Rules: the consumer gets no records from control batches (transaction markers). Under READ_COMMITTED, the consumer also
+gets no records from batches of aborted transactions. The position moves past batches without records, as it moves past
+gaps of compaction. So a reader can reach the end offset even if the last batches contain only transaction markers. For
+each aborted transaction, the broker's answer contains the producer id and the first offset. The transaction ends at its
 marker. If a batch cannot be read, for example because its checksum is wrong, each call of `read` raises an error. Only
 `seek` can skip a batch that cannot be read. The library aiokafka decodes the message formats that are older than
 version 2.
@@ -41,7 +41,7 @@ _NO_TIMESTAMP = -1
 
 
 class CompletedFetch:
-    """The part of a fetch response for one partition. `next_offset`: the offset after the records that `read` has
+    """The data of one partition in a fetch response. `next_offset`: the offset after the records that `read` has
     returned. `end_offset`: the offset after all records of the response.
     """
 
@@ -101,7 +101,7 @@ class CompletedFetch:
             return None  # the broker returns whole batches, and this batch lies before the position
         self.next_offset = next_offset
         if columns is None or not columns[0] or columns[0][-1] < position:
-            return None  # The batch is hidden, or compaction has removed all its records from the position on.
+            return None  # The batch is hidden, or compaction has removed all its records at and after the position.
         records = RecordBatch(self._partition, *columns)
         return records.part(bisect_left(records.offsets, position), len(records))
 

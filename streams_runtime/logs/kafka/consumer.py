@@ -64,8 +64,9 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
             self._loop.run(self._fetcher.close())
 
     def _fetch_next(self) -> None:
-        """Start the fetch for the next poll. A partition is left out if it has just got an answer without records. The
-        fetch of this partition can wait, because other partitions have records and the next poll comes soon.
+        """Start the fetch for the next poll. A partition is left out if its last answer had no records and has just
+        arrived. The fetch of this partition can wait, because other partitions have records and the next poll comes
+        soon.
         """
         empty_before = time.monotonic() - EMPTY_REST_S
         if any(one.needs_records and one.empty_at < empty_before for one in self._wanted().values()):
@@ -155,7 +156,9 @@ def _has_more(one: FetchedPartition) -> bool:
 
 
 def _take_from(one: FetchedPartition, share: int) -> tuple[list[RecordBatch], int]:
-    """Takes at most `share` records. The position moves past these records, and past a gap after the last record."""
+    """Returns batches with at most `share` records, and the number of these records. The position moves past these
+    records, and past a gap after the last record.
+    """
     batches: list[RecordBatch] = []
     taken = 0
     while taken < share:

@@ -1,12 +1,12 @@
-"""Fetches the records of a consumer from the leaders of partitions, in the event loop.
+"""Fetches records for a consumer from the leaders of its partitions, in the event loop.
 
 Rules:
-- The broker answers a request at once if there are records. If there are no records, the broker waits for records. The
-  broker answers at the latest after the time that the request allows. A broker answers the requests of one connection
-  one after the other. So requests that may wait at the broker have their own connection, and all other requests use a
-  different connection. With only one connection, the request for a newly assigned partition could be delayed. This
-  request would have to wait behind a request that waits for records of other partitions. The connection for waiting
-  requests and the connection for other requests are opened when the consumer is made.
+- The broker answers a request at once if there are records. If there are no records, the broker waits for records. Each
+  request sets the longest time of this wait. A broker answers the requests of one connection one after the other. So
+  requests that may wait at the broker have their own connection, and all other requests use a different connection.
+  With only one connection, the request for a newly assigned partition could be delayed. This request would have to wait
+  behind a request that waits for records of other partitions. The connection for waiting requests and the connection
+  for other requests are opened when the consumer is made.
 - A partition is fetched again only after the reader has taken all records of its previous answer. If the reader calls
   `seek` before the answer arrives, the answer is dropped.
 - If some partitions have records and others have none, the requests for the partitions without records soon wait at the
@@ -50,8 +50,8 @@ _LONGEST_KNOWN_S = 2 * LONGEST_WAIT_MS / 1_000
 
 
 class FetchedPartition(AssignedPartition):
-    """An assigned partition of a consumer on Kafka. The reader and the event loop share the object under the consumer's
-    lock.
+    """An assigned partition of a consumer on Kafka. The reader and the event loop share this object. The consumer's
+    lock guards it.
 
     `completed`: the answers that are not decoded yet. `decoding`: the answer that is being decoded. Requests to the
     broker are numbered. The field `asked` is the number of the last request. `in_flight`: the number of the request
@@ -175,9 +175,9 @@ class Fetcher:
             self._in_background(self._fetch(requests, _Way(longest_wait_ms, over)))
 
     def start_next(self, empty_before: float) -> None:
-        """Send the same requests as `start`, but while the reader still has records to process. Leaves out each
-        partition that has got an answer without records since `empty_before`. After two answers without records, the
-        next request for the partition waits at the broker. Call `start_next` on the event loop.
+        """Send the same requests as `start`. Called while the reader still has records to process. Leaves out each
+        partition whose last answer had no records and arrived at `empty_before` or later. After two answers without
+        records, the next request for the partition waits at the broker. Call `start_next` on the event loop.
         """
         with self.changed:
             requests = self._new_requests(
@@ -254,8 +254,8 @@ class Fetcher:
         over = next((each for each in way.over if (each, leader) not in self._holding), None)
         if over is None:
             if way.is_optional:
-                # The next request on this connection includes these partitions. It is sent as soon as the waiting
-                # request ends.
+                # The next request on this connection includes these partitions. This next request is sent as soon as
+                # the waiting request ends.
                 return
             over = way.over[0]
             with self.changed:
@@ -267,7 +267,7 @@ class Fetcher:
         else:
             self._holding.append((over, leader))
             try:
-                await over.led(requests)  # This call tells the broker's address to the connections in `over`.
+                await over.led(requests)  # This call passes the broker's address to the connections in `over`.
                 following = await self._ask_over(over, leader, requests, way)
             finally:
                 self._holding.remove((over, leader))

@@ -175,7 +175,9 @@ class KafkaLog:
         return {partition: offset for partition, offset in found.items() if offset >= 0}
 
     def committed_offsets(self, group_id: str, partitions: Iterable[TopicPartition] | None) -> CommittedOffsets:
-        """Returns the committed offsets. Waits while an open transaction contains one of these offsets."""
+        """Returns the committed offsets. If an open transaction contains one of these offsets, waits for the end of the
+        transaction.
+        """
         asked = None if partitions is None else list(partitions)
         found = {} if asked == [] else self._run(self._admin.committed_offsets(group_id, asked, stable=True))
         return {partition: OffsetAndMetadata(one.offset, one.metadata) for partition, one in found.items()}

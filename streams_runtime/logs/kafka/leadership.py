@@ -1,9 +1,9 @@
 """Finds the broker for each request: the leader of a partition, or the coordinator of a group or of a transactional id.
 
-Rules: every request is retried with growing pauses until `default.api.timeout.ms` is over (LogTimeout). Before each
-retry, leaders and coordinators are looked up again. Leaders and coordinators are not looked up again if the coordinator
-has answered that it still writes transaction markers. A partition counts as unknown if it has been missing in the
-brokers' metadata for half a second. A partition can be missing for less than half a second if its topic was just
+Rules: every request is retried with growing pauses. When `default.api.timeout.ms` is over, the call raises LogTimeout.
+Before each retry, leaders and coordinators are looked up again. Leaders and coordinators are not looked up again if the
+coordinator has answered that it still writes transaction markers. A partition counts as unknown if it has been missing
+in the brokers' metadata for half a second. A partition can be missing for less than half a second if its topic was just
 created or its leader moves. An error that no retry can fix is raised as a LogError with a message for the operator.
 Source: `Metadata`, `NetworkClient`, `TransactionManager`.
 """

@@ -288,8 +288,8 @@ class KafkaProducer:
         return target
 
     def _notify_sender(self) -> bool:
-        """Make the sender send full batches at once, and other batches after `linger.ms`. Returns True if a batch is
-        full.
+        """Notify the sender. The sender sends full batches immediately, and other batches after `linger.ms`. Returns
+        True if a batch is full.
         """
         if self._accumulator.lingers:
             self._call_soon(self._sender.linger)
