@@ -219,7 +219,7 @@ def _run_locally(settings: InstanceSettings, options: WorkersOptions) -> Sequenc
 
     configs = settings.application.configs
     check_endpoint(configs, options.instances)
-    # otherwise httpx would log a line for each request to stderr
+    # otherwise httpx would write a log line to stderr for each request
     logging.getLogger("httpx").setLevel(logging.WARNING)
     settings = replace(
         settings,

@@ -50,9 +50,9 @@ class ProcessingGuarantee(StrEnum):
 
 def _values(read: Callable[[str, object, str], object], accepted: str = "") -> Mapping[str, Any]:
     """Returns the metadata of a field of `StreamsConfig`. `read`: a function that converts a given value to the field's
-    value, or raises InputError. The arguments of `read` are the key, the given value, and, for error messages, the name
-    of the configs' source. `accepted`: a text about the accepted values for the documentation; "" if any text is
-    accepted.
+    value, or raises InputError. The function `read` has three arguments: the key, the given value, and the name of the
+    configs' source for error messages. `accepted`: a text about the accepted values for the documentation; "" if any
+    text is accepted.
     """
     return {"read": read, "accepted": accepted}
 
@@ -148,13 +148,13 @@ class StreamsConfig:
     `bootstrap_servers`: the addresses of Kafka's brokers, or `embedded:<directory>` for an embedded log (a SQLite file,
     without a server). `application_server`: the host:port at which an instance on Spark answers queries of its stores.
     Port 0 stands for any free port.
-    If `application_server` is None, the instance uses a free port. With a token, this free port is on the executor's
-    host; without a token, it is on loopback. `application_server_ssl_*`: the TLS settings of this endpoint. If no
-    certificate is given, the endpoint serves plain HTTP. A stream thread works in passes. `restore_batch_records`: the
-    limit of the records that one pass restores while other tasks run. `restore_pass_ms`: the time limit for restoring
-    in one pass while other tasks run. `record_pass_ms`: the time limit for processing records in one pass; after it,
-    the thread punctuates and commits. `topology_optimization`: a subset of `OPTIMIZATIONS`; None if the config was not
-    given. `kafka_properties`: the properties for Kafka's clients; they may contain secrets.
+    If `application_server` is None, the instance uses a free port. If the instance has a token, this free port is on
+    the executor's host; otherwise it is on loopback. `application_server_ssl_*`: the TLS settings of this endpoint. If
+    no certificate is given, the endpoint serves plain HTTP. A stream thread works in passes. `restore_batch_records`:
+    the largest number of records that one pass restores while other tasks run. `restore_pass_ms`: the time limit for
+    restoring in one pass while other tasks run. `record_pass_ms`: the time limit for processing records in one pass;
+    after it, the thread punctuates and commits. `topology_optimization`: a subset of `OPTIMIZATIONS`; None if the
+    config was not given. `kafka_properties`: the properties for Kafka's clients; they may contain secrets.
     """
 
     application_id: str = field(metadata=_values(_text))

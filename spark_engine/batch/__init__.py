@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 RESULT_MARK, RESULT_FORMAT = "plan.json", "batch/1"
-"""`RESULT_MARK`: the name of a file in each directory with results of `replay` or `sweep`. Neither command reads
-recordings from a directory with this file. `RESULT_FORMAT`: the format that this file states.
+"""`RESULT_MARK`: the name of a file in each directory with results of `replay` or `sweep`. If a directory contains this
+file, `replay` and `sweep` do not read recordings from the directory. `RESULT_FORMAT`: the format that this file states.
 """
 
 

@@ -25,7 +25,7 @@ from spark_engine.batch.worker import Job, run_span
 
 MAX_ATTEMPTS = 16
 """The largest number of attempts to run a span, similar to Spark's limit for a task. If chunks kill their processes,
-`worker` abandons their span before it reaches this limit.
+`worker` gives up the span before the number of attempts reaches this limit.
 """
 _READY, _FAILED = "ready", "failed"
 

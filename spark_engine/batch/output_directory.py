@@ -254,9 +254,9 @@ def _both(before: str, now: str) -> str:
 @contextlib.contextmanager
 def spool_directory(output: Path) -> Iterator[Path]:
     """Creates a spool directory for this process below `output`, because executors can read `output`. First removes the
-    spool directories of killed processes. At the end of the block, removes the spool directory of this process. If this
-    function created the directory `output` and no run left files in it, also removes `output`. Raises InputError if the
-    spool directory cannot be created.
+    spool directories of killed processes. At the end of the block, removes the spool directory of this process. Also
+    removes the directory `output` if this function created it and it contains no files of a run. Raises InputError if
+    the spool directory cannot be created.
     """
     check_no_url(output)
     parent = output.absolute() / TEMPORARY

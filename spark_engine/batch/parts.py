@@ -192,8 +192,8 @@ def _write(directory: Path, number: int, name: str, content: bytes | pa.Buffer) 
 
 
 def merge(output: OutputDirectory, plan: Plan[ChunkT], parts: Sequence[Part]) -> Finished:
-    """Writes the result files of `output`. `parts`: all parts, in the order of the chunks. Raises PartDamaged for a
-    part that cannot be read, and OSError if a result file cannot be written.
+    """Writes the result files of `output`. `parts`: all parts, in the order of the chunks. Raises PartDamaged if a part
+    cannot be read, and OSError if a result file cannot be written.
     """
     schema = plan.work.schema
     rows_schema = pa.schema([field for field in schema if field.name != COMPUTE_MS], schema.metadata)

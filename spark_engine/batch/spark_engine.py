@@ -31,9 +31,8 @@ CORES_OF_UNKNOWN_CLUSTER = 32
 def spark_chunks(
     job: Job[ChunkT], chunks: Sequence[ChunkT], *, master: str, cores: int | None, title: str
 ) -> Iterator[Wait]:
-    """Starts a Spark session on `master`, and a job that runs `chunks` during the block. The job and the session are
-    stopped at the end of the block. Yields a function that waits for the job. The function raises EngineFailed if the
-    job failed.
+    """Starts a Spark session on `master`, and a job that runs `chunks`. The job and the session are stopped at the end
+    of the block. Yields a function that waits for the job. The function raises EngineFailed if the job failed.
     """
     settings = {"spark.task.maxFailures": str(MAX_TASK_FAILURES)}
     with spark_session(_retrying(master), title, conf=settings) as session:

@@ -80,10 +80,10 @@ class Plan(Generic[ChunkT]):
     """A plan of a run. `identity`: a JSON object that identifies the run (inputs with size and time, options, version).
     A run does not continue in the output directory of a run with another identity. `chunks`: the chunks of the run,
     with the numbers 0, 1, 2, ... `rows_name`: the name of the merged file, without `.parquet`. `timing_columns`: the
-    columns of timings.parquet that identify the row to which a compute time (the column `compute_ms`) belongs.
-    `beside`: the names of files that the command itself adds at the end of a run. If the run is discarded, the files in
-    `beside` are removed too. `check`: a function that the driver calls before the merge of the parts. `check` raises
-    InputError if the inputs have changed since the plan was made.
+    columns that timings.parquet contains besides the compute time (`compute_ms`). They identify the row to which the
+    compute time belongs. `beside`: the names of files that the command itself adds at the end of a run. If the run is
+    discarded, the files in `beside` are removed too. `check`: a function that the driver calls before the merge of the
+    parts. `check` raises InputError if the inputs have changed since the plan was made.
     """
 
     work: Work[ChunkT]

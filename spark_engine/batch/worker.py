@@ -74,8 +74,8 @@ def spans(chunks: Sequence[ChunkT], cores: int) -> list[list[ChunkT]]:
     """Divides `chunks`, in order, into spans for `cores` processes.
 
     Each span takes the fraction 1 / (2 * cores) of the remaining chunks. So the first spans are long and the last spans
-    have one chunk each. Long spans save time, because a gzip reader has to skip to the first chunk of each span. Short
-    spans at the end let all cores finish at about the same time. No span has more than `MAX_SPAN` chunks. If the
+    have one chunk each. Long spans save time, because a gzip reader has to skip to the first chunk of each span. The
+    last spans are short, so all cores finish at about the same time. No span has more than `MAX_SPAN` chunks. If the
     executor of a span dies, a single executor runs the rest of the span.
     """
     cut: list[list[ChunkT]] = []

@@ -1,11 +1,12 @@
-"""Makes SIGINT and SIGTERM interrupt a command, so that the command ends its workers and keeps their finished work.
+"""Interrupts a command after SIGINT or SIGTERM, so that the command ends its workers and keeps their finished work.
 SIGINT and SIGTERM raise a KeyboardInterrupt that contains the number of the signal. `assignor_cli.console` computes the
 exit code from this number.
 """
 
 from __future__ import annotations
 
-# `_hook` starts a thread by `_thread`, which needs no lock. `threading` needs locks that may be held when `_hook` runs.
+# `_hook` starts a thread by `_thread`, which needs no lock. `threading` uses locks, and another function may hold these
+# locks when `_hook` runs.
 import _thread
 import contextlib
 import signal
@@ -22,7 +23,7 @@ _AGAIN_AFTER_S = 0.05
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
     """A context manager: in its block, SIGINT and SIGTERM raise KeyboardInterrupt with the signal's number as the
-    argument. A shell starts a background job with SIGINT ignored. In the block, SIGINT raises KeyboardInterrupt in a
+    argument. A shell makes its background jobs ignore SIGINT. In the block, SIGINT raises KeyboardInterrupt in a
     background job, too. Python ignores exceptions in finalizers, and py4j has a finalizer for each Java object. So if a
     signal arrives while a finalizer runs, this module sends the signal again. Only the main thread of a process
     receives signals. In any other thread, `interruptible` does nothing.

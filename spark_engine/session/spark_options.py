@@ -1,10 +1,10 @@
 """The options with which Spark is started. The options have the names and the order of precedence of spark-submit.
 
 From the highest to the lowest precedence, settings come from `--master`, `--conf`, PYSPARK_SUBMIT_ARGS,
-`--properties-file` and the defaults of this project. Without `--properties-file`, spark-defaults.conf in SPARK_CONF_DIR
-or SPARK_HOME/conf is read in its place. spark-submit itself reads all of these settings except the defaults of this
-project. A default of this project applies only to a key without a value. This module itself reads one setting from the
-properties files: the master, because it has to be known before the JVM starts.
+`--properties-file` and the defaults of this project. If `--properties-file` is not given, the file spark-defaults.conf
+in SPARK_CONF_DIR or SPARK_HOME/conf is used instead. spark-submit itself reads all of these settings except the
+defaults of this project. A default of this project applies only to a key without a value. This module itself reads one
+setting from the properties files: the master, because it has to be known before the JVM starts.
 """
 
 import os

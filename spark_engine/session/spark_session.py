@@ -7,10 +7,10 @@ directory that is removed at the end. PySpark itself uses one JVM until the Pyth
 JVM with the session. So the next session may use a different Java and a different directory.
 
 This module starts the driver's JVM as a child process, by `spark-submit`. PySpark then connects to the JVM as if
-`spark-submit` had started this program. This module does not let PySpark start the JVM: if this start were interrupted,
-PySpark would return no process handle. This program could then not end the JVM. The JVM has its own process group. So
-Ctrl-C in a terminal reaches only this program, which first drains the instances. The JVM ends when its stdin is closed,
-so the JVM never outlives this program.
+`spark-submit` had started this program. PySpark could start the JVM itself. But if this start were interrupted, PySpark
+would return no process handle. This program could then not end the JVM. The JVM has its own process group. So Ctrl-C in
+a terminal reaches only this program, which first drains the instances. The JVM ends when its stdin is closed, so the
+JVM never outlives this program.
 """
 
 import contextlib
@@ -201,7 +201,7 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 @contextlib.contextmanager
 def _own_interrupts() -> Iterator[None]:
     """Restores this program's SIGINT handler at the end of the block. In the block, PySpark sets its own SIGINT
-    handler, which would cancel the job before the instances are drained.
+    handler. After the block, this handler would cancel the job on Ctrl-C before the instances are drained.
     """
     if threading.current_thread() is not threading.main_thread():  # PySpark sets its handler only in the main thread
         yield

@@ -1,8 +1,8 @@
 """`assignor demo`: a word count on Spark executors of one machine. One executor is killed, and every count is checked.
 The text is the source code of Python's standard library. The word count has a stream-table join and a repartition step,
-and is processed exactly once. At the end of the word count, all counts are compared with the counts of a plain loop
-over the text. Finally, the demo runs recorded rebalances of real Kafka groups again. The recorded rebalances run the
-same code as the rebalances of the word count.
+and uses exactly-once processing. At the end of the word count, all counts are compared with the counts of a plain loop
+over the text. Finally, the demo runs recorded rebalances of real Kafka groups again. The same code computes the
+recorded rebalances and the rebalances of the word count.
 """
 
 import itertools
@@ -271,8 +271,8 @@ def _configs(directory: Path) -> dict[str, object]:
         "processing.guarantee": "exactly_once_v2",
         "num.stream.threads": THREADS,
         "num.standby.replicas": 1,
-        # Kafka's default is 10,000 records. The changelogs of the demo are shorter, so every task copy would count as
-        # caught up.
+        # Kafka's default is 10,000 records. The changelogs of the demo are shorter, so with this default, every task
+        # copy would be treated as caught up.
         "acceptable.recovery.lag": 20,
         # with this tag, the assignor places the standby and the active copy of a task on different executors
         "rack.aware.assignment.tags": EXECUTOR_TAG,

@@ -81,8 +81,8 @@ def _table(title: str, columns: Mapping[str, type]) -> Table:
 def _origin(takeover: Takeover) -> str:
     if takeover.origin is None:
         return "-"
-    # The origin of a former standby is "checkpoint" in this case: another thread of the process closed the standby, and
-    # the new owner then opened the standby's state from disk.
+    # The origin can be "checkpoint" even if the process had a standby of the task. In this case, another thread of the
+    # process closed the standby, and the new owner opened its state from disk.
     if takeover.had_standby:
         return "standby" if takeover.origin == "standby" else f"its {takeover.origin}"
     return takeover.origin

@@ -14,8 +14,8 @@ class Takeover:
     """The move of one task from a dead process to the task's new owner. Times are in milliseconds since the death. A
     time is None if the event has not happened yet.
 
-    `assigned_ms`: the time until another thread owned the task. `processed_ms`: the time until the new owner had
-    processed a record of the task. `origin`: the kind of state from which the task started on the new owner, such as a
+    `assigned_ms`: the time until another thread owned the task. `processed_ms`: the time until the new owner processed
+    its first record of the task. `origin`: the kind of state from which the task started on the new owner, such as a
     checkpoint. `records`: the number of changelog records that the task read before it ran. `records` is None for a
     task without state. `had_standby`: True if a thread of the new owner's instance had the task as a standby when the
     old owner died. Such a standby means that the instance of the new owner already had the task's state.
@@ -31,8 +31,8 @@ class Takeover:
 
 
 def takeovers(lines: Iterable[OwnershipLine], died_ms: float, deaths: Mapping[int, float]) -> list[Takeover]:
-    """Returns a Takeover for each active task of the processes that died at `died_ms`, sorted by task. `deaths`: the
-    time of death of each dead process, by process id.
+    """Returns Takeovers, sorted by task: one for each active task of the processes that died at `died_ms`. `deaths`:
+    the time of death of each dead process, by process id.
     """
     ordered = sorted(lines, key=lambda line: line.at_ms)
     lost = [gap for gap in gaps(ownership_intervals(ordered, deaths), after_ms=died_ms) if gap.start_ms == died_ms]

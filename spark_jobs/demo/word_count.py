@@ -52,8 +52,8 @@ class SourceLine(NamedTuple):
 
 
 def stdlib_lines(at_least: int, directory: Path | None = None) -> Iterator[SourceLine]:
-    """Yields the lines of the source files, in the order of the paths. Stops at the end of a file when it has yielded
-    `at_least` lines or more.
+    """Yields the lines of the source files, in the order of the paths. Stops after the file with which the number of
+    lines reaches `at_least`.
 
     `directory`: the root of the files; None for the standard library of this Python. Files that are not UTF-8 are
     skipped.

@@ -1,5 +1,5 @@
 """Writes and reads ownership logs. A stream thread writes the changes of its tasks to its ownership log, which is a
-JSON Lines file. Each start of a thread begins a new file.
+JSON Lines file. Each start of a thread creates a new file.
 
 Each line of an ownership log is one change of the thread's tasks. The line is written before the thread acts on the
 change. So the line of a new task is written before the thread processes the task. The line of a revocation is written
@@ -27,9 +27,9 @@ SUFFIX = ".jsonl"
 
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_NAME = 200
-"""The largest number of characters of the thread's name that a file name contains. The thread's name begins with the
-client id, which may contain characters that a file name must not have. The pattern `_NO_FILE_NAME` matches these
-characters, and they are replaced.
+"""A file name contains at most this number of characters of the thread's name. The thread's name begins with the client
+id, which may contain characters that a file name must not have. The pattern `_NO_FILE_NAME` matches these characters,
+and they are replaced.
 """
 _NOTHING = HeldTasks("", 0)
 
@@ -38,10 +38,10 @@ class OwnershipEvent(StrEnum):
     """The kinds of events in an ownership log.
 
     `started`, `lost`, `closed`: the thread started, lost all its tasks, or ended; it owns no tasks after the event.
-    `joining`: the thread is about to send a subscription and keeps all its tasks. `revoked`: the thread has revoked
-    some of its tasks and keeps its other tasks. `assigned`: the thread has received the assignment of a generation.
-    `restored`: an active task has restored its state, and the owned tasks do not change. `processed`: an active task
-    has processed its first record on this thread, and the owned tasks do not change.
+    `joining`: the thread is about to send a subscription, and still owns all its tasks. `revoked`: the thread has
+    revoked some of its tasks, and still owns its other tasks. `assigned`: the thread has received the assignment of a
+    generation. `restored`: an active task has restored its state, and the owned tasks do not change. `processed`: an
+    active task has processed its first record on this thread, and the owned tasks do not change.
     """
 
     STARTED = "started"

@@ -20,8 +20,8 @@ from streams_runtime.membership.calls import CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience
 
 ALIVE_MS = 12_000
-"""A member of an earlier program counts as running if it sends heartbeats this many milliseconds after it was first
-found.
+"""If a member of an earlier program still sends heartbeats this many milliseconds after it was found, the program
+treats this member as running.
 """
 POLL_INTERVAL_S = 0.5
 

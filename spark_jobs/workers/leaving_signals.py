@@ -22,8 +22,8 @@ _WOKEN = b"\0"  # No signal has this number.
 
 class LeavingSignals:
     """A context manager for the main thread. If another thread enters the context, signals do not end a call of `wait`;
-    only a call of `wake` does. `on_signal`: a function that is called in the main thread for each signal, between any
-    two bytecode instructions.
+    only a call of `wake` does. `on_signal`: a function that is called in the main thread for each signal. The call can
+    take place between any two bytecode instructions.
     """
 
     def __init__(self, on_signal: Callable[[], None] = lambda: None) -> None:

@@ -123,7 +123,7 @@ class LiveTable:
         self._printed.pop(_PROBLEM, None)
 
     def show_problem(self, text: str) -> None:
-        """Shows a problem, such as a coordinator that does not respond. The content of the table stays unchanged."""
+        """Shows a problem, such as a coordinator that does not respond. The content of the table does not change."""
         if self._live is None:
             self._print_change(_PROBLEM, text, text)
         else:
@@ -147,8 +147,8 @@ def print_line(console: Console, line: str) -> None:
 def show_until_ended(
     workers: RunningInstances, client: CoordinatorClient, application: Application, console: Console
 ) -> list[InstanceEnd]:
-    """Shows the group until all instances have ended, and returns an InstanceEnd for each instance. On a
-    KeyboardInterrupt, makes the instances commit their work, leave the group and end.
+    """Shows the group until all instances have ended, and returns an InstanceEnd for each instance. After a
+    KeyboardInterrupt, the instances commit their work, leave the group and end.
 
     Raises WorkersFailed, and InputError for certificate files that cannot be used.
     """
@@ -244,9 +244,9 @@ def _copies_text(row: ThreadRow, role: str) -> str:
 
 
 def _as_of_change(copy: CopyStatus) -> tuple[object, ...]:
-    """Returns the values of a task copy that this module compares with the values at the last poll. If the values
-    differ, the module prints a new line. The restored share is rounded to tens of percent, so not every restored record
-    causes a line.
+    """Returns the values of a task copy that decide whether a new line is printed. If these values differ from the
+    values at the last poll, the module prints a new line. The restored share is rounded to tens of percent, so not
+    every restored record causes a line.
     """
     percent = copy.restore_percent
     behind = copy.role != ACTIVE and bool(copy.lag)

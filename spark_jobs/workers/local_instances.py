@@ -157,7 +157,8 @@ class _Child:
         self._report = b""
         self.popen = subprocess.Popen(  # noqa: S603
             [sys.executable, *instance.arguments()],
-            stdin=subprocess.PIPE,  # nothing is written to stdin: it only closes when the process of the command ends
+            # nothing is written to this stdin pipe; the pipe closes when the process of the command ends
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             process_group=0,

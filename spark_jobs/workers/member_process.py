@@ -7,9 +7,9 @@ Rules:
   is the id of the task attempt. So a new attempt fences an older attempt. Host and executor are client tags of the
   members. Without Spark, each host numbers its own instances from 0. So the host's name is part of the member ids.
 - State is kept in `<state.dir>/instance-<partition>`, where a restart on the same host finds it. If an earlier process
-  holds this state directory, the instance waits. A relative `state.dir` is below the machine's directory for temporary
-  files, as in Kafka's default. State is not below the working directory. Each executor has a different working
-  directory and would not find the state again.
+  has locked this state directory, the instance waits. A relative `state.dir` is below the machine's directory for
+  temporary files, as in Kafka's default. State is not below the working directory. Each executor has a different
+  working directory and would not find the state again.
 - When the executor's JVM dies, pyspark's daemon sends SIGHUP to the instance. After SIGHUP, the instance commits,
   writes checkpoints, leaves the group and ends its process. So the instance's tasks move to the standbys long before
   the session expires. An instance that is still waiting for its state directory has no tasks, so it ends its process
@@ -68,7 +68,7 @@ class InstanceSettings:
 
     @property
     def members(self) -> str:
-        """The first part of the client id of every member: `<members>-p<partition>-t<thread>`."""
+        """The first part of every member's client id, which has the form `<members>-p<partition>-t<thread>`."""
         group_id = self.application.id
         return group_id if self.host is None else f"{group_id}-{self.host}"
 
@@ -119,8 +119,8 @@ def run_instance(
     on_leaving: Callable[[], None] = end_process,
 ) -> InstanceEnd:
     """Runs an instance until it ends. After SIGHUP or SIGTERM, drains the instance and then calls `on_leaving`. On
-    Spark, `on_leaving` ends this process. Raises LockError if another process holds the state directory; the caller
-    then starts the instance again.
+    Spark, `on_leaving` ends this process. Raises LockError if another process has locked the state directory; the
+    caller then starts the instance again.
     """
     try:
         return _run(settings, partition, incarnation, executor, on_leaving)

@@ -2,8 +2,8 @@
 
 The Spark tasks are not barrier tasks. A task that gets its slot early does not wait for the other tasks. If an executor
 dies, Spark starts the executor's tasks on another executor, and the job continues. If an instance fails at four starts
-in a row, the job is cancelled. If the group is drained, the coordinator tells all instances to stop, in its answers to
-their heartbeats. After a drain, the job ends normally.
+in a row, the job is cancelled. If the group is drained, the coordinator's responses to heartbeats tell all instances to
+stop. After a drain, the job ends normally.
 """
 
 import functools

@@ -50,10 +50,10 @@ def with_defaults(conf: SparkConf | None = None, *, instances: int = 1) -> Spark
 
 
 def checked_defaults(conf: SparkConf, instances: int) -> dict[str, str]:
-    """Checks the settings `conf`. Returns defaults, which apply to keys without a value. If the master is not `local`,
-    the defaults request one executor for each instance. An executor has the number of cores that `spark.executor.cores`
-    or `spark.task.cpus` sets, and by default one core. An instance gets the number of cores that `spark.task.cpus`
-    sets, and by default all cores of its executor. Raises InputError if instances cannot run with these settings.
+    """Checks the settings `conf`. Returns default values for keys without a value. If the master is not `local`, the
+    defaults request one executor for each instance. `spark.executor.cores` or `spark.task.cpus` sets an executor's
+    number of cores; the default is one core. `spark.task.cpus` sets an instance's number of cores; the default is all
+    cores of its executor. Raises InputError if instances cannot run with these settings.
     """
     refuse_unusable(conf)
     if str(conf.get("spark.master", LOCAL_MASTER)).startswith("local"):

@@ -36,7 +36,9 @@ _INTERNAL = re.compile(
 
 
 class MovedOffset(NamedTuple):
-    """A change of a committed offset. `before`: the present committed offset; None if there is none."""
+    """A change of a committed offset. `before`: the present committed offset; None if the partition has no committed
+    offset.
+    """
 
     before: int | None
     after: int
@@ -53,8 +55,8 @@ class Partitions(NamedTuple):
 
 
 NewOffsets = Callable[[Log, Partitions], Mapping[TopicPartition, int]]
-"""The type of a function that returns the new offset of each partition. The caller replaces a new offset that is
-outside the partition by the partition's begin or end offset.
+"""The type of a function that returns the new offset of each partition. If a new offset is outside the partition, the
+caller uses the partition's begin or end offset instead.
 """
 
 
@@ -90,7 +92,7 @@ def plan_reset(
 
     `input_topics`: the committed offsets in these topics are changed; empty for all topics with a committed offset.
     `internal_topics`: the topics to delete; empty for all internal topics. `others`: the ids of other applications.
-    Raises LogError, and InputError if a topic does not exist or a topic to delete is not internal.
+    Raises LogError. Raises InputError if a topic does not exist, or if a topic to delete is not internal.
     """
     known = log.topics()
     internal = {

@@ -58,8 +58,8 @@ def named_serde(name: str, option: str, topic: str, schema_registry: str | None 
 def _windowed(inner: NamedSerde, option: str) -> NamedSerde:
     """Returns a serde that can read windowed keys, but not write them.
 
-    A producer would hash the whole windowed key, and would choose a wrong partition, because the right partition
-    depends only on the key without the window.
+    A producer would hash the whole windowed key, and would choose a wrong partition. The right partition depends only
+    on the key without the window.
     """
     if "deserializer" not in option:
         raise InputError(f"{_WINDOWED}{inner.name} can only be read: such keys are written by an application", option)
@@ -81,8 +81,8 @@ def _windowed(inner: NamedSerde, option: str) -> NamedSerde:
 
 
 def _of_registry(name: str, option: str, topic: str, schema_registry: str | None) -> NamedSerde:
-    """Returns a serde that uses the schema registry. The serde reads a record with the schema with which it was
-    written, and writes with the topic's latest schema.
+    """Returns a serde that uses the schema registry. The serde reads each record with the schema of its writer, and
+    writes records with the topic's latest schema.
     """
     if schema_registry is None:
         raise InputError(f"{name} needs the URL of the schema registry: --schema-registry", option)

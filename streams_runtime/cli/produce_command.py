@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from streams_runtime.logs.record_producer import RecordProducer
 
 CERTAIN_EVERY = 10_000
-"""Each time after this number of records, the command waits until the log has acknowledged all sent records."""
+"""Whenever the command has sent this number of records, it waits until the log has acknowledged all of them."""
 _SHOWN_EVERY_S = 0.5
 _STDIN = "-"
 _CHUNK_BYTES = 256 * 1024

@@ -170,7 +170,7 @@ class TaskLosses:
         self._add_notice(NoticeCode.TIMESTAMP_UNIT, _name(partition), 1, what)
 
     def expired(self, store: str) -> None:
-        """Counts and logs a dropped update: its window has already expired in the store."""
+        """Counts and logs an update that is dropped because its window has expired in the store."""
         level = self.log_level(DropReason.LATE, store)
         _logger.log(level, "task %s: store %s skips an expired window", self._task, store, extra=ALREADY_A_NOTICE)
 

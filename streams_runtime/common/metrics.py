@@ -204,7 +204,7 @@ class ThreadMetrics:
 
     def restoring(self, remaining: Mapping[TaskId, int], records_per_s: float) -> None:
         """Sets the gauges of restoring tasks. `remaining`: for each active task that is being restored, the number of
-        offsets that are left.
+        offsets that the task still has to restore.
         """
         self._series["streams_remaining_records"].set({(str(task),): left for task, left in remaining.items()})
         self._series["streams_restore_rate"].set({(): records_per_s})

@@ -43,14 +43,13 @@ class NoticeCode(StrEnum):
     """
 
     RECORDS_PASSED_OVER = "RECORDS_PASSED_OVER"
-    """The log had deleted records before the group read them."""
+    """The log deleted records that the group had not read yet."""
 
     POSITION_BEYOND_END = "POSITION_BEYOND_END"
     """The log's end offset is below the group's position, because the topic was recreated or has lost records."""
 
     WINDOWS_MISSING = "WINDOWS_MISSING"
-    """Some windows are missing in a window store after its restore, because the log had deleted them from the
-    changelog.
+    """A restored window store lacks some windows, because the log deleted their records from the changelog.
     """
 
     WINDOWS_AT_RISK = "WINDOWS_AT_RISK"

@@ -4,9 +4,9 @@ Rules:
 - Row i of every column belongs to record i. A batch has consecutive records, in the order in which the task processes
   them.
 - A column never changes. `with_values`, `take` and similar methods return new columns.
-- Each row has an origin: the record of the batch from which the row was made. A row has the key and the timestamp of
-  its origin if no method has changed them. If a row fails in a later node, the row's origin is reported as the failed
-  record. If user code makes rows by `RecordColumns(...)`, their origin is the last record of the batch.
+- Each row is made from one record of the batch. This record is the origin of the row. A row has the key and the
+  timestamp of its origin if no method has changed them. If a row fails in a later node, the row's origin is reported as
+  the failed record. If user code makes rows by `RecordColumns(...)`, their origin is the last record of the batch.
 - A caller may give a column as a list, a tuple, a numpy array, a pandas Series or an Arrow array. The modules numpy and
   pyarrow are imported only at the first call of a method that needs them.
 

@@ -27,7 +27,7 @@ class Change(NamedTuple, Generic[V]):
     """The new and the old value of a key. `new`: None if the key is no longer in the table. `old`: None if the key was
     not in the table, or if no node below needs the old value.
 
-    Nodes forward plain tuples (new, old), because making a plain tuple takes a third of the time of making a `Change`.
+    Nodes forward plain tuples (new, old), because making a `Change` takes three times as long.
     """
 
     new: V | None

@@ -159,8 +159,8 @@ class TableJoinNode(GraphNode):
     """A join of two tables. A join has one processor for each side. A third processor with the name `name` merges the
     results of the two sides.
 
-    `parents_of_sides`: the names of the two tables' nodes. `stores_to_read`: for each side, the names of the stores of
-    the other table, which the side reads.
+    `parents_of_sides`: the names of the two tables' nodes. `stores_to_read`: for each side, the names of the stores
+    from which this side reads the other table.
     """
 
     sides: tuple[str, str]

@@ -3,18 +3,18 @@
 In a join of a stream with a table, each record is joined with the table's present value. A join of a stream with a
 table makes results only for records of the stream. A change of the table makes no result. As in Kafka, a join of two
 tables has one node for each side, and a third node that merges the results. When the value of a key changes in one
-table, the node of this side looks up the key in the other table. A result gets the higher timestamp of the two joined
-values.
+table, the node of this side looks up the key in the other table. The timestamp of a result is the higher timestamp of
+the two joined values.
 Source: `KStreamKTableJoinProcessor` without grace period, `KTableKTableInnerJoin`, `KTableKTableLeftJoin`,
 `KTableKTableRightJoin`, `KTableKTableJoinMerger`. Differs from Kafka: in an inner join with record caches, a key may be
 deleted from both tables between two flushes. This project then removes the key from the result. In Kafka, the key stays
 in the result, because neither side finds a value of the key in the other table. A join of a table with itself is an
 exception: one record deletes a key from both sides, and the key stays in the result, as in Kafka.
 
-As in Kafka, a deleted key also stays in the result in the following case. Between two flushes, the first table gets a
-value of the key, and then loses the key. Between these two changes, the second table forwards a change of the key. This
-change is joined with the first table's value, and the result gets the key. The first table never forwards its
-short-lived value, so its flush does not forward the removal of the key either.
+As in Kafka, a deleted key also stays in the result in the following case. Between two flushes, a key is added to the
+first table, and then removed from this table. Between these two changes, the second table forwards a change of the key.
+This change is joined with the first table's value, so the key is added to the result. The first table never forwards
+its short-lived value, so its flush does not forward the removal of the key either.
 """
 
 from collections.abc import Callable
@@ -95,7 +95,7 @@ class JoinSide(Operator):
             new, old = change
             found = get_other(key)
             if found is None and new is None and needs_both:
-                # The key was deleted from both tables after the last flush of the other table. The result still
+                # After the last flush of the other table, the key was deleted from both tables. The result still
                 # contains the old joined value of the key, so the key has to be removed from the result.
                 found = get_flushed_other(key)
             if found is None and (needs_other or (new is None and old is None)):
@@ -124,7 +124,7 @@ def inner_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tup
 
 
 def left_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tuple[JoinSide, JoinSide]:
-    """Returns the two sides of a left join. Makes the left table forward old values."""
+    """Returns the two sides of a left join. Tells the left table to forward old values."""
     left.send_old_values(keep_store=True)
     return (
         JoinSide(left, right, joiner, needs_this=True, needs_other=False),

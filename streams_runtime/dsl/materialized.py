@@ -23,11 +23,11 @@ class Materialized:
 
     `name`: the name of the store; None for a generated name. A store with a generated name cannot be queried.
     `changelog`: the configs of the store's changelog topic; None for a store without a changelog. `retention_ms`: the
-    time for which a window store keeps a window; other stores ignore it. The default and the lowest value of
-    `retention_ms` are the window size plus the grace period. `caching`: True to give the store a record cache. The
-    record cache of a table collects the updates of a key. The record cache is flushed at each commit, and when it is
-    full. The table then forwards only the last update of each key. If the operation's result is a stream, each record
-    is forwarded at once, and the cache delays only the writes to the store.
+    time for which a window store keeps a window. Other stores ignore this setting. The lowest value of `retention_ms`
+    is the window size plus the grace period. This is also the default value. `caching`: True to give the store a record
+    cache. The record cache of a table collects the updates of a key. The record cache is flushed at each commit, and
+    when it is full. The table then forwards only the last update of each key. If the operation's result is a stream,
+    each record is forwarded at once, and the cache delays only the writes to the store.
     """
 
     name: str | None = None

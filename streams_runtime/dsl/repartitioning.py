@@ -6,13 +6,13 @@ the name of the source, because the nodes below are children of the source. If `
 repartition topics below a node that changes the key. The new topic is directly below the node that changes the key. In
 these docstrings, "merge" means a merge of streams (`KStream.merge`, a `MergeNode`), not a merge of topics.
 
-A repartition topic is not moved above a node that changes the value, because a topic has only one value serde. If
-merged streams have changed keys, one topic directly below the merge replaces all repartition topics further below. The
-records of all merged streams go through the new topic. Source: `BaseRepartitionNode`, `OptimizableRepartitionNode`,
-`UnoptimizableRepartitionNode`, `GroupedTableOperationRepartitionNode`, `InternalStreamsBuilder.mergeRepartitionTopics`,
-`maybeUpdateKeyChangingRepartitionNodeMap`. Differs from Kafka: Kafka raises an error if several of the replaced topics
-are in one branch, or are below several merges. This project also replaces several topics in one branch, and topics
-below several merges.
+A repartition topic is not moved above a node that changes the value, because a topic has only one value serde. If the
+keys of merged streams may have changed, one topic directly below the merge replaces all repartition topics further
+below it. The records of all merged streams go through the new topic. Source: `BaseRepartitionNode`,
+`OptimizableRepartitionNode`, `UnoptimizableRepartitionNode`, `GroupedTableOperationRepartitionNode`,
+`InternalStreamsBuilder.mergeRepartitionTopics`, `maybeUpdateKeyChangingRepartitionNodeMap`. Differs from Kafka: Kafka
+raises an error if several of the replaced topics are in one branch, or are below several merges. This project also
+replaces several topics in one branch, and topics below several merges.
 
 The optimization may replace a topic below a merge by a topic in one of the merged streams. After this replacement the
 result is wrong, as in Kafka. The reason is that the records of the other merged stream go through no repartition topic,
@@ -146,7 +146,7 @@ class RepartitionMerging:
 
     def __init__(self, naming: Naming) -> None:
         self._naming = naming
-        # Maps each node that changes the key to the repartition topics below it that one topic can replace. If the
+        # For each node that changes the key: the repartition topics below this node that one topic can replace. If the
         # topics are below a merge of streams, the method `merge` moves them to the entry of this merge.
         self._behind: dict[GraphNode, dict[RepartitionNode, None]] = {}
         self._merges: dict[GraphNode, None] = {}
@@ -221,8 +221,9 @@ class RepartitionMerging:
         gathered: dict[GraphNode, dict[RepartitionNode, None]] = {merge: {} for merge in self._merges}
         above_merges = {merge: nodes_above(merge) for merge in self._merges}
         for changer, nodes in list(self._behind.items()):
-            # Finds the merges that are below the node `changer` and above all its topics. The list has the order of the
-            # DSL calls, so the lowest merge is the last one. The topics are moved from `changer` to this merge.
+            # Finds the merges that are below the node `changer` and above all repartition topics of `changer`. The list
+            # has the order of the DSL calls, so the lowest merge is the last one. The topics are moved from `changer`
+            # to this merge.
             merges = [
                 merge
                 for merge in self._merges
@@ -234,8 +235,8 @@ class RepartitionMerging:
 
 
 def _key_changer_above(node: GraphNode) -> GraphNode | None:
-    """Returns the nearest node above `node` that changes the key. Returns None if there is no such node, or if the
-    value is changed by a node between this node and `node`.
+    """Returns the nearest node above `node` that changes the key. Returns None if there is no such node, or if a node
+    between this node and `node` changes the value.
     """
     any_change = _found_upwards(node, lambda above: above.changes_key or above.changes_value)
     changer = _found_upwards(node, lambda above: above.changes_key)

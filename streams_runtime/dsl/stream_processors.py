@@ -10,11 +10,11 @@ Source: `KStreamMap`, `KStreamFlatMap`, `KStreamFlatMapValues`, `KStreamMapValue
 
 Batches: the docstring of `Processor` states which records form a batch. The result for a record must not depend on the
 other records of its batch, because a batch can end after any record. The records of a batch keep their headers. If the
-function returns no timestamps, they also keep their timestamps. If the function raises an error for a batch, it is
-called again, once for each record. If the call with one record fails, the exception handler decides about this record.
-If `retries_one_by_one` is False, there are no further calls, and the exception handler decides about each record of the
-batch. If the result has the wrong shape (`WrongBatchResult`), the stream thread ends, and no exception handler is
-called. Kafka has no operations on batches. The result for each record is the result of Kafka's `KStreamMap`,
+function returns no timestamps, the records also keep their timestamps. If the function raises an error for a batch, it
+is called again, once for each record. If the call with one record fails, the exception handler decides about this
+record. If `retries_one_by_one` is False, there are no further calls, and the exception handler decides about each
+record of the batch. If the result has the wrong shape (`WrongBatchResult`), the stream thread ends, and no exception
+handler is called. Kafka has no operations on batches. The result for each record is the result of Kafka's `KStreamMap`,
 `KStreamMapValues` or `KStreamFilter`.
 """
 
@@ -158,8 +158,8 @@ def ending(action: Callable[[Any, Any], object], child: Receiver, context: NodeC
 def branching(
     branches: Sequence[tuple[Callable[[Any, Any], bool] | None, str]], child: Receiver, context: NodeContext
 ) -> Receiver:
-    """Forwards a record to the first branch with a true predicate. If no predicate is true, the default branch gets the
-    record. Without a default branch, the record is dropped.
+    """Forwards a record to the first branch whose predicate accepts the record. If no predicate accepts the record, the
+    record goes to the default branch. Without a default branch, the record is dropped.
 
     `branches`: the predicate and the child's name for each branch. The predicate of the default branch is None. The
     default branch may have any index.

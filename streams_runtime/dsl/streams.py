@@ -162,7 +162,7 @@ class KStream(Generic[K, V]):
         stream_operations.unchanged(self._stage, "KSTREAM-FOREACH-", supplier, name)
 
     def split(self, *, name: str | None = None) -> BranchedKStream[K, V]:
-        """Splits the stream: each record goes to the first branch with a true predicate."""
+        """Splits the stream: each record goes to the first branch whose predicate accepts the record."""
         return BranchedKStream(stream_operations.Branches(self._stage, name))
 
     def merge(self, other: KStream[K, V], *, name: str | None = None) -> KStream[K, V]:
@@ -175,8 +175,8 @@ class KStream(Generic[K, V]):
     def process(
         self, supplier: Callable[[], Processor[K, V]], *, stores: Sequence[str] = (), name: str | None = None
     ) -> KStream[Any, Any]:
-        """Calls a processor of the user with each record. `stores`: the names of the stores that the processor uses,
-        which were added with `StreamsBuilder.add_state_store`.
+        """Calls a processor of the user with each record. `stores`: the names of the stores that the processor uses.
+        `StreamsBuilder.add_state_store` adds such stores.
 
         The processor may forward records with new keys, so a grouping or join of the result repartitions the records.
         """
@@ -290,8 +290,8 @@ class KStream(Generic[K, V]):
 
 
 class BranchedKStream(Generic[K, V]):
-    """A stream that is split. A record goes to the first branch with a true predicate. The predicates are checked in
-    the order of the calls of `branch`.
+    """A stream that is split. A record goes to the first branch whose predicate accepts the record. The predicates are
+    checked in the order of the calls of `branch`.
 
     The name of a branch's node is the split's name, followed by the branch's name or number.
     """
@@ -308,14 +308,14 @@ class BranchedKStream(Generic[K, V]):
 
     def default_branch(self, *, name: str | None = None) -> dict[str, KStream[K, V]]:
         """Adds a branch for the records that no predicate accepts. `name`: the name of the branch; None to name it 0.
-        Returns the streams of all branches: maps the name of each branch's node to its stream.
+        Returns the streams of all branches, by the name of the branch's node.
         """
         self._add(None, "0" if name is None else name)
         return dict(self._streams)
 
     def no_default_branch(self) -> dict[str, KStream[K, V]]:
-        """Leaves out the records that no predicate accepts. Returns the streams of all branches: maps the name of each
-        branch's node to its stream.
+        """Leaves out the records that no predicate accepts. Returns the streams of all branches, by the name of
+        the branch's node.
         """
         return dict(self._streams)
 
@@ -348,7 +348,7 @@ class _GroupedRecords(Generic[K, V, KT]):
     ) -> KTable[KT, A]:
         """Aggregates the records of each key. In a windowed stream, aggregates the records of each key and window.
 
-        `aggregator`: a function that takes key, value and the aggregate so far, and returns the new aggregate. If the
+        `aggregator`: a function with the arguments (key, value, old aggregate), which returns the new aggregate. If the
         aggregator returns None, the key is removed from the table.
         """
         check_functions(f"{type(self).__name__}.aggregate", initializer=initializer, aggregator=aggregator)
@@ -361,7 +361,7 @@ class _GroupedRecords(Generic[K, V, KT]):
         """Combines the values of each key. In a windowed stream, combines the values of each key and window. If there
         is only one value, the result is this value.
 
-        `reducer`: a function that takes the result so far and the next value, and returns the new result.
+        `reducer`: a function with the arguments (old result, next value), which returns the new result.
         """
         check_functions(f"{type(self).__name__}.reduce", reducer=reducer)
         aggregation = StreamAggregation.by_reducer(reducer, self._grouping.stream.value_serde)
@@ -532,8 +532,8 @@ class KTable(Generic[K, V]):
 class KGroupedTable(Generic[K, V]):
     """The entries of a table, grouped by a new key. An aggregation makes a table. If an entry is changed or removed,
     the aggregation subtracts its old value from the aggregate of its old group. The function `adder` adds the value of
-    an entry, and the function `subtractor` subtracts it. Both functions have the arguments (key of the group, value,
-    old aggregate) and return the new aggregate.
+    an entry to an aggregate. The function `subtractor` subtracts the value from an aggregate. Both functions have the
+    arguments (key of the group, value, old aggregate) and return the new aggregate.
     """
 
     def __init__(self, grouping: TableGrouping[K, V]) -> None:
@@ -567,8 +567,8 @@ class KGroupedTable(Generic[K, V]):
         name: str | None = None,
     ) -> KTable[K, V]:
         """Combines the values of each group. The first result of a group is its first value. The function `adder` adds
-        the value of an entry, and the function `subtractor` subtracts it. Both functions have the arguments (group's
-        old result, value) and return the new result.
+        the value of an entry to a result. The function `subtractor` subtracts the value from a result. Both functions
+        have the arguments (group's old result, value) and return the new result.
         """
         check_functions("KGroupedTable.reduce", adder=adder, subtractor=subtractor)
         aggregation = TableAggregation.by_reducers(adder, subtractor, self._grouping.changes.value_serde)

@@ -97,12 +97,12 @@ class StreamsBuilder:
         return self
 
     def build(self, configs: StreamsConfig | Mapping[str, object] | None = None) -> Topology:
-        """Returns the topology of all earlier calls. After `build`, further calls raise TopologyError. Further calls of
-        `build` return the same topology.
+        """Returns the topology of all earlier calls. After `build`, calls that add nodes raise TopologyError. Another
+        call of `build` returns the same topology.
 
-        `configs`: the configs of the application. As in Kafka, the config `topology.optimization` has no effect if it
-        is missing in this argument. Raises InputError for an unknown value of `topology.optimization`. Raises
-        TopologyError for an error in the whole topology; for example, two sources have some common topics.
+        `configs`: the configs of the application. As in Kafka, the config `topology.optimization` has an effect only if
+        this argument contains it. Raises InputError for an unknown value of `topology.optimization`. Raises
+        TopologyError for an error in the whole topology; for example, if two sources share some of their topics.
         """
         optimizations = configured_optimizations(configs)
         if optimizations is None:

@@ -6,8 +6,8 @@ stream. In the topology, each node comes after all its parents.
 The topology's nodes must have the same order as in Kafka, because stores and subtopologies are numbered in this order.
 Source: `AbstractStream`, `InternalStreamsBuilder.addGraphNode`, `buildAndOptimizeTopology`,
 `mergeDuplicateSourceNodes`, `NodesWithRelaxedNullKeyJoinDownstream`. Differs from Kafka: if one source or repartition
-topic replaces others, the groups of co-partitioned sources contain the source that stays. In Kafka, the groups contain
-a source that was removed.
+topic replaces others, the groups of co-partitioned sources contain the replacement. In Kafka, the groups contain a
+source that was removed.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class StreamsGraph:
     def _merge_equal_sources(self) -> dict[str, str]:
         """If several streams read the same topics, only the source of the first stream stays in the graph. The other
         streams are linked to this source. Returns a mapping from the name of each removed source to the name of the
-        source that stays.
+        source that replaces it.
         """
         first: dict[str, StreamSourceNode] = {}
         renamed: dict[str, str] = {}
@@ -133,8 +133,8 @@ class StreamsGraph:
                 node.reuses_topic = True
 
     def _let_null_keys_through(self) -> None:
-        """Makes the repartition topics above left joins of streams accept records without key, because such a join
-        needs these records.
+        """Sets `keeps_null_keys` for the repartition topics above left joins of streams. Such a join also needs the
+        records without key.
         """
         for join in [node for node in self._nodes if node.takes_null_keys]:
             for node in nodes_above(join):
@@ -149,7 +149,7 @@ class Stage(Generic[K, V]):
 
     `sources`: the names of the source nodes of the stream's subtopology, which co-partitioning needs. `key_serde`,
     `value_serde`: the serdes of the records; None if no call has given a serde yet. `repartition_required`: True if
-    keys may have changed after the records were last read from a topic.
+    keys may have changed since the records were read from a topic.
     """
 
     graph: StreamsGraph

@@ -40,7 +40,7 @@ class ResultingTable(Generic[K, V]):
         return not (self.key_serde is None and self.value_serde is None and self.store is None)
 
     def inheriting(self, table: Stage[K, Any]) -> ResultingTable[K, V]:
-        """Returns a copy of the arguments, with the key serde of `table` if the DSL call has no key serde."""
+        """Returns a copy of the arguments. If the DSL call has no key serde, the copy has the key serde of `table`."""
         return replace(self, key_serde=self.key_serde or table.key_serde)
 
 
@@ -76,7 +76,7 @@ def as_stream(table: TableStage[K, V], name: str | None) -> Stage[K, V]:
 def under_new_keys(
     table: TableStage[Any, Any], selector: Callable[[Any, Any], tuple[Any, Any]], name: str | None
 ) -> Stage[Any, Any]:
-    """Adds a node that forwards each change under the key of its group. Makes the table forward old values, because
+    """Adds a node that forwards each change under the key of its group. Tells the table to forward old values, because
     aggregations of a grouped table subtract old values.
     """
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-SELECT-")

@@ -2,9 +2,9 @@
 this table.
 
 A table has a store only if the user names a store, or if another node has to read the table. Until the topology is
-built, DSL calls can change an operator. `send_old_values` makes the operator forward old values, and `view` makes its
-table readable. In a table of a topic, each record replaces the value of its key. A record with the value None removes
-its key. A table without a store forwards every update, as in Kafka.
+built, DSL calls can change an operator. `send_old_values` tells the operator to forward old values, and `view` makes
+its table readable. In a table of a topic, each record replaces the value of its key. A record with the value None
+removes its key. A table without a store forwards every update, as in Kafka.
 Source: `KTableProcessorSupplier`, `KTableValueGetterSupplier`, `KTableImpl.enableSendingOldValues`, `KTableSource`,
 `KTableFilter`, `KTableMapValues`.
 """
@@ -71,21 +71,21 @@ class TableOperator(Operator):
 
     @abstractmethod
     def send_old_values(self, *, keep_store: bool) -> bool:
-        """Makes the operator forward old values. Returns False if the operator cannot forward old values. `keep_store`:
-        True if the table may add a store to get old values.
+        """Tells the operator to forward old values. Returns False if the operator cannot forward old values.
+        `keep_store`: True if the table may add a store to get old values.
         """
 
     def view(self) -> tuple[str, ...]:
-        """Makes the table readable for other nodes, by adding a store if necessary. Returns the names of the stores
-        that have to be connected to each node that reads the table.
+        """Makes the table readable for other nodes, by adding a store if necessary. Each node that reads the table has
+        to be connected to some stores. Returns the names of these stores.
         """
         assert self.store is not None
         return (self.store.name,)
 
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
         """Returns a function that reads the table. `context`: the context of the node that reads. `flushed`: True to
-        ignore changes that the record cache has not forwarded yet, except changes from the record that is being
-        processed. `flushed` may be True only for a table with a key-value store.
+        ignore changes that the record cache has not forwarded yet. Changes from the record that is being processed are
+        never ignored. `flushed` may be True only for a table with a key-value store.
         """
         assert self.store is not None
         return stored_getter(context, self.store.name, flushed=flushed)
@@ -103,7 +103,7 @@ class StoredTableOperator(TableOperator):
 
 class KTableSource(TableOperator):
     """The operator of a table that is made from the records of a topic or stream. `kept`: True if the table always has
-    a store; False if the table has a store only when another node needs it.
+    a store; False if the table has a store only when another node needs the store.
     """
 
     def __init__(self, store: StoreFactory, *, kept: bool) -> None:
@@ -274,8 +274,8 @@ class KTableFilter(DerivedTableOperator):
         self.predicate = predicate
         self.wanted = wanted
         # The parent's old value shows whether an entry was in this table. If the entry was not in this table, this
-        # operator forwards no removal of it. The parent forwards old values only if it can do so without an additional
-        # store.
+        # operator does not forward the removal of the entry. The parent forwards old values only if it can do so
+        # without an additional store.
         self.sends_old_values = parent.send_old_values(keep_store=False)
 
     def derived(self, key: Any, value: Any) -> Any:

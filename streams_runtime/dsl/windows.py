@@ -30,7 +30,7 @@ class TimeWindows:
     If the advance equals the size, the windows are tumbling. If the advance is shorter, the windows overlap (hopping
     windows).
 
-    `grace_ms`: a window accepts records until stream time reaches its end plus this time.
+    `grace_ms`: a window accepts records until stream time reaches the end of the window plus `grace_ms`.
     """
 
     size_ms: int

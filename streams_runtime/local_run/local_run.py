@@ -210,8 +210,8 @@ class LocalRun:
         )
 
     def _check_topics(self, log: Log) -> None:
-        """Raises InputError if topics are missing. Without this check, the group would wait until the topics exist. The
-        run would look complete, because a missing topic has no records.
+        """Raises InputError if topics are missing. Without this check, the group would wait until the topics exist. It
+        would also look as if all records were processed, because a missing topic has no records.
         """
         subtopologies = self.application.group_topology().subtopologies
         reads = {topic for each in subtopologies for topic in each.source_topics}

@@ -4,9 +4,9 @@ The driver runs a real `StreamTask` for each subtopology. The log is in memory, 
 `pipe_input` and `advance_wall_clock_time` return when all resulting records are processed and committed, including
 records in repartition topics. Stream-time punctuators are called if they are due. The task commits after each input
 record. So a record cache merges only those changes of a key that result from the same input record.
-`pipe_key_values(..., together=True)` processes its records together, like one poll of a stream thread. Nodes that take
-batches then get all records as one batch. If records in several topics have the same timestamp, the record that was
-written first is processed first.
+`pipe_key_values(..., together=True)` processes its records together, like one poll of a stream thread. Nodes that
+process batches then get all records as one batch. If records in several topics have the same timestamp, the record that
+was written first is processed first.
 
 Source: `TopologyTestDriver` (KIP-247, KIP-470).
 """

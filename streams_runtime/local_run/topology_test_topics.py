@@ -57,10 +57,10 @@ class InputTopic(Generic[K, V]):
     def pipe_key_values(self, pairs: Iterable[tuple[K | None, V | None]], *, together: bool = False) -> None:
         """Writes several records. Each record is processed before the next record is written.
 
-        `together`: True to write all records before the first one is processed. If `together` is True, nodes that take
-        batches get all records as one batch. As in a stream thread, the task commits only after the last record, so a
-        record cache merges more changes. If no node takes batches, stream-time punctuators are also called only after
-        the last record.
+        `together`: True to write all records before the first one is processed. If `together` is True, nodes that
+        process batches get all records as one batch. As in a stream thread, the task commits only after the last
+        record, so a record cache merges more changes. If no node processes batches, stream-time punctuators are also
+        called only after the last record.
         """
         self._pipe_each((self._row(key, value, None, ()) for key, value in pairs), together)
 

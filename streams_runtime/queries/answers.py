@@ -81,7 +81,7 @@ def answer_for_partition(
 
 
 def partitions_here(instance: Queryable, store: str, max_lag: int | None) -> list[KeyQueryMetadata]:
-    """Returns the partitions of the store that this instance may answer for, in ascending order. Raises
+    """Returns the partitions of the store for which this instance may answer queries, in ascending order. Raises
     QueryProblem.
     """
     location, hosts = location_of(instance, store), instance.host_maps()

@@ -46,8 +46,8 @@ METADATA_AGE_S = 10.0
 LONGEST_CALL_S = 2.0
 SHORTEST_CALL_S = 0.05
 CALLS_A_QUERY = 4
-"""The number of HTTP calls that a query can make, even if all of them time out. This number limits the time-out of each
-call.
+"""The number of HTTP calls that a query can make, even if all of them time out. The time-out of a call is at most the
+query's time limit divided by this number.
 """
 
 
@@ -97,7 +97,7 @@ class _NoAnswerYet(Exception):
 
 class QueryFailed(AssignorFault):
     """The query got no answer within its time limit, or it got a final error. A final error is an error that every
-    instance would send for this query. `tried`: maps each asked host to its last answer.
+    instance would send for this query. `tried`: the last answer of each host that the client asked, by host.
 
     `code`: the code of the final error; None if the time limit was reached.
     """
@@ -386,8 +386,8 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
         return metadata
 
     def _check_application(self, application_id: object) -> None:
-        """Raises AnotherApplication if the instance that answered belongs to another application. An instance of
-        another application may now use the port of an ended instance of this application. Both applications may have
+        """Raises AnotherApplication if the instance that answered belongs to another application. If an instance of
+        this application has ended, an instance of another application may now use its port. Both applications may have
         stores of the same name.
         """
         if self._application_id is not None and application_id != self._application_id:

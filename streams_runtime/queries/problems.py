@@ -1,5 +1,5 @@
-"""The reasons why a query has no answer, as problem+json (RFC 9457). If Kafka has an exception for a reason, the field
-`code` has the name of this exception.
+"""The reasons why a query has no answer, as problem+json (RFC 9457). If Kafka has an exception with the same meaning,
+the field `code` contains the name of this exception.
 
 Source: `UnknownStateStoreException`, `InvalidStateStorePartitionException`, `StreamsNotStartedException`; `Errors`.
 """

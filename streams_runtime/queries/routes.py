@@ -1,8 +1,8 @@
 """The HTTP routes of an instance's query endpoint. All routes accept only GET requests.
 
-Rules: every error is problem+json with a code, including the error for an invalid parameter. An answer with data from a
-store contains the application id, and describes the copy of the store that was read. Answers are plain JSON, without
-response models.
+Rules: the response to each error is a problem document (RFC 9457) with a code. This includes errors about invalid
+parameters. An answer with data from a store contains the application id, and describes the copy of the store that was
+read. Answers are plain JSON, without response models.
 Source: KIP-67, KIP-535.
 """
 

@@ -84,8 +84,8 @@ class QueryServer:
             raise StreamsRuntimeError(f"the query server at {self.endpoint} did not start")
 
     def close(self) -> None:
-        """Stops the server, and returns when it answers no more calls. A second call of `close` has no effect. Any
-        thread may call `close`.
+        """Stops the server, and returns after the server has ended its running calls. A second call of `close` has no
+        effect. Any thread may call `close`.
         """
         with self._lock:
             self._closed = True

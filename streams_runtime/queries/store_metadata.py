@@ -32,8 +32,9 @@ class StoreCopy:
     measurement; None if not known.
 
     `published`: the snapshot of a thread's copies that contains this copy. A snapshot becomes invalid when the store is
-    closed or a newer snapshot is published. So a read is valid only if, after the read, the store is open and this
-    snapshot is the newest one. If the store object is closed and opened again, it becomes a different copy.
+    closed or a newer snapshot is published. So after each read, check that the store is open and that this snapshot is
+    still the newest one. Otherwise the read is invalid. If the store object is closed and opened again, it becomes a
+    different copy.
     """
 
     task_id: TaskId
@@ -50,8 +51,8 @@ class StoreCopy:
 
     @property
     def reported_lag(self) -> int:
-        """The lag in responses with values from this copy: 0 if the copy is the running active copy, or if its lag is
-        not known.
+        """The lag that a response with values from this copy contains. It is 0 for the running active copy, and also
+        for a copy whose lag is not known.
         """
         return 0 if self.is_current else self.lag or 0
 
@@ -94,7 +95,7 @@ class Queryable(Protocol):
     def application_id(self) -> str: ...
 
     def store_locations(self) -> Mapping[str, StoreLocation]:
-        """Maps the name of every store of the topology to its location."""
+        """The location of each store of the topology, by the name of the store."""
 
     def store_copies(self, store: str) -> list[StoreCopy]:
         """Returns this instance's open copies of the store."""

@@ -31,8 +31,8 @@ Entry = dict[str, object]
 
 
 def key_bytes(builder: StoreBuilder, key: str | None, key_base64: str | None) -> bytes:
-    """Returns the bytes of a key from its text or from its base64 form. Exactly one of the two forms must be given.
-    Raises QueryProblem for an invalid key, or for a wrong number of forms.
+    """Returns the bytes of a key from its text or from its base64 form. Raises QueryProblem if the key is invalid.
+    Exactly one of the two forms must be given; otherwise, raises QueryProblem, too.
     """
     if (key is None) == (key_base64 is None):
         raise _invalid("give the key as `key` or as `key_base64`")
@@ -105,7 +105,7 @@ def _decoded(key_base64: str) -> bytes:
 
 def _checked(store: str, serde: Serde[Any], key: bytes) -> bytes:
     """Checks and returns the bytes of a key. The store will get the deserialized key, and will serialize it again. If
-    the serde wrote different bytes the second time, the store would return the entry of another key. Raises
+    the serialized key differed from the given bytes, the store would return the entry of another key. Raises
     QueryProblem if the serde cannot read the bytes, or would write different bytes.
     """
     try:

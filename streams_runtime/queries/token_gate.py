@@ -84,7 +84,7 @@ class AskersTokens:
             asked.wait(FIRST_KEYS_S)
 
     def close(self) -> None:
-        """Makes the thread that fetches keys end, but does not wait for its end. Idempotent."""
+        """Tells the thread that fetches keys to end, and does not wait for this thread. Idempotent."""
         self._closed.set()
 
     def _fetch_keys(self, signed: SignedTokens, asked: threading.Event) -> None:

@@ -1,5 +1,5 @@
-"""The default serdes of an application (`default.key.serde`, `default.value.serde`), which nodes and stores without a
-serde use.
+"""The default serdes of an application (`default.key.serde`, `default.value.serde`). Nodes and stores without a serde
+use these serdes.
 
 The value of some configs is the name of a Python object. `imported_object` imports the object with this name. If the
 object is a class, `made` makes an instance of the class. If a serde is missing, the DSL uses a `DefaultSerde` in its

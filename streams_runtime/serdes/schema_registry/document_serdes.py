@@ -66,8 +66,8 @@ class AvroSerde(_DocumentSerde[T]):
     """The serde for Avro. Its values are the values of fastavro: a dict for a record, and plain values for other types.
 
     `schema`: the schema as JSON text or parsed JSON. When a value is read, Avro's schema resolution converts it to this
-    schema. If `schema` is None, each value is read with the schema that its writer used, and a serde that writes needs
-    `use.latest.version`. The function `to_dict` converts a user's object to a value for fastavro, and the function
+    schema. If `schema` is None, each value is read with the schema of its writer. In this case, a serde can write only
+    with `use.latest.version`. The function `to_dict` converts a user's object to a value for fastavro, and the function
     `from_dict` converts it back. Raises InputError if the schema or a config cannot be used.
     """
 

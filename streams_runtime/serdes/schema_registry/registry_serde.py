@@ -82,8 +82,8 @@ class RegistrySerde(Generic[T]):
     """The base class of the serdes that use a schema registry. A serde without a topic can read but cannot write.
     `for_topic` returns a serde that can also write.
 
-    A subclass implements two methods: `_encoder` makes the function for writing, and `_decoder` makes the function for
-    reading the records of one schema.
+    A subclass implements two methods: `_encoder` makes the function that writes, and `_decoder` makes a function that
+    reads the records of one schema.
     """
 
     def __init__(self, settings: RegistrySettings) -> None:
