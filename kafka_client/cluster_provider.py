@@ -3,8 +3,8 @@ offsets.
 
 The coordinator finds `kafka_cluster_provider` by the entry point `kafka`. Several threads of the coordinator call the
 `KafkaClusterProvider`. The `KafkaClusterProvider` makes all requests in one event loop, which has its own thread. The
-definition of a group can contain the address of a cluster. It cannot contain settings of TLS and SASL. So the settings
-of TLS and SASL come from the properties file that ASSIGNOR_KAFKA_CLIENT_CONFIG names.
+definition of a group can contain the address of a cluster. The definition cannot contain settings of TLS and SASL. So
+the settings of TLS and SASL come from the properties file that ASSIGNOR_KAFKA_CLIENT_CONFIG names.
 
 Rules: if topics cannot be listed, the rebalance fails. If offsets cannot be read, tasks are placed without lags.
 Kafka's own leader of a Kafka Streams group also continues without lags. The end offset of a changelog is its high
@@ -99,7 +99,7 @@ async def cluster_view(admin: ClusterAdmin, definition: RebalanceSnapshot, *, of
     from `definition`.
 
     Raises KafkaUnavailable or KafkaRefused if topics cannot be listed. The field `failures` of the result names the
-    failed look-ups of offsets.
+    kinds of offsets that could not be read.
     """
     topology = definition.topology
     internal = topology.internal_topics

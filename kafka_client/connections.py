@@ -7,7 +7,7 @@ brokers have moved to other addresses. A failure that no retry can fix (credenti
 A failure that may pass (nothing listens, the connection is lost, the broker is too slow) raises NotNow. This package
 uses aiokafka's connections, but not aiokafka's client. That client hides the reasons of failures and never returns to
 the bootstrap servers. If no caller closes a connection, it is closed when its `Connections` object is
-garbage-collected. At the latest, it is closed when the program ends. Short scripts often do not close their
+garbage-collected. At the latest, the connection is closed when the program ends. Short scripts often do not close their
 connections.
 """
 
@@ -45,8 +45,8 @@ _LONGEST_END_S = 1.0
 async def call(settings: ClientSettings, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
     """Calls the function `attempt`, and calls it again after a pause if it raises NotNow. Each pause is longer than the
     pause before it. Returns the result of `attempt`. `what`: the name of the request in error messages. Raises
-    KafkaUnavailable once `default.api.timeout.ms` has passed. An error of `attempt` other than NotNow is raised at
-    once.
+    KafkaUnavailable after `default.api.timeout.ms`. If `attempt` raises any error other than NotNow, this error is
+    raised without a retry.
 
     Source: `KafkaAdminClient`'s retries, `retry.backoff.ms` and `retry.backoff.max.ms`.
     """
@@ -153,8 +153,8 @@ class Connections:
             self._open.pop(address, None)
             setup_s = self._settings.milliseconds("socket.connection.setup.timeout.ms") / 1000
             try:
-                # `connection_arguments` runs in a thread, because it reads files, and because it loads the system's
-                # certificates slowly
+                # `connection_arguments` runs in a thread, because it reads files, and because loading the system's
+                # certificates is slow
                 if self._arguments is None:
                     self._arguments = await asyncio.to_thread(self._settings.connection_arguments)
                 async with asyncio.timeout(setup_s):
@@ -214,7 +214,7 @@ async def _close_all(left: list[AIOKafkaConnection]) -> None:
 
 @atexit.register
 def _close_at_exit() -> None:
-    for each in list(_used):  # at this point of the program's end, weakref runs no finalizers any more
+    for each in list(_used):  # weakref runs no finalizers after this point of the program's exit
         if each._loop is not None:
             _close_later(each._open, each._loop, each._process_id)
     concurrent.futures.wait(list(_closing), _LONGEST_END_S)

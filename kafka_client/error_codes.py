@@ -80,6 +80,8 @@ def is_retriable(code: int) -> bool:
 
 
 def error_name(code: int) -> str:
-    """Returns the name of aiokafka's exception for the error code. The name resembles Kafka's name of the error."""
+    """Returns the name of aiokafka's exception for the error code. The name is similar to Kafka's name for the
+    error.
+    """
     name: str = for_code(code).__name__.removesuffix("Error")
     return name if name != "Unknown" else f"error {code}"

@@ -62,7 +62,9 @@ class UnknownTopic(KafkaClientError):
 
 
 class MembershipError(KafkaClientError):
-    """Base of the errors with which the group coordinator tells a member of a classic group to rejoin or to end."""
+    """Base class of the errors with which the group coordinator tells a member of a classic group to rejoin or to
+    end.
+    """
 
 
 class GroupRebalancing(MembershipError):

@@ -1,8 +1,8 @@
 """An event loop in its own thread. Other threads run coroutines in this loop, and wait for the results.
 
-Rules: any thread except the loop's own thread may call `run`, and several threads may call `run` at once. After a fork,
-the child process lacks the loop's thread. So the child's next call starts a new thread and loop. Connections and other
-objects of the old loop belong to the parent process, and the child process does not use them.
+Rules: any thread except the loop's own thread may call `run`, and several threads may call `run` at the same time.
+After a fork, the child process lacks the loop's thread. So the child's next call starts a new thread and loop.
+Connections and other objects of the old loop belong to the parent process, and the child process does not use them.
 """
 
 import asyncio
@@ -102,8 +102,8 @@ _PARENTS_LOOPS: list[asyncio.AbstractEventLoop] = []
 
 async def first_of(*coroutines: Coroutine[Any, Any, T]) -> T:
     """Runs the coroutines until one coroutine ends. Returns the result of this coroutine, or raises its exception. If
-    several coroutines end at the same time, uses the first of them in the arguments. All other coroutines are cancelled
-    and awaited.
+    several coroutines end at the same time, uses the coroutine that comes first in the arguments. All other coroutines
+    are cancelled and awaited.
     """
     tasks = [asyncio.ensure_future(each) for each in coroutines]
     try:

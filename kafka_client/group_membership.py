@@ -8,12 +8,13 @@ Streams. Rules:
 - A call is retried while the group's coordinator moves, loads its groups or cannot be reached. If the retries fail
   until `default.api.timeout.ms` has passed, the call raises KafkaUnavailable. When the coordinator tells the member to
   rejoin or to end, the call raises a MembershipError.
-- The broker may hold the answer to a join until the rebalance ends (a parked join). While a join is parked, the broker
-  reads no other request from the same connection. So join, sync and heartbeat share one connection, and leave uses
-  another connection.
+- The broker may delay the answer to a join until the rebalance ends. Such a join is parked. While a join is parked, the
+  broker reads no other request from the same connection. So join, sync and heartbeat share one connection, and leave
+  uses another connection.
 - A member keeps its member id from one rebalance to the next. After UnknownMember, the member joins as a new member,
   without a member id.
-- A caller makes one call to a `GroupMembership` at a time. Only `leave` may also be called while a join is parked.
+- Only one call to a `GroupMembership` may run at a time. There is one exception: `leave` may be called while a join is
+  parked.
   Source: `AbstractCoordinator`.
 """
 
@@ -179,7 +180,7 @@ class GroupMembership(AbstractAsyncContextManager["GroupMembership"]):
         try:
             response = await self._joined(metadata, reason)
         except asyncio.CancelledError:
-            # Close the connection. The answer to the parked join could be taken for the answer to a later request.
+            # Close the connection. The answer to the parked join could be mistaken for the answer to a later request.
             await self._parking.close()
             raise
         self._joining = False
@@ -202,8 +203,8 @@ class GroupMembership(AbstractAsyncContextManager["GroupMembership"]):
         return await self.join(metadata, reason)
 
     async def sync(self, assignments: Mapping[str, bytes]) -> bytes:
-        """Returns this member's assignment. `assignments`: the assignments of all members, which the leader sends;
-        empty for a follower. Raises the errors of `join`.
+        """Returns this member's assignment. `assignments`: the assignments that the leader sends to all members; empty
+        for a follower. Raises the errors of `join`.
         """
         member = self._member
         tagged = [(member_id, raw, NO_TAGS) for member_id, raw in assignments.items()]
@@ -252,7 +253,7 @@ class GroupMembership(AbstractAsyncContextManager["GroupMembership"]):
 
     async def _joined(self, metadata: bytes, reason: str) -> Any:
         """Joins the group. If the join fails, it is retried until `default.api.timeout.ms` has passed. The time limit
-        does not include the time for which a coordinator holds the answer to the join.
+        does not include the time for which a coordinator delays the answer to the join.
         """
         give_up_at: float | None = None
         clock = asyncio.get_running_loop().time
@@ -304,7 +305,7 @@ class GroupMembership(AbstractAsyncContextManager["GroupMembership"]):
                 raise
             except TimeoutError:
                 self._coordinator = None
-                # close the connection, because a late answer could be taken for the answer to the next request
+                # close the connection, because a late answer could be mistaken for the answer to the next request
                 await connections.close()
                 raise NotNow(f"broker {coordinator} did not answer within {REQUEST_TIMEOUT_MS}") from None
             return response

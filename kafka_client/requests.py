@@ -3,7 +3,7 @@
 The versions in aiokafka lack these features: `skip_assignment` (KIP-814), the reasons for joining and leaving
 (KIP-800), leaving by `group.instance.id` (KIP-345), and group types (KIP-848). OffsetFetch 7 can require stable offsets
 (KIP-447). DescribeGroups 4 returns `group.instance.id`. CreateTopics 4 lets the cluster choose the replication factor
-(KIP-464). IncrementalAlterConfigs changes some configs of a topic and keeps the other configs (KIP-339).
+(KIP-464). IncrementalAlterConfigs changes some configs of a topic, and does not change the other configs (KIP-339).
 Source of field order and types: `JoinGroupRequest.json` and the other message definitions in kafka-clients.
 """
 

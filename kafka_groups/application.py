@@ -1,10 +1,10 @@
-"""Reads an operator's description of an application. The description consists of a file with the topology, the
-application's properties, and facts that command-line options give.
+"""Reads an operator's description of an application. The description has three parts: a file with the topology, the
+application's properties, and facts from command-line options.
 
 The file with the topology contains the text of the application's `Topology#describe`, or JSON. The JSON can be the
 field `input.topology` of rebalance/1, or a line of a recording. The JSON can also be a definition in the coordinator's
-format, which is the format of the field `input` of rebalance/1. The members and the cluster of a definition are
-ignored. Of the application's properties, only those that Kafka's leader reads are used.
+format. The field `input` of rebalance/1 has the same format. The members and the cluster of a definition are ignored.
+This module uses only those properties of the application that Kafka's leader reads.
 
 Options add facts that the text of `Topology#describe` lacks:
 

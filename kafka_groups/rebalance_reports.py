@@ -1,9 +1,10 @@
 """Reports rebalances to a coordinator that did not lead them. The coordinator then shows the groups of these rebalances
 like its own groups. This module also makes the line of a generation that never got an assignment.
 
-A generation gets no assignment if its leader is gone, or if the next rebalance begins first. Kafka stores no record of
-a generation without an assignment. The members of this generation send their subscriptions again for the next
-generation. So the line of a generation without assignments has the input of the next generation, and no output.
+A generation gets no assignment if its leader has failed, or if the next rebalance begins before the leader sends the
+assignments. Kafka stores no record of a generation without an assignment. The members of this generation send their
+subscriptions again for the next generation. So the line of a generation without assignments has the input of the next
+generation, and no output.
 
 A report is one POST of the rebalance/1 document to the coordinator that owns the group. If a report fails, the caller
 shows RebalanceNotReported as a warning and continues its work.

@@ -1,8 +1,9 @@
 """An admin client for Kafka, with the requests that this project needs.
 
 Rules: a request can fail because brokers restart or leaders move. Every call retries such a failure for up to
-`default.api.timeout.ms`, and then raises KafkaUnavailable. A failure that no retry can fix raises KafkaRefused at once.
-Several calls of one admin client may run at the same time, in one event loop. Source: `Admin` of kafka-clients.
+`default.api.timeout.ms`, and then raises KafkaUnavailable. A failure that no retry can fix raises KafkaRefused
+immediately. Several calls of one admin client may run at the same time, in one event loop. Source: `Admin` of
+kafka-clients.
 """
 
 from __future__ import annotations
@@ -141,7 +142,9 @@ class ClusterAdmin(AbstractAsyncContextManager["ClusterAdmin"]):
         return await self._call(what, committed_offsets, group, asked, stable, self._group_coordinators)
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> Offsets:
-        """Deletes the records below the given offsets. Returns the new begin offsets. Raises UnknownTopic."""
+        """Deletes the records below the given offsets. Returns the new first offset of each partition. Raises
+        UnknownTopic.
+        """
         request = LeaderRequest(self._connections, before, self._leaders)
         what = f"deleting records of {_some(map(str, before))}"
         return await call(self.settings, what, lambda: request.delete(before, self.settings.request_timeout_s))

@@ -1,9 +1,9 @@
-"""Sends the requests that only the leader of a partition answers. These requests read the offsets or delete the records
-of the partition.
+"""Sends the requests that only the leader of a partition answers. These requests read offsets of the partition, or
+delete its records.
 
 Rules: the first try of a call asks the leaders that earlier calls have found. Each further try first looks up the
-leaders. A try sends requests to all leaders at once. A try requests only the partitions that have no answer from an
-earlier try. Raises UnknownTopic if a partition is missing in the metadata for longer than a second. Source:
+leaders. A try sends requests to all leaders at the same time. A try requests only the partitions that have no answer
+from an earlier try. Raises UnknownTopic if a partition is missing in the metadata for longer than a second. Source:
 `PartitionLeaderStrategy`, `PartitionLeaderCache`, `ListOffsetsHandler`, `DeleteRecordsHandler`. Differs from Kafka:
 Kafka's admin client retries an unknown partition until the time-out.
 """
@@ -34,7 +34,7 @@ Answer = Iterable[tuple[TopicPartition, int, int]]
 
 
 class LeaderRequest:
-    """One call to the leaders of partitions, including all tries of the call. The object keeps the answers of all
+    """One call to the leaders of partitions, including all tries of the call. The object stores the answers of all
     tries. `known`: maps partitions to the leaders that earlier calls have found; this call adds the leaders that it
     finds.
     """
@@ -67,8 +67,8 @@ class LeaderRequest:
         return await self._ask_leaders(ask)
 
     async def delete(self, before: Mapping[TopicPartition, int], timeout_s: float) -> Offsets:
-        """Makes one try to delete the records below the given offsets. Returns the new begin offsets. Raises NotNow,
-        KafkaRefused, UnknownTopic.
+        """Makes one try to delete the records below the given offsets. Returns the new first offset of each partition.
+        Raises NotNow, KafkaRefused, UnknownTopic.
         """
 
         async def ask(leader: int, partitions: list[TopicPartition]) -> Answer:
@@ -108,8 +108,8 @@ class LeaderRequest:
         return self._answers
 
     async def _leaders(self) -> tuple[dict[int, list[TopicPartition]], NotNow | None]:
-        """Returns two values: the partitions without an answer, grouped by leader, and the last reason why a partition
-        has no leader.
+        """Returns two values. The first value maps each leader to its partitions that have no answer yet. The second
+        value is the last reason why a partition has no leader.
         """
         is_first_try, self._is_first_try = self._is_first_try, False
         if is_first_try and self._open <= self._known.keys():

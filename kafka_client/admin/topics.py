@@ -98,7 +98,7 @@ def _topic(partitions: list[tuple[int, int, int, list[int], list[int], list[int]
 
 
 async def create_topics(connections: Connections, topics: Mapping[str, CreatedTopic], request_timeout_s: float) -> None:
-    """Makes one try to create topics. Raises NotNow as long as a topic or the leader of a partition is missing. Raises
+    """Makes one try to create topics. Raises NotNow if a topic is missing, or if a partition has no leader. Raises
     KafkaRefused, TopicHasOtherPartitions.
     """
     if not topics:
@@ -147,14 +147,14 @@ async def topic_configs(connections: Connections, topics: Iterable[str], only_ow
 
 
 def check_leaders(name: str, topic: TopicMetadata | None) -> None:
-    """Raises NotNow as long as the topic or the leader of one of its partitions is missing."""
+    """Raises NotNow if the topic is missing, or if one of its partitions has no leader."""
     if topic is None or topic.leaders is None or NO_LEADER in topic.leaders:
         raise NotNow(f"topic {name} does not have all of its leaders yet")
 
 
 async def add_partitions(connections: Connections, name: str, count: int, request_timeout_s: float) -> None:
-    """Makes one try to add partitions. Raises NotNow as long as the topic has fewer than `count` partitions, or a
-    partition has no leader. Raises KafkaRefused, UnknownTopic.
+    """Makes one try to add partitions. Raises NotNow if the topic has fewer than `count` partitions, or if a partition
+    has no leader. Raises KafkaRefused, UnknownTopic.
     """
     metadata = await fetch_metadata(connections, [name])
     if name not in metadata.topics:
@@ -185,8 +185,8 @@ async def alter_configs(connections: Connections, topic: str, changes: Mapping[s
 
 
 async def delete_topics(connections: Connections, names: Sequence[str], request_timeout_s: float) -> None:
-    """Makes one try to delete topics. A missing topic is not an error. Raises NotNow as long as one of the topics still
-    exists. Raises KafkaRefused.
+    """Makes one try to delete topics. A missing topic is not an error. Raises NotNow if one of the topics still exists.
+    Raises KafkaRefused.
     """
     metadata = await fetch_metadata(connections, names)
     there = [name for name in names if name in metadata.topics]

@@ -3,7 +3,7 @@ uses aiokafka's classes.
 
 `setup.py` compiles this file, because compiled loops over records take half the time of interpreted loops. The library
 aiokafka cannot read or write a header name that is not UTF-8. So this module gives aiokafka an ASCII text of equal
-length in place of such a name. It restores the name afterwards. Source: `DefaultRecord`.
+length in place of such a name. The module restores the name afterwards. Source: `DefaultRecord`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,8 +40,8 @@ def read_rows(batch: bytes, count: int) -> Columns:
     last = records.base_offset - 1
     try:
         # This loop frees each record before it reads the next record. A list of all records of a batch would start the
-        # cyclic garbage collector for nearly every batch. The garbage collector would take as long as reading the
-        # records.
+        # cyclic garbage collector for nearly every batch. The garbage collection would take as long as the reading of
+        # the records.
         for record in records:
             named = record.headers
             if named:
@@ -85,7 +85,7 @@ def _read_with_other_names(batch: bytes, count: int) -> Columns:
 
 
 def _name_places(batch: bytes | bytearray, count: int) -> Iterator[slice]:
-    """Yields the slice of each header name in the batch. Raises ValueError if a record is cut short."""
+    """Yields the slice of each header name in the batch. Raises ValueError if a record is incomplete."""
     padded = bytearray(batch) + bytes(_LONGEST_VARINT)  # aiokafka's `decode_varint` may read past the end of the bytes
 
     def number(at: int) -> tuple[int, int]:
@@ -131,7 +131,7 @@ class BatchRowWriter:
     def extend(
         self, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int], start: int, stop: int
     ) -> int:
-        """Adds the records with the indexes from `start` to `stop` - 1, without headers, as long as they fit. Returns
+        """Adds records without headers while they fit. The indexes of the records are `start` to `stop - 1`. Returns
         the index of the first record that was not added.
         """
         for index in range(start, stop):

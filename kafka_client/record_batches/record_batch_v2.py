@@ -5,7 +5,7 @@ If compression does not make the records smaller, they are written uncompressed.
 
 The compression levels are the defaults of Kafka's producer: the fast compressor of lz4, level 6 of gzip, and level 3 of
 zstd. For lz4, the blocks are independent, because brokers cannot read dependent blocks. For snappy, the records are in
-the format of xerial's library, in blocks of 32 KiB. Raw snappy can be read too.
+the format of xerial's library, in blocks of 32 KiB. Records in raw snappy can also be read.
 
 Source: `DefaultRecordBatch`; `Compression`, `Lz4BlockOutputStream`, KIP-57, KIP-390.
 """
@@ -185,7 +185,7 @@ def _from_lz4(packed: memoryview) -> bytes:
     try:
         length = cramjam.lz4.decompress_into(packed, buffer)
     except cramjam.DecompressionError:
-        # Either the buffer is too small or the records are corrupt. If they are corrupt, the next line raises the same
+        # Either the buffer is too small, or the records are corrupt. For corrupt records, the next line raises the same
         # error.
         plain = bytes(cramjam.lz4.decompress(packed))
         if len(buffer) < len(plain) <= _MOST_KEPT_BYTES:

@@ -127,7 +127,7 @@ def _identify(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
         _load(context, Path(location), properties, KEYSTORE_LOCATION, _text(location, KEYSTORE_LOCATION))
     elif key and chain:
         text = _pem(key) + _pem(chain)
-        # The TLS library can only load a key from a file. This temporary file has mode 600 and is deleted after
+        # The TLS library can load a key only from a file. This temporary file has mode 600 and is deleted after
         # loading.
         with tempfile.NamedTemporaryFile("w", prefix="assignor-", suffix=".pem") as file:
             file.write(text)

@@ -1,5 +1,5 @@
-"""The text of `Topology#describe` can leave open which sources are co-partitioned. This module then chooses among the
-alternatives.
+"""The text of `Topology#describe` does not always show which sources are co-partitioned. This module then chooses among
+the alternatives.
 
 If all alternatives lead to the same partition counts of the repartition topics, one of them is chosen. The choice is
 reported as an assumption. If the alternatives lead to different counts, the topics of the cluster may show the right
@@ -28,9 +28,9 @@ MISSING_TOPICS = "source topics are missing"
 
 @dataclass(frozen=True, slots=True)
 class CopartitionFacts:
-    """The facts about co-partitioned topics that the caller knows. `together`: sets of topics; Kafka requires equal
-    numbers of partitions within each set. `apart`: sets of topics; Kafka does not require equal numbers of partitions
-    within each set. A topic name is written with or without the application id in front.
+    """The caller's facts about co-partitioned topics. `together`: sets of topics; Kafka requires equal numbers of
+    partitions within each set. `apart`: sets of topics; Kafka does not require equal numbers of partitions within each
+    set. A topic name may begin with the application id or lack it.
     """
 
     together: Collection[frozenset[str]] = ()
@@ -121,11 +121,11 @@ class CopartitionChoice:
 
     def _in_order(self, found: Sequence[Copartitioning], chosen: Sequence[Sources]) -> tuple[Sources, ...]:
         """Returns the groups of co-partitioned sources, in the order of the DSL calls in the application's program. The
-        order matters, because Kafka's builder merges a group of sources with the first earlier group that shares a
-        topic with it.
+        order matters, because Kafka's builder merges each group of sources into an earlier group that has the same
+        topic. If several earlier groups fit, the builder uses the first of them.
 
         `found`: the joins and cogroups. `chosen`: first the chosen sources of each element of `found`, then the groups
-        that the caller named. Raises InputError if the outcome depends on the order of the calls, and if the names of
+        that the caller named. Raises InputError if the outcome depends on the order of the calls, and the names of
         nodes do not show this order.
         """
         calls = [(each, group) for each, group in zip(found, chosen, strict=False) if group]

@@ -1,11 +1,11 @@
 """Makes a group's topology from the text that Java's `Topology#describe` prints.
 
 The text shows the nodes with their edges, stores and topics. Topic names in the text lack the application id. The text
-lacks some facts of Kafka's builder: the internal topics, the logged stores and their changelogs. It also lacks the
-co-partitioned sources and fixed partition counts. This module derives the missing facts from the graph, from the names
-that the DSL generates, or from the topics of the cluster. Normally the partition count of a repartition topic follows
-from the topics upstream. If the topic on the cluster has a different partition count, the topic is assumed to have a
-fixed count. Each assumption about the topology is reported.
+lacks some facts of Kafka's builder: the internal topics, the logged stores and their changelogs. The text also lacks
+the co-partitioned sources and fixed partition counts. This module derives the missing facts from the graph, from the
+names that the DSL generates, or from the topics of the cluster. Normally the partition count of a repartition topic
+follows from the topics upstream. If the topic on the cluster has a different partition count, the topic is assumed to
+have a fixed count. Each assumption about the topology is reported.
 Source: `InternalTopologyBuilder.subtopologyToTopicsInfo`, `Repartitioned.numberOfPartitions`, `RepartitionTopics`;
 `KStreamImpl` and `KTableImpl` (the nodes that the DSL adds for a call).
 """
@@ -36,8 +36,8 @@ _DEFAULT_CONFIGS = AssignmentConfigs()
 @dataclass(frozen=True, slots=True)
 class DescribedTopology:
     """A topology and the assumptions about it. `assumptions`: one sentence for each assumed fact.
-    `stores_of_unknown_kind`: the stores whose kind was assumed. Each store has the list of kinds that it can have
-    (key-value, windowed, versioned).
+    `stores_of_unknown_kind`: the stores whose kind was assumed, with the kinds that each of them can have (key-value,
+    windowed, versioned).
     """
 
     topology: GroupTopology
@@ -61,11 +61,11 @@ def topology_from_description(
     application id.
 
     `partition_counts`: the number of partitions of each topic of the cluster. If `partition_counts` is None, every
-    store is assumed to be logged. `stores`, `copartition`: facts that the caller knows about stores and co-partitioned
-    topics. `changelog_configs`: for each changelog topic, the configs that are set on the topic itself. Topics are left
-    out if the caller may not read their configs. If the caller has read no configs, `changelog_configs` is None.
-    `configs`: the application's configs, with which Kafka Streams created the changelogs. `has_run`: True if the group
-    has completed a rebalance. After a completed rebalance all changelogs exist, so a store without a changelog is not
+    store is assumed to be logged. `stores`, `copartition`: the caller's facts about stores and co-partitioned topics.
+    `changelog_configs`: for each changelog topic, the configs that are set on the topic itself. Topics are left out if
+    the caller may not read their configs. If the caller has read no configs, `changelog_configs` is None. `configs`:
+    the application's configs, with which Kafka Streams created the changelogs. `has_run`: True if the group has
+    completed a rebalance. After a completed rebalance all changelogs exist, so a store without a changelog is not
     logged. `creates_missing`: True if the caller creates missing topics, including missing changelogs. Raises
     InputError if the text is not a description or if the facts do not fit the topology. Also raises InputError if the
     partition count of a topic depends on a missing fact.
@@ -96,7 +96,7 @@ def topology_from_description(
 
 def _as_led(topology: GroupTopology) -> GroupTopology:
     """Returns the topology that Kafka's leader would use. Leaves out subtopologies without source topics, because they
-    have no tasks. Also leaves out the sink topic of a sink that chooses a topic for each record.
+    have no tasks. Also leaves out the topics of sinks that choose a topic for each record.
     """
     return replace(
         topology,

@@ -2,9 +2,9 @@
 their children.
 
 The text of `Topology#describe` shows topic names without the application id. A topic is assumed to be internal if the
-topology writes and reads it, and if the DSL can have generated its name. But if the cluster has a topic with exactly
-the printed name, the topic is assumed to be the user's own. A source with a pattern reads the topics of the cluster
-that match the pattern.
+topology writes and reads it, and the DSL may have generated its name. There is one exception: if the cluster has a
+topic with exactly the printed name, this topic is assumed to belong to the user. A source with a pattern reads the
+topics of the cluster that match the pattern.
 Source: `InternalTopologyBuilder.addInternalTopic`, `SourceNodeFactory.topics`,
 `KStreamImpl.REPARTITION_TOPIC_SUFFIX`, `KTableImpl.doJoinOnForeignKey`.
 """
@@ -60,9 +60,9 @@ def described_graph(
 
 
 def _nodes(read: Sequence[ReadSubtopology], topics: Mapping[str, tuple[str, ...]]) -> dict[str, Node]:
-    """Returns the nodes in an order in which parents stand before their children. Among the possible orders, nodes with
-    generated names are sorted by the numbers in their names. A node that the user has named stands right after its
-    parents.
+    """Returns the nodes in an order in which parents stand before their children. If this rule allows several orders,
+    nodes with generated names are sorted by the numbers in their names. A node that the user has named stands right
+    after its parents.
     """
     nodes: dict[str, Node] = {}
     added: dict[str, int] = {}

@@ -1,10 +1,10 @@
 """Infers the topology of a group from its tasks and topics, if the text of `Topology#describe` is not available.
 
 A task's id and its source partitions show which topics a subtopology reads. Internal topics are recognised by Kafka's
-names (`<application id>-...-repartition`, `-changelog`). A changelog is assigned to a subtopology whose number of tasks
-equals the number of partitions of the changelog. If several subtopologies fit, the changelog's name decides, because
-this name may contain the name of a topic that a subtopology reads. The tasks and topics of a group do not show the
-sinks of its topology. So repartition topics keep their present partition counts.
+names (`<application id>-...-repartition`, `-changelog`). A changelog is assigned to a subtopology that has as many
+tasks as the changelog has partitions. If several subtopologies fit, the changelog's name decides. This name may contain
+the name of a topic that a subtopology reads. The tasks and topics of a group do not show the sinks of its topology. So
+repartition topics keep their present partition counts.
 Source: `InternalTopologyBuilder.decorateTopic`, `ProcessorStateManager.storeChangelogTopic`.
 """
 
@@ -171,8 +171,8 @@ class _Inference:
             )
 
     def _place_source_changelogs(self) -> None:
-        """Assigns the source topics that serve as changelogs to subtopologies. The caller names some of these topics in
-        `known`. A stateful subtopology that has no changelog gets one of its source topics as changelog.
+        """For each subtopology, determines the source topics that serve as changelogs. The caller names some of these
+        topics in `known`. A stateful subtopology that has no changelog gets one of its source topics as changelog.
         """
         for each in self.subtopologies:
             named = sorted(topic for topic in each.topics if topic in self.known)
@@ -201,10 +201,10 @@ class _Inference:
         return Subtopology(seen.id, seen.topics, repartition, stores=tuple(seen.stores))
 
     def _unlikely(self, store: str, seen: _InferredSubtopology) -> tuple[int, bool, bool, int]:
-        """Returns a sort key by which the subtopology that most probably has the store comes first. The subtopology
-        whose topics share the most words with the store's name comes first. Among subtopologies that share equally many
-        words, those without a changelog come first. If that does not decide either, those with a repartition topic come
-        first, because an aggregate reads a repartition topic.
+        """Returns a sort key. The subtopology that most probably has the store gets the lowest key. The first
+        criterion: the subtopology's topics share many words with the store's name. The second criterion: the
+        subtopology has no changelog. The third criterion: the subtopology reads a repartition topic, as an aggregate
+        does.
         """
         aggregates = any(map(self._is_repartition, seen.topics))
         return -self._words_in_common(store, seen), bool(seen.stores), not aggregates, seen.id

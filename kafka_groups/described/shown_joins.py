@@ -11,8 +11,8 @@ The suffix shows a stream-stream join, a table-table join, a foreign-key join or
   join (`Joined.as`). The named processor may also be a processor that the user wrote. Kafka does not co-partition the
   topics of a processor that the user wrote.
 - A cogroup reads a repartition topic that the user has named. If the cogroup created this repartition topic
-  (`Grouped.as`), Kafka co-partitions the topics upstream of the topic. If the user created this topic
-  (`Repartitioned.as`), Kafka co-partitions the topic itself.
+  (`Grouped.as`), Kafka co-partitions the topics upstream of this repartition topic. If the user created this
+  repartition topic (`Repartitioned.as`), Kafka co-partitions the topic itself.
 - A repartition topic that the user has named has several readers. If a DSL call created the topic for the first reader,
   Kafka's builder records another source for each later reader. The sources for later readers do not become nodes, so
   Kafka does not co-partition the topic for these readers.
@@ -54,9 +54,9 @@ _FILLER = re.compile(
 """Matches the names of processors of the DSL that fill a store."""
 _WINDOW_FILLER = re.compile(rf"KSTREAM-WINDOWED{_NUMBER}|.+-(?:this|other)-windowed", re.ASCII | re.DOTALL)
 _MOVED_OWNER = re.compile(rf"KSTREAM-TOTABLE{_NUMBER}|.+-STATE-STORE{_NUMBER}", re.ASCII)
-"""Matches the names of nodes and stores from which the DSL makes the name of a repartition topic. Normally this node,
-or a node that uses this store, reads the repartition topic. If a different node reads the repartition topic, the
-optimizer has moved the topic.
+"""Matches names of nodes and stores. From such a name, the DSL makes the name of a repartition topic. Normally the
+named node, or a node that uses the named store, reads the repartition topic. If a different node reads the repartition
+topic, the optimizer has moved the topic.
 """
 _ENDS_WITH_NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
 _STORE_OF_JOIN = re.compile(r"KSTREAM-(?:JOIN|OUTER)(?:THIS|OTHER|SHARED)-(\d{10})-store", re.ASCII)
@@ -83,8 +83,8 @@ _OF_BOTH_SIDES = re.compile(
     rf"|KSTREAM-(?:LEFT)?JOIN{_NUMBER}",
     re.ASCII | re.DOTALL,
 )
-"""Matches the names of joins with a table that is not a parent of the join's node. The join also depends on the sources
-of this table.
+"""Matches the names of nodes that join with a table. The table's node is not a parent of the matched node. The join
+also depends on the sources of the table.
 """
 _COGROUP_AGGREGATE = re.compile(rf"COGROUPKSTREAM-AGGREGATE{_NUMBER}|(?P<name>.+)-cogroup-agg-\d+", re.ASCII)
 _COGROUP_MERGE = re.compile(rf"COGROUPKSTREAM-MERGE{_NUMBER}|.+-cogroup-merge", re.ASCII)
@@ -148,8 +148,8 @@ class _ShownJoins:
                 self._writers.setdefault(node.topic, []).append(name)
 
     def found(self) -> Iterator[Copartitioning]:
-        """Yields a `Copartitioning` for each join and cogroup, in the order of the DSL calls. The numbers in the names
-        of nodes show this order, but names that the user gave have no number.
+        """Yields a `Copartitioning` for each join and cogroup, in the order of the DSL calls. The numbers in generated
+        names of nodes show this order. Names that the user chose contain no number.
         """
         global_nodes = self._definition.global_nodes()
         seen: set[str] = set()
@@ -230,9 +230,9 @@ class _ShownJoins:
     def _together(
         self, above: Mapping[str, Sources], left_out: Mapping[str, frozenset[str]], name: str, fillers: Sequence[str]
     ) -> Sources:
-        """Returns the co-partitioned sources of a join: the sources of its own stream and the sources of the tables
-        with which it joins. `left_out`: sources of the stream that are left out. A table that is the result of a
-        cogroup adds no source, because Kafka records no source for this table.
+        """Returns the co-partitioned sources of a join: the sources of its own stream and of the joined tables.
+        `left_out`: sources of the stream that are left out. A table that is the result of a cogroup adds no source,
+        because Kafka records no source for this table.
         """
         own = left_out.get(name, frozenset())
         parents = () if own is _ALL else self._definition.nodes[name].parents
@@ -248,8 +248,8 @@ class _ShownJoins:
         result has one element if only one alternative is possible.
         """
         own_topic = f"{store}-repartition"
-        # The optimizer may move the repartition topic of a cogroup upstream. Kafka records the sources before this
-        # move.
+        # The optimizer may move the repartition topic of a cogroup upstream. Kafka's builder records the sources before
+        # the optimizer moves the topic.
         read = tuple(
             dict.fromkeys(
                 each
@@ -297,11 +297,12 @@ class _ShownJoins:
         return _UnnotedReaders(certain, possible)
 
     def _later_joins(self, source: str) -> Iterator[tuple[str, bool]]:
-        """Yields a pair for each join that joins a stream a second time: the join, and True if the order of the two
-        joins is certain. The method starts at `source`, the source node of a repartition topic that the optimizer may
-        have moved. From there, the method follows the streams down to the first stateful operators. For each join of a
-        stream, the builder records a new source for the repartition topic of the stream. The second join reuses the
-        repartition topic of the first join. So the source of the second join does not become a node of the topology.
+        """Finds each join that is not the first join of its stream. Yields the name of the join, and True if another
+        join of the stream is certainly earlier. The method starts at `source`, the source node of a repartition topic
+        that the optimizer may have moved. From there, the method follows the streams down to the first stateful
+        operators. For each join of a stream, the builder records a new source for the repartition topic of the stream.
+        The second join reuses the repartition topic of the first join. So the source of the second join does not become
+        a node of the topology.
         """
         streams = [source]
         while streams:
@@ -321,7 +322,7 @@ class _ShownJoins:
 
     def _owns(self, owner: str, names: Iterable[str]) -> bool:
         """Returns True if one of the named nodes is the owner of a repartition topic. `owner`: the name of a node or of
-        a store. A node that uses the store counts as the owner of the store.
+        a store. A node that uses the store is treated as the owner of the store.
         """
         users = {user.name for user in self._users.get(owner, ())}
         return any(name == owner or name in users for name in names)
@@ -395,7 +396,7 @@ def _sources_above(
 def _order_of_calls(definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]]) -> dict[str, int]:
     """Returns, for each node, the number of the DSL call that added the node. The DSL counts its calls and writes the
     number into generated names. A node that the user has named has no number in its name. A node without a number gets
-    the largest number among its parents, its stores, and the processors that fill its stores.
+    the largest number of its parents, its stores, and the processors that fill its stores.
     """
     order: dict[str, int] = {}
     for name, node in definition.nodes.items():
@@ -434,8 +435,8 @@ def _latest_calls(definition: TopologyDefinition, order: Mapping[str, int]) -> d
 
 
 def _equal_in_a_call(numbers: Mapping[str, int], choose: Callable[[Iterable[int]], int]) -> dict[str, int]:
-    """Returns a copy of the numbers by node. In the copy, all nodes of a join that the user has named have the same
-    number. `choose`: the function that selects this number, such as `max`.
+    """Returns a copy of the numbers by node. If the user has named a join, all its nodes get the same number in the
+    copy. `choose`: the function that selects this number, such as `max`.
     """
     of_call: dict[str, list[int]] = {}
     joins = {name: match["name"] for name in numbers if (match := _NAMED_JOIN.fullmatch(name)) is not None}

@@ -1,10 +1,10 @@
-"""Finds the stores of a described topology. Determines for each store whether it is logged, its changelog topic, and
-its kind. The kind of a store is key-value, windowed or versioned.
+"""Finds the stores of a described topology. Determines the changelog topic and the kind of each store. Also determines
+whether the store is logged. The kind of a store is key-value, windowed or versioned.
 
 The text of `Topology#describe` does not show whether a store is logged. Kafka names a changelog `<application
 id>-<store>-changelog` and creates all changelogs in the first rebalance. So if some changelogs exist, a store without a
-changelog is assumed not to be logged. There is one exception: if a table is read from one topic, this topic may serve
-as the changelog of the table's store. The text does not show the kind of a store either. The configs of the store's
+changelog is assumed not to be logged. A table is an exception: if it is read from one topic, this topic may serve as
+the changelog of the table's store. The text does not show the kind of a store either. The configs of the store's
 changelog show the kind. If the changelog does not exist, the store's name may show the kind.
 
 If the leader creates missing topics, it treats a store without a changelog as logged. The changelog may be missing for
@@ -15,14 +15,14 @@ configs. With these configs, the brokers delete no record that the store may nee
 
 The name of a store can show its kind. If the user does not name a store, the DSL generates a name that shows the DSL
 call. A store that the user has named can have any kind that its processors allow. A versioned store always belongs to a
-table. The user has supplied and named the versioned store. No name shows the retention of a windowed or versioned
+table. The user always supplies and names a versioned store. No name shows the retention of a windowed or versioned
 store.
 
 The configs of an existing changelog show the kind, because Kafka Streams sets them when it creates the topic. Each kind
-of store has different changelog configs. For a windowed store, the brokers delete records by time, after the store's
-retention. For a versioned store, the brokers delay compaction. If the application sets a config on every internal topic
-(`topic.` configs), this config does not show the kind of a store. All other configs are assumed to be the store's own
-(`withLoggingEnabled`). If the changelog is deleted, it is created again with these configs.
+of store has different changelog configs. For a windowed store, the brokers delete records that are older than the
+store's retention. For a versioned store, the brokers delay compaction. If the application sets a config on every
+internal topic (`topic.` configs), this config does not show the kind of a store. All other configs are assumed to come
+from the store's definition (`withLoggingEnabled`). If the changelog is deleted, it is created again with these configs.
 
 Source: `KStreamImplJoin`, `KStreamImpl`, `KTableImpl`, `KGroupedStreamImpl`, `InternalStreamsBuilder.newStoreName`;
 `WindowedChangelogTopicConfig`, `VersionedChangelogTopicConfig`, `UnwindowedUnversionedChangelogTopicConfig`.
@@ -150,7 +150,7 @@ _DSL_TABLE = re.compile(r"KTABLE-SOURCE-\d{10}|.+-table-source", re.ASCII | re.D
 _GENERATED_NODE = re.compile(r"(?:COGROUP)?K(?:STREAM|TABLE)-[A-Z-]+-\d{10}", re.ASCII)
 _NEVER_COMPACTED = {CLEANUP_POLICY: "delete"}
 """The cleanup policy for the changelog of a window store that belongs to a join. This changelog must not be compacted,
-because the store keeps several records of one key. Source: `StreamJoinedStoreFactory`.
+because the store contains several records with the same key. Source: `StreamJoinedStoreFactory`.
 """
 _KEPT_FOR_EVER = ChangelogConfig(ChangelogType.WINDOWED, {**_NEVER_COMPACTED, RETENTION_MS: "-1"})
 _FIELDS_BY_STORE = ("not_logged", "source_changelogs", "retention_ms", "history_retention_ms", "key_value")
@@ -158,7 +158,7 @@ _FIELDS_BY_STORE = ("not_logged", "source_changelogs", "retention_ms", "history_
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """Facts about stores that the caller knows. The text of `Topology#describe` does not have these facts.
+    """The caller's facts about stores. The text of `Topology#describe` does not have these facts.
 
     `not_logged`: the names of stores without a changelog. `source_changelogs`: the source topic that serves as
     changelog, by store name. `retention_ms`: the retention of windowed stores and session stores, by store name.
@@ -351,9 +351,9 @@ def _table_topic(definition: TopologyDefinition, store: str, users: Sequence[Pro
     """Returns the topic from which the store of a table is filled. Returns None if the store is filled from several
     topics or from an internal topic.
 
-    The processor that fills the store is found by its generated name. Otherwise it is found by the store's name, which
-    contains the topic. If the names do not show this processor, and exactly one processor of the store reads a single
-    topic, this processor is used.
+    The processor that fills the store is found by its generated name. Otherwise this processor is found by the store's
+    name, which contains the name of the topic. If the names do not help, and only one processor of the store reads a
+    single topic, this processor is assumed to fill the store.
     """
     topics: dict[str, str] = {}
     for user in users:

@@ -1,10 +1,10 @@
 """Parses the text of `Topology#describe` into subtopologies, nodes and edges. The result has the line number of each
 subtopology and node.
 
-The text may be a part of a log file. The parser ignores lines before and after the description, CR, tabs, and the
-prefix that the logger writes before each line. A line may also end with the two characters `\\n`, as in a JSON log. A
-line of other text inside the description is an error. An edge to a missing node is an error too, because it shows that
-the end of the text is missing.
+The text may be a part of a log file. The parser ignores lines before and after the description. In each line, the
+parser ignores CR, tabs, and the prefix that the logger writes. A line may also end with the two characters `\\n`, as in
+a JSON log. A line of other text inside the description is an error. An edge to a missing node is an error too, because
+it shows that the end of the text is missing.
 Source: `TopologyDescription`, `InternalTopologyBuilder`.
 """
 
@@ -70,7 +70,7 @@ class ReadSubtopology:
 @dataclass(slots=True)
 class _Block:
     """One description in the text. `before`: the text that the logger writes before the last parsed line of the
-    description. `strange`: the first line after this line that does not belong to the description.
+    description. `strange`: the number and the text of the first later line that does not belong to the description.
     """
 
     line: int
@@ -148,8 +148,8 @@ def _read_line(block: _Block, number: int, found: re.Match[str], rest: str) -> N
 
 def _leave_out(block: _Block, number: int, line: str) -> None:
     """Handles a line that does not belong to the description. If the line is the first unknown line after a line of the
-    description, keeps it in `strange`. A line that has only the prefix of the log counts as empty. The digits of the
-    prefix may differ from line to line, for example in a timestamp.
+    description, stores the line in `strange`. A line that has only the prefix of the log is treated as empty. The
+    digits of the prefix may differ from line to line, for example in a timestamp.
     """
     rest = line.strip()
     if rest and block.subtopologies and _shape_of_prefix(rest) != _shape_of_prefix(block.before):

@@ -36,8 +36,8 @@ PROTOCOL = "leader"
 _HEARTBEATS_PER_SESSION = 4
 _LONGEST_HEARTBEAT_INTERVAL_S = 0.5
 _REJOIN_TIMEOUT_MS = 2_000
-"""The rebalance time-out of the election group. The time-out is short, because a restarted process has little time. The
-process has to be elected and to join the application's group within the shortest session, which is 6 s.
+"""The rebalance time-out of the election group. The time-out is short, because a restarted process has little time.
+Within the shortest session, which is 6 s, the process has to be elected and has to join the application's group.
 """
 _CANDIDATE = b"1"
 
@@ -70,8 +70,8 @@ class Election(AbstractAsyncContextManager["Election"]):
         await self._membership.close()
 
     async def win(self, stand_by: bool) -> None:
-        """Waits until this process is elected. If `stand_by` is False and another process is elected, does not wait and
-        raises LeadTaken.
+        """Waits until this process is elected. If `stand_by` is False and another process is elected, raises LeadTaken
+        without waiting.
         """
         joined = await self._join_first()
         if joined.is_leader:
@@ -97,8 +97,8 @@ class Election(AbstractAsyncContextManager["Election"]):
         )
 
     async def resign(self) -> None:
-        """Leaves the election group, so that another process is elected at once. Raises MembershipError, KafkaRefused,
-        KafkaUnavailable.
+        """Leaves the election group, so that another process is elected immediately. Raises MembershipError,
+        KafkaRefused, KafkaUnavailable.
         """
         await self._membership.leave("resigned")
 
@@ -121,8 +121,8 @@ class Election(AbstractAsyncContextManager["Election"]):
                 )
 
     async def _next(self) -> JoinedGeneration:
-        """Waits until this generation of the election group ends. Then joins the next generation, and returns the new
-        generation. If the brokers cannot be reached, waits.
+        """Waits until this generation of the election group ends. Then joins and returns the next generation. Waits
+        while the brokers cannot be reached.
         """
         is_over = False
         while True:

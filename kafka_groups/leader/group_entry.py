@@ -2,8 +2,8 @@
 
 The first member to join an empty group leads the group. A member that joins a group with a running leader gets tasks
 like any other member. `assignor lead` does not process tasks, so tasks that it gets would be idle. The brokers do not
-report which member leads a group. So another member is assumed to lead a group if the group has members and none of
-them is the static member of `assignor lead`. `assess_group` decides before a join whether this process can lead the
+report which member leads a group. So if a group has members, and none of them is the static member of `assignor lead`,
+another member is assumed to lead the group. `assess_group` decides before a join whether this process can lead the
 group. `assess_group` uses the brokers' description of the group, and does no I/O. `GroupEntry` joins the group, and
 tries again if another member became the leader.
 
@@ -143,8 +143,8 @@ class GroupEntry:
         return None
 
     async def _joined(self, subscription: bytes, reason: str) -> JoinedGeneration | None:
-        """Joins the group. If another member leads the group and `join_anyway` is not set, leaves the group at once and
-        returns None.
+        """Joins the group. If another member leads the group and `join_anyway` is not set, leaves the group immediately
+        and returns None.
         """
         while True:
             try:

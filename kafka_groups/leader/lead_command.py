@@ -1,6 +1,7 @@
 """The command `assignor lead`: this process leads a real Kafka Streams group.
 
-The Kafka and HTTP libraries are imported only when the command runs. The other commands of `assignor` do not need them.
+The Kafka and HTTP libraries are imported only when the command runs. The other commands of `assignor` do not need these
+libraries.
 """
 
 from __future__ import annotations

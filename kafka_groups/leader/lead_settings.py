@@ -2,11 +2,11 @@
 
 Times are in milliseconds. Most defaults are the defaults of Kafka's consumer. Rules for the session time-outs:
 - If the leader fails in the middle of a rebalance, the group waits until the leader's session expires. So the default
-  session time-out is the shortest that the brokers allow.
+  session time-out is the shortest time-out that the brokers allow.
 - If there is a standby, the default session time-out in the application's group is 1.5 times the shortest time-out that
-  the brokers allow. The standby needs this time. It learns of a failed leader when the leader's session in the election
-  group expires. Then the standby has to join the application's group before the leader's session in the application's
-  group expires.
+  the brokers allow. The standby needs this time to replace a failed leader. The standby learns of the failure when the
+  leader's session in the election group expires. Then the standby has to join the application's group before the
+  leader's session in the application's group expires.
 - A session time-out that the user gives is used unchanged in the application's group. The session time-out in the
   election group is then two thirds of the user's time-out, and at most 6 s.
 - The leader may not be allowed to read the brokers' configs, which have the bounds for session time-outs. So if the
@@ -32,8 +32,8 @@ DEFAULT_METADATA_MAX_AGE_MS = 10_000
 @dataclass(frozen=True, slots=True)
 class LeadSettings:
     """The settings of the leader. `session_timeout_ms`: the user's session time-out; if None, `OwnSession` finds the
-    shortest that the brokers allow. `rebalance_timeout_ms`: the time that the brokers wait for members to join a
-    rebalance (max.poll.interval.ms). `retry_timeout_ms`: the time for which the leader retries a failing rebalance.
+    shortest time-out that the brokers allow. `rebalance_timeout_ms`: the time that the brokers wait for members to join
+    a rebalance (max.poll.interval.ms). `retry_timeout_ms`: the time for which the leader retries a failing rebalance.
     After this time, the leader leaves the group, so that another member leads it. `retry_timeout_ms` must be shorter
     than the rebalance time-out, after which the brokers remove the leader. `metadata_max_age_ms`: the interval at which
     the leader polls the source topics. `stand_by`: True to wait while another `assignor lead` process leads.
@@ -60,7 +60,7 @@ class LeadSettings:
 
 class OwnSession:
     """The session time-outs of the leader. `given_ms`: the session time-out that the user gives; None to use the
-    shortest that the brokers allow.
+    shortest time-out that the brokers allow.
     """
 
     def __init__(self, given_ms: int | None) -> None:
@@ -71,7 +71,7 @@ class OwnSession:
     @property
     def in_election_ms(self) -> int:
         """The session time-out in the election group: two thirds of the user's session time-out, and at most 6 s. If
-        the user gives no time-out, this value is the shortest that the brokers allow.
+        the user gives no time-out, this value is the shortest time-out that the brokers allow.
         """
         if self._given_ms is None:
             return self._least_ms

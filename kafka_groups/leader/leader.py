@@ -6,16 +6,17 @@ Rules:
 - Every member of the group either gets an assignment that it can read, or waits. If a rebalance cannot be computed, the
   leader retries for `retry_timeout_ms`. During the retries, the members continue to process the tasks that they own.
   After `retry_timeout_ms` this leader leaves the group, and a JVM member leads the rebalance. Kafka's own leader does
-  not retry a rebalance that cannot be computed. Kafka's leader throws an exception at once, and its stream thread ends.
-  If Kafka's leader would send an assignment with an error code, this leader sends the same assignment.
-- If this process joins and does not become the group's leader, it leaves the group at once. With `join_anyway`, this
-  process stays in the group.
+  not retry a rebalance that cannot be computed. Kafka's leader immediately throws an exception, and its stream thread
+  ends. If Kafka's leader would send an assignment with an error code, this leader sends the same assignment.
+- If this process joins and does not become the group's leader, it leaves the group immediately. With `join_anyway`,
+  this process stays in the group.
 - The leader itself starts a rebalance when source topics change. The leader also starts a rebalance at a probing
   deadline that no member can carry. After a restart, the leader also starts a rebalance if topics of the topology are
-  missing or source partitions have no owner.
-- When a standby starts or ends, the leader needs a different session time-out. So it joins again as the same static
-  member. A join for a different session time-out starts no rebalance. The members themselves start follow-up rebalances
-  and probing rebalances. The member that carries the probing deadline starts the probing rebalance.
+  missing, or if source partitions have no owner.
+- When a standby starts or ends, the leader needs a different session time-out. So the leader joins again as the same
+  static member. If the leader joins again only to change its session time-out, the brokers start no rebalance. The
+  members themselves start follow-up rebalances and probing rebalances. The member that carries the probing deadline
+  starts the probing rebalance.
 
 Source: `StreamsPartitionAssignor`, `ConsumerCoordinator`, `AbstractCoordinator`.
 """
@@ -56,8 +57,7 @@ _NEW_SESSION = "another session time-out"
 
 
 class _Watched(NamedTuple):
-    """The conditions for which the leader watches. If one of the conditions becomes true, the leader starts a
-    rebalance.
+    """The conditions that the leader watches. If one of them becomes true, the leader starts a rebalance.
 
     `partitions`: the number of partitions of each source topic in the last rebalance; None to watch no topics.
     `probing_at_ms`: a probing deadline that no member can carry. `reason`: the reason why a rebalance is needed now;
@@ -90,8 +90,8 @@ class Leader:
         self._reason = ""
         self._mismatch = ""
         self._unassigned: dict[int, str] = {}
-        """Maps generation ids to reasons. Contains the generations that never got an assignment and are not recorded
-        yet.
+        """Maps the id of each generation that never got an assignment to the reason. Contains only generations that are
+        not recorded yet.
         """
 
     async def lead(self) -> None:

@@ -6,9 +6,9 @@ line overrides the application's file. The text of `Topology#describe` lacks som
 The configs of an existing changelog show the kind of its store. Command-line options (`TopologyFacts`) add facts that
 the cluster does not show. Command-line options also override facts that the cluster shows.
 
-When a signal stops this process and there is a standby, this process only leaves the election group. The standby then
-replaces this process in the application's group, without a rebalance. Without a standby, this process leaves the
-application's group, so that a JVM member leads it at once.
+If a signal stops this process and there is a standby, this process leaves the election group, but not the application's
+group. The standby then replaces this process in the application's group, without a rebalance. Without a standby, this
+process leaves the application's group, so that a JVM member leads it immediately.
 """
 
 import asyncio
@@ -238,8 +238,8 @@ class _Run:
         await self._try(self.election.resign())
 
     async def _try(self, leaving: Coroutine[Any, Any, None]) -> None:
-        """Runs one step of leaving a group, for at most 10 s. If the step fails, only reports the failure: the brokers
-        remove the member when its session expires. `leaving`: the coroutine of this step.
+        """Runs one step of leaving a group, for at most 10 s. If the step fails, only reports the failure, because the
+        brokers remove the member when its session expires. `leaving`: the coroutine of this step.
         """
         try:
             async with asyncio.timeout(_LONGEST_WAY_OUT_S):

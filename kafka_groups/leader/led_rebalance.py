@@ -1,12 +1,13 @@
-"""Computes one rebalance that a leader outside the application leads. The input contains the members' subscriptions.
-The result has an assignment for every member. The module does no I/O, and does not use a clock or random numbers.
+"""Computes one rebalance for a leader outside the application. The input contains the members' subscriptions. The
+result has an assignment for every member. The module does no I/O, and does not use a clock or random numbers.
 
 Rules:
 
 - Two kinds of members get an AssignmentInfo without tasks: leaders of this project, and members whose subscriptions
-  cannot be read. With a JVM leader, an unreadable subscription would end the leader, then the next leader, and so on.
-- The probing deadline is sent to one process: the process with the lowest id among the processes that can carry a
-  deadline. The process that has the deadline starts the next rebalance, even if the leader is gone. The rebalance is
+  cannot be read. If the leader were a JVM member, an unreadable subscription would stop this leader, then the next
+  leader, and so on.
+- Among the processes that can carry the probing deadline, the deadline is sent to the process with the lowest id. The
+  process that has the deadline starts the next rebalance, even if the leader has left or failed. The rebalance is
   computed as if the process with the deadline were the leader. So if the rebalance is computed again from the recorded
   line, the assignments have the same bytes. If no process can carry the probing deadline, this leader itself starts the
   probing rebalance.
@@ -210,11 +211,12 @@ def all_assignments(members: GroupMembers, result: RebalanceResult | None) -> di
 
 
 def _carrier(snapshot: RebalanceSnapshot, result: RebalanceResult) -> ProcessId | None:
-    """Returns the process that gets the probing deadline: the process with the lowest id whose first consumer can carry
-    the deadline. Returns None if no process can carry the deadline.
+    """Returns the process that gets the probing deadline. A process can carry the deadline if its first consumer can
+    carry it. If several processes can carry the deadline, returns the process with the lowest id. Returns None if no
+    process can carry the deadline.
 
-    A consumer that has to rejoin at once cannot carry the probing deadline. So members with a future protocol version
-    cannot carry the deadline. These members rejoin at once with a lower version.
+    A consumer that has to rejoin immediately cannot carry the probing deadline. So members with a future protocol
+    version cannot carry the deadline. These members rejoin immediately, with a lower version.
     """
     assert result.problem is not None, "a rebalance with a deadline has a placement"
     future = snapshot.future_process_id or DEFAULT_FUTURE_PROCESS_ID

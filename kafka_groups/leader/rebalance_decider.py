@@ -3,7 +3,7 @@ computes the assignments. A failed rebalance is tried again until a time limit.
 
 The pauses between the tries become longer. Meanwhile the members wait, because the leader sends nothing until it has
 computed the assignments. A rebalance fails, for example, if Kafka's leader would have thrown an exception. A rebalance
-that sends an error code to members does not count as failed. A new generation does not restart the time limit. If each
+that sends an error code to members is not treated as failed. A new generation does not restart the time limit. If each
 generation had its own time limit, the retries would never end. JVM members that wait longer than their session time-out
 start new generations.
 
@@ -52,7 +52,7 @@ class LedRebalanceFailed(AssignorFault):
 
 class GroupRecordTooLarge(AssignorFault):
     """The brokers would refuse the generation, because its record is too large. The message of the error names the
-    member with the most bytes, and the remedy.
+    remedy, and the member that needs the most bytes.
     """
 
 
@@ -157,9 +157,9 @@ class RebalanceDecider:
         return DecidedRebalance(now_ms, led, assignments)
 
     async def _follow_patterns(self, members: GroupMembers) -> None:
-        """Makes the definition again if the members subscribe to other topics than the topology reads. The new
-        definition has topics that a pattern of the topology now matches, and lacks topics that no longer exist. A topic
-        that the topology does not read is not added, even if members subscribe to it.
+        """Makes the definition again if the topics to which the members subscribe differ from the topics that the
+        topology reads. The new definition has topics that a pattern of the topology now matches, and lacks topics that
+        no longer exist. A topic that the topology does not read is not added, even if members subscribe to it.
         """
         before = set(self.topics)
         if self.redefine is None or set().union(*members.topics.values()) == before:

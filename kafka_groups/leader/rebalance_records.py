@@ -1,5 +1,5 @@
-"""Writes the rebalances of this leader to a file as rebalance/1 lines. Reports them to a coordinator, which shows the
-group. Also makes a progress line for each rebalance.
+"""Writes the rebalances of this leader to a file as rebalance/1 lines. Also reports the rebalances to a coordinator,
+which shows the group. Also makes a progress line for each rebalance.
 
 Rules: the line of a rebalance is on disk before the next rebalance begins. A crash may leave an incomplete line at the
 end of the file, but loses no other line. Only the leader changes the file, so a leader and its standbys may share one

@@ -53,7 +53,7 @@ def change_text(before: PartitionCounts, after: PartitionCounts) -> str | None:
 
 def partitions_without_owner(counts: PartitionCounts, assignments: Iterable[bytes]) -> int:
     """Returns the number of partitions that are assigned to no member. `assignments`: encoded
-    ConsumerProtocolAssignments; an assignment that cannot be read counts as empty.
+    ConsumerProtocolAssignments; an assignment that cannot be read is treated as empty.
     """
     wanted = {TopicPartition(topic, number) for topic, partitions in counts.items() for number in range(partitions)}
     for assignment in assignments:

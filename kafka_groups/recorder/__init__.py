@@ -5,7 +5,7 @@
 - `following`: runs the main loop of the recorder, which reads records of `__consumer_offsets` and writes lines.
 - `generations`: decides which records show a new generation.
 - `group_recorder`: polls the cluster before and after each rebalance of a group, and makes the line.
-- `leader_view`: finds a state of the cluster, between two polls, that explains the leader's result.
+- `leader_view`: infers the state of the cluster that the leader read between two polls.
 - `rebalance_line`: makes the line of a rebalance, and a summary of its moves and its cause.
 - `output`: writes the output file, and the position from which the next run continues after a kill.
 - `jvm_log`, `jvm_log_rebalances`: read the rebalances from the log file of a JVM leader.

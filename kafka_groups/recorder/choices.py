@@ -6,8 +6,8 @@ properties, keys that the assignor does not use are ignored. In `--config`, an u
 overrides `--config-file`.
 
 A topology comes from a definition, from the text of `Topology#describe`, or from the members' subscriptions and
-assignments. The members' subscriptions and assignments show only a part of the topology. Members show the topics that
-they read, the tasks with their partitions, and the stateful tasks. Members do not show sinks and fixed partition
+assignments. The members' subscriptions and assignments show only a part of the topology: the topics, the tasks with
+their partitions, and the stateful tasks. The subscriptions and assignments do not show sinks and fixed partition
 counts. The n-th partition of an assignment belongs to the n-th active task of its AssignmentInfo. For each standby
 task, the AssignmentInfo lists the partitions. Facts from earlier generations are used until the members subscribe to
 other topics.

@@ -1,12 +1,12 @@
 """The loop of the recorder. The recorder reads the records of the groups in `__consumer_offsets`, and writes a line for
 every new generation.
 
-Rules: records are read in order, and lines are written in the same order. A position is saved only after all lines
-before it are written. When the recorder finds a rebalance, it polls the cluster at once. A thread then determines the
-leader's view of the cluster. Meanwhile the recorder continues to read records. The recorder reads a group that is new
-to it from the group's first record. The earlier records show the last generation of the group and its tasks. With
-`--from-start`, the recorder also writes lines for the rebalances before its start. If the cluster does not answer, the
-recorder reports the problem once, and then waits until the cluster answers. So no rebalance is lost.
+Rules: records are read in order, and lines are written in the same order. A position is saved only after all lines that
+it covers are written. When the recorder finds a rebalance, it polls the cluster immediately. A thread then determines
+the leader's view of the cluster. Meanwhile the recorder continues to read records. If a group is new to the recorder,
+the recorder reads all records of this group. The earlier records show the last generation of the group and its tasks.
+With `--from-start`, the recorder also writes lines for the rebalances before its start. If the cluster does not answer,
+the recorder reports the problem once, and then waits until the cluster answers. So no rebalance is lost.
 """
 
 import asyncio
@@ -176,9 +176,9 @@ class _Reading:
 
     async def _begin(self) -> None:
         """Sets the offset at which reading begins in each partition of `__consumer_offsets`. Reading usually begins at
-        the saved offset of the partition. If the last record of a group has a lower offset, reading begins at this
-        record. The record shows the group's tasks. If a group of the partition is new, reading begins at the first
-        record of the partition.
+        the saved offset of the partition. If the last known record of a group is before the saved offset, reading
+        begins at this record. The record shows the group's tasks. If a group of the partition is new, reading begins at
+        the first record of the partition.
         """
         starts: dict[int, int] = {}
         for group, recorder in self._groups.items():

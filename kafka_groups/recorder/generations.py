@@ -7,9 +7,10 @@ Rules:
   record with the generation and the assignments of the last rebalance does not show a new rebalance.
 - A new group has generation 0 and no members. A group that all members have left has a generation without members. A
   generation without members is not a rebalance. After the tombstone of a group, its next generation has number 1.
-- The brokers write no record of a rebalance if the next rebalance begins first, or if the leader is gone. So the
-  records of some generations are missing. If the recorder reads records while they are written, a missing generation
-  never got an assignment. If the recorder reads old records, compaction may have removed the record.
+- The brokers write no record of a rebalance if the leader has failed, or if the next rebalance begins before the leader
+  sends the assignments. So the records of some generations are missing. If the recorder reads new records, a missing
+  generation never got an assignment. If the recorder reads old records, compaction may have removed the record of a
+  missing generation.
 
 Source: `GroupMetadataManager.classicGroupSyncToClassicGroup`, `updateStaticMemberThenRebalanceOrCompleteJoin`.
 """
@@ -68,14 +69,14 @@ class ObservedRebalance:
 
     @property
     def interrupted(self) -> range:
-        """The numbers of the earlier generations that never got an assignment, back to the last completed
-        generation.
+        """The numbers of the generations between the last completed generation and this generation. These generations
+        never got an assignment.
         """
         return range(0) if self.before is None else range(self.before.generation + 1, self.value.generation)
 
     @property
     def leader_is_gone(self) -> bool:
-        """True if the leader of the last generation is no longer a member, or is a member with a new member id."""
+        """True if the leader of the last generation is no longer a member, or has a new member id."""
         leader = None if self.before is None else self.before.leader
         return leader is not None and all(member.member_id != leader for member in self.value.members)
 

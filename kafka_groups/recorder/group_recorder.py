@@ -77,7 +77,7 @@ class ClusterPolls:
 
     async def run(self) -> None:
         """Polls until this call is cancelled. Polls more often while members join. While the group waits for the
-        leader's assignments, only the first polls are more frequent.
+        leader's assignments, the first few polls are also more frequent.
         """
         quick_polls = 0
         while True:
@@ -97,7 +97,7 @@ class ClusterPolls:
             await asyncio.sleep(min(_WHILE_JOINING_S, self.interval_s) if is_quick else self.interval_s)
 
     def add(self, at: float, topics: frozenset[str]) -> None:
-        """Adds a poll that only listed the topics of the cluster. `at`: the time at which the poll ended."""
+        """Adds a poll that listed only the topic names of the cluster. `at`: the time at which the poll ended."""
         self._polls.append(_Poll(at, None, topics, None))
 
     async def poll(self, definition: RebalanceSnapshot) -> ClusterView:
@@ -177,7 +177,7 @@ class RecordedLine:
 
 class GroupRecorder:
     """Records the rebalances of one group. `write_from`: the offset from which records get a line. Records with lower
-    offsets are only read to learn the tasks of the group.
+    offsets are read only to learn the tasks of the group.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class GroupRecorder:
         self._shown.add(decoded.members)
 
     def show_again(self, record: GroupRecord) -> None:
-        """Reads the group's tasks from a record that got its line in an earlier run. Raises DecodeError."""
+        """Reads the group's tasks from a record whose line was written in an earlier run. Raises DecodeError."""
         with contextlib.suppress(NotStreams):
             rebalance = GroupGenerations(self.group).take(record)
             if rebalance is not None:
@@ -312,8 +312,8 @@ class GroupRecorder:
 
 
 def _joined_at(read: ReadRebalance) -> float:
-    """Returns the time at which all members had joined and the leader began to compute the assignments, as a value of
-    `time.monotonic`.
+    """Returns the time at which the leader began to compute the assignments, as a value of `time.monotonic`. All
+    members had joined by then.
     """
     rebalance = read.decoded.rebalance
     began_ms = rebalance.value.state_timestamp_ms

@@ -2,9 +2,9 @@
 `__consumer_offsets` cannot be read.
 
 HighAvailabilityTaskAssignor logs its whole input and output in one line. For the sticky assignors, the lines of the
-leader show the clients, the tasks, the previous owners of tasks, and the result. The lines of the leader have no lags,
-but the sticky assignors do not use lags. The sticky assignors iterate over clients and tasks in the order of Java's
-hash maps. The log shows this order only at level DEBUG. So this module computes the order from the names of clients and
+leader show the clients, the tasks, the previous owners of tasks, and the result. The lines of the leader have no lags.
+The sticky assignors do not need lags. The sticky assignors iterate over clients and tasks in the order of Java's hash
+maps. The log shows this order only at level DEBUG. So this module computes the order from the names of clients and
 tasks. If the lines of a rebalance are cut off or mixed with other lines, the rebalance is left out. The reason is
 reported.
 Source: `HighAvailabilityTaskAssignor.assign`, `StreamsPartitionAssignor.assignTasksToClients`, `computeNewAssignment`.
@@ -123,8 +123,8 @@ class _LogReader:
     begun: tuple[str, LoggedRebalance, ProcessId | None] | None = None
     count: int = 0
     version: Document = field(default_factory=dict)
-    """The field `kafka_version` that the documents get. The value is empty if the configs already name a version, or if
-    the log names no release or only unknown releases.
+    """The field `kafka_version` that the documents get. The value is empty if the configs already name a version. The
+    value is also empty if the log names no known release.
     """
 
     def read(self, lines: Iterable[str]) -> Iterator[Document]:
@@ -260,7 +260,7 @@ class _LogReader:
 
     def _rebalance_of_clients(self, record: _LogRecord, clients: Iterable[ProcessId]) -> LoggedRebalance | None:
         """Returns the unfinished rebalance that has these clients. The line of HighAvailabilityTaskAssignor may lack
-        the full name of the thread, so the clients identify the rebalance.
+        the full name of the thread. So the rebalance is found by its clients.
         """
         wanted = set(clients)
         fitting = [each for each in self.rebalances.values() if not each.decided and set(each.consumers) == wanted]

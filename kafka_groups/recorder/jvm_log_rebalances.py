@@ -1,8 +1,8 @@
 """Parses the values in a JVM leader's INFO lines about one rebalance, and makes its placement/1 document.
 
 The lines contain the `toString` output of client states, tasks, and maps of them. The parser searches for the names of
-fields, so it can also read older releases, which have other fields. For example, `clientTags` exists since Kafka 3.2,
-and Kafka 2.6 had `prevOwnedPartitionsByConsumerId`.
+fields. So it can also read the lines of older releases, which have other fields. For example, `clientTags` exists since
+Kafka 3.2, and Kafka 2.6 had `prevOwnedPartitionsByConsumerId`.
 Source: `StreamsPartitionAssignor.assignTasksToClients`, `ClientState.toString`, `AbstractCollection.toString`,
 `AbstractMap.toString`.
 """
@@ -46,8 +46,8 @@ class LoggedClient:
 
 
 def read_client_states(text: str) -> dict[ProcessId, LoggedClient]:
-    """Parses client states of the form `{process=[activeTasks: ...], ...}`. Keeps the order of the processes. Raises
-    UnreadableLogLine.
+    """Parses client states of the form `{process=[activeTasks: ...], ...}`. The processes stay in the same order.
+    Raises UnreadableLogLine.
     """
     starts = list(_CLIENT.finditer(text))
     if not starts:

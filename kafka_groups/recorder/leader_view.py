@@ -2,17 +2,17 @@
 after the rebalance, and the result of the rebalance.
 
 Rules: the leader's view lies between the poll before the rebalance and the poll after it. If an internal topic is
-missing in the poll before the rebalance, the rebalance created the topic. Offsets only grow between the polls. To try a
-view, the recorder computes the rebalance with this view. If the result equals the leader's result, the recorder uses
-this view, and the recorded line names it. The first tried view is the first poll after all members had joined. The
+missing in the poll before the rebalance, the rebalance created the topic. Between the polls, offsets never decrease. To
+try a view, the recorder computes the rebalance with this view. If the result equals the leader's result, the recorder
+uses this view, and the recorded line names it. The first tried view is the first poll after all members had joined. The
 recorder then tries other views between the polls. If no view gives the leader's result, the recorder uses the first
 tried view. The recorded line then names the first difference between the two results. The module does no I/O except
 reading the clock.
 
-A leader uses only the sum of a task's end offsets. The leader subtracts the offset sum that a member reports, and
-compares the difference with `acceptable.recovery.lag`. So only a few sums of each task are worth trying. The search
-tries the lowest and the highest possible sum. The search also tries the sums at which a member's lag crosses
-`acceptable.recovery.lag` or is exactly 0.
+A leader uses only the sum of a task's end offsets. A member's lag is the sum of the end offsets minus the offset sum
+that the member reports. The leader compares the lag with `acceptable.recovery.lag`. So only a few sums of each task are
+worth trying. The search tries the lowest and the highest possible sum. The search also tries the sums at which a
+member's lag crosses `acceptable.recovery.lag` or is exactly 0.
 """
 
 from __future__ import annotations
@@ -238,14 +238,14 @@ class _TaskRange:
 
     def sum_in(self, view: ClusterView) -> int:
         """Returns the task's offset sum in this view. A sum outside the range is replaced by the nearest sum in the
-        range. If the view lacks a topic, the topic's offsets count as 0.
+        range. If the view lacks a topic, the topic's offsets are assumed to be 0.
         """
         known = {**view.committed_offsets, **(view.changelog_end_offsets or {})}
         offsets = (_offset(known, partition.topic, partition.partition) for partition, _, _ in self.partitions)
         return min(max(sum(offsets), self.low), self.high)
 
     def turning_point_near(self, total: int, draw: random.Random) -> int:
-        """Returns one of the two turning points next to `total`, chosen at random."""
+        """Chooses at random one of the two turning points that are next to `total`."""
         index = bisect_left(self.turning_points, total)
         return draw.choice(self.turning_points[max(index - 1, 0) : index + 1])
 
@@ -290,8 +290,8 @@ class OffsetRange:
         return bool(self._tasks)
 
     def instants(self) -> Iterator[dict[int, int]]:
-        """Yields the offset sums of all tasks for several points in time, evenly spread between two polls. All sums of
-        one point belong together, because the leader reads all offsets at one time.
+        """Yields the offset sums of all tasks for several points in time, evenly spread between two polls. All sums in
+        one dict belong to the same point in time, because the leader also reads all offsets together.
         """
         for earlier, later in pairwise(self._polls):
             for step in range(_STEPS):

@@ -5,13 +5,13 @@ Rules:
   an incomplete line. The next run removes the incomplete line. The next run reads the record of this line again,
   because no saved position covers that record.
 - The position is stored in the file `<output>.position`. The position file is replaced as a whole. So after a kill, the
-  position file has either the old or the new position. The output may have lines that the position does not cover. But
-  the position never covers a line that the output lacks. The field `size` of the position is the number of bytes of the
-  output that the position covers. The next run reads only the part of the output after these bytes. The id of each line
-  shows the record from which the line was made.
-- The line of an interrupted generation stands before the line of the next generation. If the recorder is killed before
-  it writes the second of these lines, the next run also removes the first. So a kill at any moment loses no line and
-  duplicates no line.
+  position file has either the old or the new position. The output may have lines that the position does not cover. The
+  position never covers a line that is missing in the output. The field `size` of the position is the number of bytes of
+  the output that the position covers. The next run reads only the part of the output after these bytes. The id of each
+  line shows the record from which the line was made.
+- The line of an interrupted generation stands before the line of the next generation. The recorder may be killed
+  between these two lines. The next run then also removes the line of the interrupted generation, and writes it again.
+  So a kill at any moment loses no line and duplicates no line.
 - A lock on the output file prevents two recorders from writing to one file.
 """
 
@@ -107,7 +107,7 @@ class StandardOutput:
 
 class OutputFile:
     """Writes lines to a file. `position`: the position at which the previous run stopped; None in a first run. This
-    position covers all lines of the previous run, even the lines that it wrote after it last saved its position.
+    position covers all lines of the previous run, even lines that were written after the position was last saved.
 
     Raises InputError if the file cannot be written, or if another recorder writes to it.
     """
@@ -118,7 +118,7 @@ class OutputFile:
             raise InputError("is written line by line; name it .jsonl, and gzip it afterwards", str(path))
         with input_errors("cannot be written", path):
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, FILE_MODE)
-        self._position_path = path.with_name(path.name + SUFFIX)  # `name` is not empty, because the path was opened.
+        self._position_path = path.with_name(path.name + SUFFIX)  # The name is not empty, because the path was opened.
         warn_if_readable_by_others(path)
         try:
             self._lock()
@@ -162,8 +162,8 @@ class OutputFile:
             raise InputError("another `assignor record` writes to it", str(self._path)) from None
 
     def _recovered(self) -> Position | None:
-        """Removes an incomplete end of the file. Returns the position that covers all remaining lines; None in a first
-        run.
+        """Removes an incomplete last line of the file. Also removes lines of interrupted generations at the end of the
+        file. Returns the position that covers all remaining lines; None in a first run.
         """
         saved = read_position(self._position_path)
         size = os.fstat(self._file).st_size

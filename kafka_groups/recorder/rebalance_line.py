@@ -1,5 +1,5 @@
-"""Makes the `rebalance/1` line of one generation. The line has the members as the leader received them, and their
-assignments. No I/O.
+"""Makes the `rebalance/1` line of one generation. The line has the members with their assignments, in the order in
+which the leader received the members. No I/O.
 
 Rules: members stay in the order in which the broker stored them. The broker's order is also the order in which the
 leader received the members. The record of the generation contains the member id of the leader. If a leader of this
@@ -39,7 +39,7 @@ from rebalance_analysis.rerun import run
 
 LED_BY_OWN_LEADER = "assignor"
 INTERRUPTED_SUFFIX = "-interrupted"
-"""The suffix of a line's id if its generation never got an assignment."""
+"""If a generation never got an assignment, the id of its line ends with this suffix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class DecodedRebalance:
     standbys are left out. `leader_process_id`: the process id of the leader; None if the leader is not a member of the
     application.
 
-    `led_by`: the value of the field `led_by` of rebalance/1, which names the leader; None if the leader may have been
-    Kafka Streams 4.3.1. `probing_rebalance_at_ms`: the earliest probing deadline that a member carries; None if no
-    member carries a deadline.
+    `led_by`: the name of the leader, as in the field `led_by` of rebalance/1; None if the leader may have been Kafka
+    Streams 4.3.1. `probing_rebalance_at_ms`: the earliest probing deadline that a member carries; None if no member
+    carries a deadline.
     """
 
     rebalance: ObservedRebalance

@@ -2,7 +2,8 @@
 happen.
 
 If the records of a group in `__consumer_offsets` cannot be read, use `--from-log` to read the log files of JVM members.
-The Kafka and HTTP libraries are imported only when the command runs. The other commands of `assignor` do not need them.
+The Kafka and HTTP libraries are imported only when the command runs. The other commands of `assignor` do not need these
+libraries.
 """
 
 from __future__ import annotations
