@@ -60,7 +60,7 @@ def sentence(text: str) -> str:
     return begins if begins.endswith((".", "?", "!")) else f"{begins}."
 
 
-def has_words(query: str, *texts: str) -> bool:
+def contains_all(query: str, *texts: str) -> bool:
     """Returns whether each word of the query occurs in at least one of the texts. The comparison ignores case."""
     text = _folded(" ".join(texts))
     return all(word in text for word in _folded(query).split())

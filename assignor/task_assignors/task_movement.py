@@ -154,8 +154,8 @@ def rank_by_lag(state: WorkingState, acceptable_recovery_lag: int) -> LagRanking
 
 
 def _own_lags(lags: TaskLags, shared: Mapping[TaskId, int], tasks: list[TaskId]) -> Mapping[TaskId, int]:
-    """Returns the lags of the client that may differ from the lags in `shared`. If `shared` does not contain the
-    client's unreported lags, returns all lags of the client.
+    """Returns the client's lags, without lags that are certainly equal to those in `shared`. If `shared` does not
+    contain the client's unreported lags, returns all lags of the client.
     """
     if lags.unreported is shared or lags.unreported == shared:
         return lags.reported

@@ -113,7 +113,7 @@ def _expiry(step: GroupTransition, member_id: str) -> RemovalReason:
     if step.image.members[member_id].is_away:
         return RemovalReason.GRACE_ENDED
     silent = step.liveness.sessions[member_id].silent_since_join
-    return RemovalReason.NEVER_HEARD_FROM if silent else RemovalReason.SESSION_EXPIRED
+    return RemovalReason.NO_REQUEST_SINCE_JOIN if silent else RemovalReason.SESSION_EXPIRED
 
 
 def _disconnected(step: GroupTransition) -> list[str]:

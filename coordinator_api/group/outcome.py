@@ -133,8 +133,8 @@ class AssignmentDiscarded:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceWaits:
-    """The rebalance waits for approval. The caller stores the rebalance as held, in the transaction that commits the
-    records.
+    """The rebalance waits for approval. The caller stores the rebalance in the transaction that commits the records,
+    and marks it as not approved yet.
     """
 
     generation_id: int

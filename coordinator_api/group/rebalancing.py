@@ -114,8 +114,8 @@ def rebalance_to_run(image: GroupImage) -> RunRebalance | None:
 
 
 def _away_processes(image: GroupImage) -> frozenset[ProcessId]:
-    """Returns the instances that have only absent members that did not rejoin. If a member leaves during the
-    computation, it counts as present, because the input of a computation does not change.
+    """Returns the instances whose members are all absent: no member of the instance has rejoined. If a member leaves
+    during the computation, it counts as present, because the input of a computation does not change.
     """
     away, present = set[ProcessId | None](), set[ProcessId | None]()
     if not image.members.away():

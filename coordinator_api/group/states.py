@@ -88,7 +88,7 @@ class RemovalReason(StrEnum):
 
     LEFT = "left"
     SESSION_EXPIRED = "session-expired"
-    NEVER_HEARD_FROM = "never-heard-from"
+    NO_REQUEST_SINCE_JOIN = "never-heard-from"
     REBALANCE_TIMEOUT = "rebalance-timeout"
     ASSIGNMENT_NOT_FETCHED = "assignment-not-fetched"
     DISCONNECTED = "disconnected"

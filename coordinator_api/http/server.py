@@ -87,7 +87,7 @@ async def _serve(
         url = _url_of(listening, "http" if tls is None else "https")
         coordinator = await open_with_tokens(settings, access, url)
         freeze_existing_objects()
-        # the time limit is at least a second, because 0 would mean no limit to uvicorn
+        # the time limit is at least a second, because uvicorn takes 0 for "no limit"
         graceful_s = max(1, round(settings.shutdown_timeout_ms / 1000))
         connections = OpenConnections(coordinator)
         app = create_app(settings, coordinator, access, pages, connections)

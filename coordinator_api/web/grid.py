@@ -109,7 +109,7 @@ class Chip:
         return max(0, min(99, 100 * (self.whole - self.lag) // self.whole))
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """The text that a browser shows on hover and focus, without the task and its role."""
         match self.standing:
             case "runs":

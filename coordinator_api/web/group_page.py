@@ -13,7 +13,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, named_router
-from coordinator_api.views import active_levers, has_words
+from coordinator_api.views import active_levers, contains_all
 from coordinator_api.web.event_streams import group_stream
 from coordinator_api.web.grid import ROLES, Chip, GridRow, GroupGrid, pack_grid
 from coordinator_api.web.group_documents import GroupDocuments, TheDocument
@@ -145,13 +145,13 @@ def tag_keys(grid: GroupGrid) -> tuple[str, ...]:
 
 
 def _within(row: GridRow, asked: GridFilter) -> GridRow | None:
-    row_has = has_words(asked.q, row.name, row.process_id, row.rack or "", *row.tags)
+    row_has = contains_all(asked.q, row.name, row.process_id, row.rack or "", *row.tags)
     searches_alone = bool(asked.q) and not asked.subtopology and not asked.show
     threads = []
     for thread in row.threads:
-        thread_has = row_has or has_words(asked.q, thread.name, thread.member_id)
+        thread_has = row_has or contains_all(asked.q, thread.name, thread.member_id)
         chips = tuple(
-            chip for chip in thread.chips if _is_shown(chip, asked) and (thread_has or has_words(asked.q, chip.task))
+            chip for chip in thread.chips if _is_shown(chip, asked) and (thread_has or contains_all(asked.q, chip.task))
         )
         # keep a thread without tasks if the thread's own values or its instance's values match the words
         if chips or (searches_alone and thread_has):

@@ -12,7 +12,7 @@ from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.dependencies import TheCoordinator, answer, named_router
 from coordinator_api.http.models.group_models import GroupList, UnreadableGroupLine
 from coordinator_api.http.other_coordinators import OtherCoordinators
-from coordinator_api.views import has_words
+from coordinator_api.views import contains_all
 from coordinator_api.web.event_streams import event_stream
 from coordinator_api.web.group_summaries import GroupSummaries, SummarizedLine, SummarizedList, digest_of
 from coordinator_api.web.rendering import page, see_other, state_badge, wants_live_part
@@ -115,7 +115,7 @@ def chosen(listed: SummarizedList, query: str = "", sort: str = "", order: str =
     unknown: list[SummarizedLine] = []
     for line in sorted(listed.groups, key=lambda each: each.group_id):
         badge = state_badge(line.state, line.condition, line.draining)
-        if has_words(query, line.group_id, badge.label, badge.more, *line.notes):
+        if contains_all(query, line.group_id, badge.label, badge.more, *line.notes):
             value = _COLUMNS[sort](line)
             if value is None:
                 unknown.append(line)
@@ -124,7 +124,7 @@ def chosen(listed: SummarizedList, query: str = "", sort: str = "", order: str =
     found.sort(key=lambda each: each[0], reverse=descending)
     return GroupsShown(
         [*(line for _, line in found), *unknown],
-        [each for each in listed.unreadable if has_words(query, each.group_id, each.reason, "unreadable")],
+        [each for each in listed.unreadable if contains_all(query, each.group_id, each.reason, "unreadable")],
         len(listed.groups) + len(listed.unreadable),
         query,
         sort,

@@ -6,7 +6,8 @@ Rules:
   If a static member returns, the brokers write the record of the present generation again, with a new member id. So a
   record with the generation and the assignments of the last rebalance does not show a new rebalance.
 - A new group has generation 0 and no members. A group that all members have left has a generation without members. A
-  generation without members is not a rebalance. After the tombstone of a group, its next generation has number 1.
+  generation without members does not count as a rebalance. After the tombstone of a group, its next generation has
+  number 1.
 - The brokers write no record of a rebalance if the leader has failed, or if the next rebalance begins before the leader
   sends the assignments. So the records of some generations are missing. If the recorder reads new records, a missing
   generation never got an assignment. If the recorder reads old records, compaction may have removed the record of a

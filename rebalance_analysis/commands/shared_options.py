@@ -136,7 +136,10 @@ def changes_from_options(
     ] = None,
     remove: Annotated[
         Several,
-        typer.Option(metavar="P", help="Remove an instance: its process, client, member or instance id, or a prefix."),
+        typer.Option(
+            metavar="P",
+            help="Remove the instance with this process, client, member or instance id, or with ids that begin so.",
+        ),
     ] = None,
     threads: Annotated[
         Several, typer.Option(metavar="[P=]N", help="Stream threads of every instance, or of P; may be repeated.")

@@ -200,11 +200,11 @@ class _Reason:
         moved = steps.get(DecisionKind.RACK_MOVED)
         if moved is not None:
             return f"it belongs on {self._name(moved.process)}, {rack_reason(moved, self._problem)}"
-        for kind, words in _BELONGS:
+        for kind, clause in _BELONGS:
             step = steps.get(kind)
             if step is not None:
                 traffic = traffic_there(step) if kind in _CHOSEN else ""
-                return words.format(process=self._name(step.process), other=self._name(step.other)) + traffic
+                return clause.format(process=self._name(step.process), other=self._name(step.other)) + traffic
         return ""
 
     def running(self, steps: Mapping[DecisionKind, Decision]) -> str:

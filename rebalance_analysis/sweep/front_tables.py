@@ -96,7 +96,9 @@ def front_document(result: SweepResult) -> dict[str, object]:
     equal inputs give equal documents.
     """
     defaults = None if result.defaults is None else _document(result, result.totals[result.defaults])
-    beaten_by = None if result.beats_defaults is None else _document(result, result.totals[result.beats_defaults])
+    beaten_by = (
+        None if result.better_than_defaults is None else _document(result, result.totals[result.better_than_defaults])
+    )
     return {
         "grid": {axis.key: list(axis.values) for axis in result.grid.axes},
         "groups": result.groups,
@@ -136,9 +138,9 @@ def _headings(result: SweepResult, measures: tuple[str, ...]) -> tuple[str, ...]
 
 
 def _beaten(result: SweepResult, blocks: list[AlikeCombinations]) -> str:
-    if result.beats_defaults is None:
+    if result.better_than_defaults is None:
         return ""
-    line = next(place for place, block in enumerate(blocks, start=1) if result.beats_defaults in block.numbers)
+    line = next(place for place, block in enumerate(blocks, start=1) if result.better_than_defaults in block.numbers)
     return f", beaten by line {line}"
 
 

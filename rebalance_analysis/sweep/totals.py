@@ -76,9 +76,9 @@ class CombinationTotal:
 class SweepResult:
     """The result of a sweep. `totals`: the totals of all combinations, in the order of their numbers. `front`: the
     numbers of the combinations on the front, sorted by time to stable. `defaults`: the number of the combination that
-    has Kafka's defaults; None if the grid does not contain this combination. `beats_defaults`: the number of the first
-    combination on the front that is better than Kafka's defaults. `beats_defaults` is None if the front is empty, if
-    the defaults are on the front, or if the grid does not contain the defaults.
+    has Kafka's defaults; None if the grid does not contain this combination. `better_than_defaults`: the number of the
+    first combination on the front that is better than Kafka's defaults. `better_than_defaults` is None if the front is
+    empty, if the defaults are on the front, or if the grid does not contain the defaults.
     """
 
     grid: Grid
@@ -86,7 +86,7 @@ class SweepResult:
     totals: tuple[CombinationTotal, ...]
     front: tuple[int, ...]
     defaults: int | None
-    beats_defaults: int | None
+    better_than_defaults: int | None
     own_measures: tuple[str, ...] = ()
     """The names of the user's own measures, in the order of their values in the totals."""
 
@@ -127,7 +127,9 @@ def sweep_result(grid: Grid, batches: Iterable[pa.RecordBatch], own_measures: tu
     )
     front = _front(totals)
     defaults = grid.kafkas_defaults()
-    return SweepResult(grid, len(groups), totals, front, defaults, _beats(totals, front, defaults), own_measures)
+    return SweepResult(
+        grid, len(groups), totals, front, defaults, _better_than_defaults(totals, front, defaults), own_measures
+    )
 
 
 def _reads_of(table: pa.Table, groups: list[str]) -> dict[int, int]:
@@ -152,7 +154,7 @@ def _front(totals: Sequence[CombinationTotal]) -> tuple[int, ...]:
     return tuple(sorted(on_front, key=lambda number: (points[number][:2], totals[number].standbys, points[number][3:])))
 
 
-def _beats(totals: Sequence[CombinationTotal], front: Sequence[int], defaults: int | None) -> int | None:
+def _better_than_defaults(totals: Sequence[CombinationTotal], front: Sequence[int], defaults: int | None) -> int | None:
     if defaults is None or defaults in front:
         return None
     beaten = totals[defaults].point

@@ -406,8 +406,8 @@ def extra_bytes(headers: Headers, raw: RawRecord | None) -> int:
     handler.
 
     Differs from Kafka: the size includes the input record. In Kafka, each change keeps its input record, but the size
-    of this record is not counted. So in Kafka, a cache with small results of large records can occupy many times
-    `statestore.cache.max.bytes`.
+    of this record is not counted. If the records are large and their results are small, Kafka's cache may need many
+    times more memory than `statestore.cache.max.bytes`.
     """
     size = sum(len(name) + (0 if value is None else len(value)) for name, value in headers)
     if raw is not None:

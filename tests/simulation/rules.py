@@ -49,7 +49,7 @@ takes it may still wait for an answer that does not come: for a third of the lea
 """
 
 OWNERLESS_AT_MOST_MS = 2 * (SESSION_TIMEOUT_MS + REBALANCE_TIMEOUT_MS)
-_SILENT = (RemovalReason.SESSION_EXPIRED, RemovalReason.NEVER_HEARD_FROM)
+_SILENT = (RemovalReason.SESSION_EXPIRED, RemovalReason.NO_REQUEST_SINCE_JOIN)
 _KEEP_FROM_RENEWING = (Kind.SLOW_COMMITS, Kind.FAILED_COMMITS, Kind.UNKNOWN_COMMITS, Kind.DATABASE_FULL)
 CALM = (RebalanceOutcome.STABLE, RebalanceOutcome.PROBING, RebalanceOutcome.SETTLED)
 

@@ -5,9 +5,9 @@
 2. If an active task is not placed yet, it goes to the least loaded candidate, up to this member's quota.
 3. The remaining active tasks go to the process with the fewest tasks per member. Within this process, the tasks go to
    the member with the fewest tasks.
-4. A standby goes to the previous owner of the task, or else to the least loaded candidate. A member gets standbys only
-   up to its quota of all copies. If a standby is still not placed, it goes to a process without the task: the process
-   with the fewest tasks per member.
+4. A standby goes to the previous owner of the task, or else to the least loaded candidate. A member gets a standby only
+   if it has fewer active tasks and standbys than its quota of all copies. If a standby is still not placed, it goes to
+   a process without the task: the process with the fewest tasks per member.
 
 The candidates of a task are the members that had a standby of the task. Kafka 4.4 has two more rules. If a member
 reports an offset for the task, it is also a candidate, after all members that had a standby. Candidates with higher

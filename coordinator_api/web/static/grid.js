@@ -29,8 +29,8 @@ function chipOf(packed) {
   return { key: name, task: name.slice(1), letter: name[0], role: ROLES[name[0]], standing: STANDINGS[standing] ?? "runs", lag, whole, left };
 }
 
-/** The text of a task copy, like Chip.words in grid.py. */
-function words(chip) {
+/** The text of a task copy, like Chip.text in grid.py. */
+function chipText(chip) {
   if (chip.standing === "runs") return "runs";
   if (chip.standing === "stateless") return "has no state";
   if (chip.standing === "away") return "waits for its instance, which is away";
@@ -219,7 +219,7 @@ function chipElement(old, id, chip) {
   made.id = id;
   made.className = `task ${chip.role} ${chip.standing}`;
   made.href = `${home}/tasks/${encodeURIComponent(chip.task)}`;
-  made.dataset.tip = `${chip.task}, ${chip.role}: ${words(chip)}`;
+  made.dataset.tip = `${chip.task}, ${chip.role}: ${chipText(chip)}`;
   if (!old) made.tabIndex = -1;
   const parts = [element("b", "", chip.letter), ` ${chip.task} `];
   if (chip.standing === "caught-up" && chip.role !== "active") parts.push(element("i", "", "✓"));
@@ -237,7 +237,7 @@ function chipElement(old, id, chip) {
     bar.append(rect);
     parts.push(element("i", "", share === null ? "–" : `${share}%`), bar);
   }
-  parts.push(element("span", "unseen", `, ${chip.role}: ${words(chip)}`));
+  parts.push(element("span", "unseen", `, ${chip.role}: ${chipText(chip)}`));
   made.replaceChildren(...parts);
   return made;
 }

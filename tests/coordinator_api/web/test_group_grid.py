@@ -52,7 +52,7 @@ def of_two() -> dict[str, Any]:
 
 def words(grid: GroupGrid) -> dict[str, str]:
     return {
-        f"{chip.role} {chip.task}": chip.words for row in grid.rows for thread in row.threads for chip in thread.chips
+        f"{chip.role} {chip.task}": chip.text for row in grid.rows for thread in row.threads for chip in thread.chips
     }
 
 
