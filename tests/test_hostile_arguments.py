@@ -27,7 +27,7 @@ from tests.program import SMOKE
 
 _LONGEST_RUN_S = 20.0
 _ENOUGH = 10
-"""Values of each option in a usual run, which begin at another one for each; all of them are for the long one."""
+"""Values of each option in a usual run, which begin at another one for each; all of them are for `make soak`."""
 
 WORDS = (
     *("", " ", "-1", "0", "1e400", "nan", "inf", "1_000", "0x10", "\u0663", "\U0001d7d7", "9" * 400, "9" * 5000),
@@ -260,6 +260,7 @@ def test_should_end_no_argument_in_a_traceback(name: str, files: list[str]) -> N
     assert _problems(name, files, _ENOUGH) == []
 
 
+@pytest.mark.soak
 @pytest.mark.long
 @pytest.mark.parametrize("name", commands())
 def test_should_end_no_argument_in_a_traceback_whatever_it_is(name: str, files: list[str]) -> None:
