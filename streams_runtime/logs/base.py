@@ -392,7 +392,19 @@ class Log(Protocol):
         Never raises LogTimeout. If a log stores releases, it writes all releases of a group in one step.
         """
 
-    def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer: ...
+    def consumer(
+        self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED, *, whole_transactions: bool = False
+    ) -> Consumer:
+        """Open a consumer. `whole_transactions`: True if a poll must not return only a part of a transaction. Use
+        `whole_transactions` only with READ_COMMITTED.
+
+        With `whole_transactions`, the last record that a poll returns for a partition is the last record of a
+        transaction, or of a batch that was written without a transaction. So a poll may return more than `max_records`
+        records, and the records of one transaction have to fit into memory. `position` is never between two records of
+        a transaction, unless the caller has called `seek` with such an offset. Compaction may join transactions,
+        because it removes records and transaction markers. Transactions are split if transactions of several producers
+        overlap in a partition, which never happens in a changelog.
+        """
 
     def producer(self, transactional_id: str | None = None) -> Producer:
         """Open a producer. With a transactional id, fence the producer that had the id before."""

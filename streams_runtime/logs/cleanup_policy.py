@@ -34,7 +34,7 @@ _MAX_SOURCE_BYTES = 4 * 1024 * 1024  # One step reads and replaces at most this 
 class BatchSummary(NamedTuple):
     """The data about a stored batch, without its records. `size`: the bytes that the batch takes in the log.
     `delete_horizon_ms`: the time from which the batch's tombstones may be deleted; None until compaction has seen the
-    tombstones.
+    tombstones. `continues`: True if the transaction of the batch continues in the next batch.
     """
 
     base_offset: int
@@ -42,6 +42,7 @@ class BatchSummary(NamedTuple):
     max_timestamp_ms: int
     size: int
     delete_horizon_ms: int | None = None
+    continues: bool = False
 
 
 StoredBatch = tuple[BatchSummary, RecordBatch]
@@ -55,6 +56,14 @@ class Replacement(NamedTuple):
     sources: list[BatchSummary]
     records: RecordBatch | None
     delete_horizon_ms: int | None
+
+    @property
+    def continues(self) -> bool:
+        """True if the last transaction of the new batch continues in the next batch. So compaction never splits a
+        transaction. If no record of a transaction's last batch remains, compaction may join the transaction with the
+        next one.
+        """
+        return self.sources[-1].continues
 
 
 @dataclass(slots=True)

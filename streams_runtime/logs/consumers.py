@@ -5,7 +5,7 @@ Rules of every consumer: each partition is read, even if other partitions have m
 equal share of `max_records`, and the unused rest of a share goes to the other partitions. If more than `max_records`
 partitions have records, a poll returns records of at most `max_records` of these partitions. Each poll starts at a
 different partition than the previous poll. If a poll has read more than `max_records` records, a later poll returns the
-rest.
+rest. With `whole_transactions`, no batch is split, and the same poll returns the rest of a transaction.
 
 Rules of `PollingConsumer`: it has no thread, and reads the log inside `poll`. A poll reads the state of all its
 partitions at one moment (a snapshot). Each batch of a partition is read only once. A failed poll moves no position. The
@@ -158,8 +158,10 @@ class Snapshot(Protocol):
 
     bounds: Mapping[TopicPartition, Bounds]
 
-    def batches(self, partition: TopicPartition, offset: int) -> Iterator[RecordBatch]:
-        """Yields batches in order, from the first batch whose last offset is at least `offset`."""
+    def batches(self, partition: TopicPartition, offset: int) -> Iterator[tuple[RecordBatch, bool]]:
+        """Yields batches in order, from the first batch whose last offset is at least `offset`. The second value is
+        True if the transaction of the batch continues in the next batch.
+        """
 
 
 class BatchSource(Protocol):
@@ -192,12 +194,15 @@ class _Taken(NamedTuple):
 
 
 class PollingConsumer(AssigningConsumer[AssignedPartition]):
-    """A `Consumer`. `signal`: an event that each append in this process sets."""
+    """A `Consumer`. `signal`: an event that each append in this process sets. `whole_transactions`: see
+    `Log.consumer`.
+    """
 
-    def __init__(self, source: BatchSource, signal: threading.Event) -> None:
+    def __init__(self, source: BatchSource, signal: threading.Event, *, whole_transactions: bool = False) -> None:
         super().__init__(AssignedPartition, {}, nullcontext())
         self._source = source
         self._signal = signal
+        self._whole_transactions = whole_transactions
 
     def known_end(self, partition: TopicPartition) -> int | None:
         """Returns None, because the log pushes no end offsets to this consumer; call `Log.end_offsets`."""
@@ -239,7 +244,7 @@ class PollingConsumer(AssigningConsumer[AssignedPartition]):
                 self._may_have_more = False
                 return []
             taken = {
-                partition: _take_from(partition, wanted[partition], share, snapshot)
+                partition: _take_from(partition, wanted[partition], share, snapshot, self._whole_transactions)
                 for partition, share in _shares(lags, max_records).items()
             }
         for partition, of_it in taken.items():  # positions move last, after all steps that can fail
@@ -269,22 +274,27 @@ class PollingConsumer(AssigningConsumer[AssignedPartition]):
         return lags
 
 
-def _take_from(partition: TopicPartition, one: AssignedPartition, share: int, snapshot: Snapshot) -> _Taken:
+def _take_from(
+    partition: TopicPartition, one: AssignedPartition, share: int, snapshot: Snapshot, whole_transactions: bool
+) -> _Taken:
     position, rest = one.position or 0, one.rest
     batches: list[RecordBatch] = []
-    stored: Iterator[RecordBatch] | None = None
-    while share > 0:
+    stored: Iterator[tuple[RecordBatch, bool]] | None = None
+    continues = False
+    while share > 0 or (whole_transactions and continues):
         if rest is None:
             if stored is None:
                 stored = snapshot.batches(partition, position)
-            rest = next(stored, None)
-            if rest is None:
+            found = next(stored, None)
+            if found is None:
                 # no record is left before the end offset, only a gap
                 return _Taken(batches, snapshot.bounds[partition].end, None)
+            rest, continues = found
             if rest.offsets[0] < position:
                 rest = rest.part(bisect_left(rest.offsets, position), len(rest.offsets))
         count = len(rest.offsets)
-        part, rest = (rest, None) if count <= share else (rest.part(0, share), rest.part(share, count))
+        fits = whole_transactions or count <= share
+        part, rest = (rest, None) if fits else (rest.part(0, share), rest.part(share, count))
         batches.append(part)
         share -= min(share, count)
         position = part.offsets[-1] + 1

@@ -50,6 +50,7 @@ from streams_runtime.logs.producers import (
     ProducerIdentity,
     check_claim,
     check_identity,
+    with_continues,
 )
 from streams_runtime.logs.record_limits import AnyRecord, RecordLimits
 from streams_runtime.logs.topic_configs import (
@@ -77,11 +78,11 @@ class _Partition:
     cleaned_to: int = 0
     batches: list[StoredBatch] = field(default_factory=list)
 
-    def append(self, partition: TopicPartition, batch: NewBatch) -> None:
+    def append(self, partition: TopicPartition, batch: NewBatch, *, continues: bool = False) -> None:
         offsets = range(self.end, self.end + len(batch.keys))
         self.end = offsets.stop
         records = RecordBatch(partition, offsets, batch.timestamps_ms, batch.keys, batch.values, batch.headers)
-        self.batches.append(_stored(records, batch.size))
+        self.batches.append(_stored(records, batch.size, continues=continues))
 
     def first_index(self, offset: int) -> int:
         """Returns the index of the first batch whose last offset is at least `offset`."""
@@ -202,8 +203,10 @@ class InMemoryLog:
     def release(self, *claims: Claim) -> None:
         """Does nothing, because the log never contains an open transaction."""
 
-    def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
-        return PollingConsumer(self, self._signals.new_event())
+    def consumer(
+        self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED, *, whole_transactions: bool = False
+    ) -> Consumer:
+        return PollingConsumer(self, self._signals.new_event(), whole_transactions=whole_transactions)
 
     def producer(self, transactional_id: str | None = None) -> Producer:
         if transactional_id is None:
@@ -265,8 +268,8 @@ class InMemoryLog:
                 check_claim(claim, self._claim_epochs.get(claim.group_id, {}))
             written = {partition: self._partition(partition) for partition in batches}
             for partition, stored in written.items():
-                for batch in batches[partition]:
-                    stored.append(partition, batch)
+                for batch, continues in with_continues(batches[partition], identity):
+                    stored.append(partition, batch, continues=continues)
                 last_offsets[partition] = stored.end - 1
             for claim, moved in offsets:
                 for partition, offset in moved.items():
@@ -314,9 +317,13 @@ class InMemoryLog:
         latest = LatestOffsets()
         for _, records in stored.batches[first_dirty:first_head]:
             latest.add(records)
-        for sources, kept, horizon_ms in cleaned(stored.batches[:first_head], latest.offsets, stored.configs, now_ms):
+        for replacement in cleaned(stored.batches[:first_head], latest.offsets, stored.configs, now_ms):
+            sources, kept, horizon_ms = replacement
             at = stored.first_index(sources[0].last_offset)
-            placed = [] if kept is None else [_stored(kept, bytes_of(kept.keys) + bytes_of(kept.values), horizon_ms)]
+            placed = []
+            if kept is not None:
+                size = bytes_of(kept.keys) + bytes_of(kept.values)
+                placed = [_stored(kept, size, horizon_ms, continues=replacement.continues)]
             stored.batches[at : at + len(sources)] = placed
         stored.cleaned_to = until
 
@@ -328,17 +335,21 @@ class InMemorySnapshot:
             partition: Bounds(stored.begin, stored.end) for partition, stored in partitions.items()
         }
 
-    def batches(self, partition: TopicPartition, offset: int) -> Iterator[RecordBatch]:
+    def batches(self, partition: TopicPartition, offset: int) -> Iterator[tuple[RecordBatch, bool]]:
         stored = self._partitions[partition]
         for index in range(stored.first_index(offset), len(stored.batches)):
-            yield stored.batches[index][1]
+            summary, records = stored.batches[index]
+            yield records, summary.continues
 
 
-def _stored(records: RecordBatch, size: int, delete_horizon_ms: int | None = None) -> StoredBatch:
+def _stored(
+    records: RecordBatch, size: int, delete_horizon_ms: int | None = None, *, continues: bool = False
+) -> StoredBatch:
     """Makes a stored batch. `size`: the total size of keys, values and headers in bytes."""
     offsets = records.offsets
     size += _RECORD_BYTES * len(offsets)
-    return BatchSummary(offsets[0], offsets[-1], max(records.timestamps_ms), size, delete_horizon_ms), records
+    latest_ms = max(records.timestamps_ms)
+    return BatchSummary(offsets[0], offsets[-1], latest_ms, size, delete_horizon_ms, continues), records
 
 
 def _has_to_be_compacted(stored: _Partition, now_ms: int) -> bool:

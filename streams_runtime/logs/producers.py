@@ -19,7 +19,7 @@ memory.
 import threading
 import weakref
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from operator import add
 from typing import NamedTuple, Protocol
@@ -216,6 +216,14 @@ NewBatches = Mapping[TopicPartition, Sequence[NewBatch]]
 """The batches to append, by partition. The partitions are in the order in which their first pending records were
 sent.
 """
+
+
+def with_continues(batches: Sequence[NewBatch], identity: ProducerIdentity | None) -> Iterator[tuple[NewBatch, bool]]:
+    """Yields the batches that one `append` writes to a partition. The second value is True if the transaction continues
+    in the next batch. `identity`: None if the batches are not written by a transaction, so each batch is complete.
+    """
+    last = len(batches) - 1
+    return ((batch, identity is not None and index < last) for index, batch in enumerate(batches))
 
 
 class Destination(Protocol):

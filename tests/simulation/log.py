@@ -117,8 +117,10 @@ class LogView:
         if self.fate.is_dead:
             self.fate.reach(Point.BEFORE_COMMIT)
 
-    def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> SimulatedConsumer:
-        return SimulatedConsumer(self)
+    def consumer(
+        self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED, *, whole_transactions: bool = False
+    ) -> SimulatedConsumer:
+        return SimulatedConsumer(self, whole_transactions=whole_transactions)
 
     def producer(self, transactional_id: str | None = None) -> Producer:
         self.ask()
@@ -134,8 +136,8 @@ class LogView:
 
 
 class SimulatedConsumer(PollingConsumer):
-    def __init__(self, view: LogView) -> None:
-        super().__init__(view.shared, _NO_SIGNAL)
+    def __init__(self, view: LogView, *, whole_transactions: bool) -> None:
+        super().__init__(view.shared, _NO_SIGNAL, whole_transactions=whole_transactions)
         self._view = view
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:

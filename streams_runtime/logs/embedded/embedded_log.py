@@ -50,7 +50,13 @@ from streams_runtime.logs.embedded.reads_and_writes import (
 from streams_runtime.logs.embedded.record_batches import encoded
 from streams_runtime.logs.embedded.schema import Catalog, prepare
 from streams_runtime.logs.log_errors import LogError, check_not_beyond
-from streams_runtime.logs.producers import AppendSignals, BufferingProducer, NewBatches, ProducerIdentity
+from streams_runtime.logs.producers import (
+    AppendSignals,
+    BufferingProducer,
+    NewBatches,
+    ProducerIdentity,
+    with_continues,
+)
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.logs.topic_configs import (
     TopicConfigs,
@@ -214,9 +220,11 @@ class EmbeddedLog:
     def release(self, *claims: Claim) -> None:
         """Does nothing, because the log never contains an open transaction."""
 
-    def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
+    def consumer(
+        self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED, *, whole_transactions: bool = False
+    ) -> Consumer:
         source = EmbeddedSource(LazyConnection(self._file, self._timeout_ms, self._synchronous), self._catalog)
-        consumer = PollingConsumer(source, self._signals.new_event())
+        consumer = PollingConsumer(source, self._signals.new_event(), whole_transactions=whole_transactions)
         self._consumers.add(consumer)
         return consumer
 
@@ -283,7 +291,10 @@ class EmbeddedLog:
 
     def append(self, batches: NewBatches, offsets: OffsetsToCommit, identity: ProducerIdentity | None) -> Offsets:
         as_bytes = {  # batches are encoded before the transaction, because other writers wait for the transaction
-            partition: [encoded(batch.timestamps_ms, batch.keys, batch.values, batch.headers) for batch in of_it]
+            partition: [
+                encoded(batch.timestamps_ms, batch.keys, batch.values, batch.headers, continues=continues)
+                for batch, continues in with_continues(of_it, identity)
+            ]
             for partition, of_it in batches.items()
         }
 

@@ -27,11 +27,13 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import starmap
 from typing import NamedTuple
 
 from assignor.types import TopicPartition
 from operating_system.processes import reset_in_children
 from streams_runtime.common.clock import Clock
+from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.cleanup_policy import (
     BatchSummary,
     LatestOffsets,
@@ -44,7 +46,7 @@ from streams_runtime.logs.cleanup_policy import (
 )
 from streams_runtime.logs.embedded.connections import SharedConnection
 from streams_runtime.logs.embedded.reads_and_writes import EmbeddedWriter, insert_batch
-from streams_runtime.logs.embedded.record_batches import decoded, encoded
+from streams_runtime.logs.embedded.record_batches import EncodedBatch, continues_in_next, decoded, encoded
 from streams_runtime.logs.embedded.schema import Catalog, KnownPartition
 
 MAINTENANCE_S = 0.05
@@ -208,15 +210,18 @@ class PartitionCleaner:
                 " WHERE partition=? AND last_offset>=? AND last_offset<? ORDER BY last_offset LIMIT ?",
                 (known.id, offset, until, _ROWS_READ_A_STEP),
             ).fetchall()
-        return [(BatchSummary(*row), decoded(partition, row[0], payload)) for *row, payload in rows]
+        batches = []
+        for *row, payload in rows:
+            records = decoded(partition, row[0], payload)
+            batches.append((BatchSummary(*row)._replace(continues=continues_in_next(payload)), records))
+        return batches
 
     def _replace(self, known: KnownPartition, replacements: list[Replacement]) -> bool:
         """Replaces batches. Returns False if another process has the lease. If a batch was deleted meanwhile, it stays
         deleted.
         """
         as_bytes = [  # batches are encoded before the transaction, because other writers wait for the transaction
-            None if kept is None else encoded(kept.timestamps_ms, kept.keys, kept.values, kept.headers, kept.offsets)
-            for _, kept, _ in replacements
+            None if each.records is None else _encoded(each.records, continues=each.continues) for each in replacements
         ]
         with self._writer.transaction() as connection:
             if not self._extend_lease(connection, known):
@@ -269,6 +274,10 @@ class PartitionCleaner:
                 " WHERE id=?2 AND cleaner=?3",
                 (cleaned_to, known.id, self._owner),
             )
+
+
+def _encoded(kept: RecordBatch, *, continues: bool) -> EncodedBatch:
+    return encoded(kept.timestamps_ms, kept.keys, kept.values, kept.headers, kept.offsets, continues=continues)
 
 
 def move_begin(connection: sqlite3.Connection, partition_id: int, offset: int) -> None:
@@ -343,7 +352,7 @@ def _summaries(read: sqlite3.Connection, known: KnownPartition, offset: int, mos
         " WHERE partition=? AND last_offset>=? ORDER BY last_offset LIMIT ?",
         (known.id, offset, most),
     )
-    return map(BatchSummary._make, rows)
+    return starmap(BatchSummary, rows)
 
 
 def _newest_timestamp_ms(read: sqlite3.Connection, known: KnownPartition, begin: int) -> int:

@@ -31,7 +31,7 @@ from assignor.types import TopicPartition
 from streams_runtime.logs.base import OffsetsToCommit, RecordBatch
 from streams_runtime.logs.consumers import Bounds, first_offset_at
 from streams_runtime.logs.embedded.connections import LazyConnection, Synchronous, WriteLock, as_log_errors
-from streams_runtime.logs.embedded.record_batches import EncodedBatch, decoded
+from streams_runtime.logs.embedded.record_batches import EncodedBatch, continues_in_next, decoded
 from streams_runtime.logs.embedded.schema import Catalog, KnownPartition
 from streams_runtime.logs.log_errors import UnknownTopicOrPartition
 from streams_runtime.logs.producers import ProducerIdentity, check_claim, check_identity
@@ -231,13 +231,15 @@ class EmbeddedSnapshot:
     bounds: Mapping[TopicPartition, Bounds]
     _cursors: list[sqlite3.Cursor] = field(default_factory=list, init=False)
 
-    def batches(self, partition: TopicPartition, offset: int) -> Iterator[RecordBatch]:
+    def batches(self, partition: TopicPartition, offset: int) -> Iterator[tuple[RecordBatch, bool]]:
         cursor = self._connection.execute(
             "SELECT base_offset, payload FROM batches WHERE partition=? AND last_offset>=? ORDER BY last_offset",
             (self._known[partition].id, offset),
         )
         self._cursors.append(cursor)
-        return (decoded(partition, base_offset, payload) for base_offset, payload in cursor)
+        return (
+            (decoded(partition, base_offset, payload), continues_in_next(payload)) for base_offset, payload in cursor
+        )
 
     def close(self) -> None:
         for cursor in self._cursors:  # an unfinished statement would keep the snapshot open

@@ -5,6 +5,8 @@ Format: little-endian. A batch begins with a header: a CRC-32, the version, the 
 size of the keys, and the total size of the values. The CRC-32 covers all bytes after itself. The columns follow in this
 order: offset deltas to the first record, timestamps, key lengths, value lengths, keys, values, headers. The offset
 deltas are left out if there are no gaps. The headers are left out if no record has headers. The length of a null is -1.
+A flag marks a batch whose transaction continues in the next batch of the partition. Releases without this flag ignore
+it, and write each batch without it.
 Offsets in a batch are relative, so a batch can be encoded before its base offset is known. Keys and values are decoded
 with `BytesIO.read`. `map` calls `BytesIO.read` for each entry of a column in C code, without any Python bytecode.
 
@@ -27,11 +29,12 @@ from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.log_errors import LogError
 
 _VERSION = 1
-_SPARSE, _NULL_KEYS, _NULL_VALUES, _HEADERS = 1, 2, 4, 8
+_SPARSE, _NULL_KEYS, _NULL_VALUES, _HEADERS, _CONTINUES = 1, 2, 4, 8, 16
 _CRC = struct.Struct("<I")
 _PREAMBLE = struct.Struct("<BBIII")  # version, flags, count, bytes of all keys, bytes of all values
 _COUNT = struct.Struct("<I")
 _HEADER_SIZES = struct.Struct("<Ii")  # number of bytes of the name; number of bytes of the value, or -1 for null
+_FLAGS_AT = _CRC.size + 1
 _BODY_START = _CRC.size + _PREAMBLE.size
 
 
@@ -49,12 +52,15 @@ def encoded(
     values: BytesColumn,
     headers: Sequence[Headers] | None = None,
     offsets: Sequence[int] | None = None,
+    *,
+    continues: bool = False,
 ) -> EncodedBatch:
     """Encodes columns of the same length, with at least one record. `offsets`: offsets in rising order, less than 2^32
-    apart; None if the offsets have no gaps.
+    apart; None if the offsets have no gaps. `continues`: True if the transaction of the batch continues in the next
+    batch of the partition.
     """
     count = len(timestamps_ms)
-    flags = 0
+    flags = _CONTINUES if continues else 0
     parts: list[bytes] = []
     if offsets is not None and offsets[-1] - offsets[0] != count - 1:
         flags |= _SPARSE
@@ -104,6 +110,13 @@ def decoded(partition: TopicPartition, base_offset: int, payload: bytes) -> Reco
     values = _cut(reader, value_lengths, flags & _NULL_VALUES)
     headers = _decoded_headers(reader, count) if flags & _HEADERS else None
     return RecordBatch(partition, offsets, timestamps_ms, keys, values, headers)
+
+
+def continues_in_next(payload: bytes) -> bool:
+    """Returns True if the transaction of a batch continues in the next batch of the partition. `payload`: bytes that
+    `decoded` has checked.
+    """
+    return bool(payload[_FLAGS_AT] & _CONTINUES)
 
 
 def _joined(column: BytesColumn) -> tuple[array[int], bytes, bool]:

@@ -3,13 +3,15 @@ records.
 
 Rules: before `poll` returns an empty list, it asks the brokers once more, even with a time-out of 0. `poll` waits at
 most a second for this answer. Records are decoded when `poll` returns them. Fetched records are returned even if the
-brokers have deleted them meanwhile. Source: `KafkaConsumer`, `FetchCollector`.
+brokers have deleted them meanwhile. With `whole_transactions`, the consumer keeps the records of a transaction until it
+has fetched the end of the transaction; see `completed_fetch`. Source: `KafkaConsumer`, `FetchCollector`.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from assignor.types import TopicPartition
 from kafka_client.event_loop import EventLoopThread
@@ -31,12 +33,15 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
         settings: LogSettings,
         isolation: IsolationLevel,
         on_close: Callable[[KafkaConsumer], None],
+        *,
+        whole_transactions: bool = False,
     ) -> None:
         self._loop = loop
         self._start = loop.call_soon()
         self._fetcher = Fetcher(settings, isolation)
         self._changed = self._fetcher.changed
-        super().__init__(FetchedPartition, self._fetcher.partitions, self._changed)
+        new_partition = partial(FetchedPartition, whole_transactions=whole_transactions)
+        super().__init__(new_partition, self._fetcher.partitions, self._changed)
         self._has_asked = True  # True if the present poll has asked the brokers
         self._on_close = on_close
         self._start(self._fetcher.connect)
@@ -127,7 +132,7 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
             left = max_records
             # Each partition first gets an equal share. The unused rest is then shared among the partitions with more
             # records.
-            while ready and left:
+            while ready and left > 0:
                 share = max(1, left // len(ready))
                 for partition in list(ready):
                     batches, count = _take_from(wanted[partition], min(share, left))
@@ -136,7 +141,7 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
                         given.setdefault(partition, []).extend(batches)
                     if not _has_more(wanted[partition]):
                         ready.remove(partition)
-                    if not left:
+                    if left <= 0:
                         break
         return [concatenated(batches) for batches in given.values()]
 
@@ -156,8 +161,8 @@ def _has_more(one: FetchedPartition) -> bool:
 
 
 def _take_from(one: FetchedPartition, share: int) -> tuple[list[RecordBatch], int]:
-    """Returns batches with at most `share` records, and the number of these records. The position moves past these
-    records, and past a gap after the last record.
+    """Returns batches with at most `share` records, and the number of these records. If no transaction may be split,
+    there may be more records. The position moves past these records, and past a gap after the last record.
     """
     batches: list[RecordBatch] = []
     taken = 0
@@ -173,7 +178,7 @@ def _take_from(one: FetchedPartition, share: int) -> tuple[list[RecordBatch], in
                 one.position = max(one.position or 0, one.decoding.next_offset)
                 one.decoding = None
                 continue
-        part = batch.part(0, share - taken)
+        part = batch.part(0, share - taken) if one.transaction is None else batch
         if len(part) < len(batch):
             one.rest = batch.part(len(part), len(batch))
         batches.append(part)

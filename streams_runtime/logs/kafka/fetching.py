@@ -35,7 +35,7 @@ from kafka_client.error_codes import check
 from kafka_client.errors import KafkaRefused, NotNow
 from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.logs.consumers import AssignedPartition, rotated
-from streams_runtime.logs.kafka.completed_fetch import CompletedFetch
+from streams_runtime.logs.kafka.completed_fetch import CompletedFetch, UnfinishedTransaction
 from streams_runtime.logs.kafka.leadership import Leadership
 from streams_runtime.logs.kafka.log_settings import LogSettings
 from streams_runtime.logs.log_errors import LogError, LogTimeout
@@ -59,10 +59,12 @@ class FetchedPartition(AssignedPartition):
     in flight waits at the broker until there are records. `empty_at`: 0 if the last answer had records; otherwise the
     monotonic time in seconds at which the last answer arrived. `end`: the end offset in the last answer. `end_is_kept`:
     True if the last request waits at the broker and was sent at most EMPTY_REST_S after the last answer.
+    `transaction`: the transaction at the position; None if the reader may read a part of a transaction.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, whole_transactions: bool = False) -> None:
         super().__init__()
+        self._whole_transactions = whole_transactions
         self.asked = self.answered = 0
         self.in_flight: int | None = None
         self.drop()
@@ -72,6 +74,7 @@ class FetchedPartition(AssignedPartition):
         super().drop()
         self.decoding: CompletedFetch | None = None
         self.completed: deque[CompletedFetch] = deque()
+        self.transaction = UnfinishedTransaction() if self._whole_transactions else None
         self.is_outside = False
         self.waits = False
         self.empty_at = 0.0
@@ -114,9 +117,15 @@ class FetchedPartition(AssignedPartition):
         return self.end if time.monotonic() - self.empty_at < for_s else None
 
     def fetch_offset(self) -> int:
-        """Returns the offset of the next fetch, which is after the records that are being decoded."""
+        """Returns the offset of the next fetch, which is after the records that are being decoded, and after the
+        records of an unfinished transaction.
+        """
         assert self.position is not None, "only a partition with a position is fetched"
-        return self.position if self.decoding is None else max(self.position, self.decoding.end_offset)
+        if self.decoding is not None:
+            return max(self.position, self.decoding.end_offset)
+        if self.transaction is not None and self.transaction.batches:
+            return self.transaction.next_offset
+        return self.position
 
 
 class _Way(NamedTuple):
@@ -362,13 +371,15 @@ class Fetcher:
             one.is_outside = one.decoding is None
             return
         one.end = stable if self._read_committed else high_watermark
-        if records:
-            one.empty_at = 0.0
+        one.empty_at = 0.0 if records else time.monotonic()
+        kept = one.transaction
+        if records or (kept is not None and kept.is_over_at(high_watermark)):
+            hidden = aborted or () if self._read_committed else None
             one.completed.append(
-                CompletedFetch(partition, records, offset, aborted or () if self._read_committed else None)
+                CompletedFetch(
+                    partition, records or b"", offset, hidden, high_watermark=high_watermark, transaction=kept
+                )
             )
-        else:
-            one.empty_at = time.monotonic()
 
     def _is_current(self, partition: TopicPartition, one: FetchedPartition) -> bool:
         return self.partitions.get(partition) is one and one.position is not None

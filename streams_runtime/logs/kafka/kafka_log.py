@@ -199,8 +199,12 @@ class KafkaLog:
                     "group %s: claims could not be released; the next owner may fence this one", group_id, exc_info=True
                 )
 
-    def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
-        consumer = KafkaConsumer(self._loop, self.settings, isolation, self._open.discard)
+    def consumer(
+        self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED, *, whole_transactions: bool = False
+    ) -> Consumer:
+        consumer = KafkaConsumer(
+            self._loop, self.settings, isolation, self._open.discard, whole_transactions=whole_transactions
+        )
         self._open.add(consumer)
         return consumer
 

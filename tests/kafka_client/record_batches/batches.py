@@ -46,10 +46,11 @@ def batch_of(
     base_offset: int = 0,
     attributes: int = 0,
     producer_id: int = -1,
+    producer_epoch: int = 0,
     last_offset_delta: int | None = None,
     max_timestamp_ms: int | None = None,
 ) -> bytes:
-    builder = DefaultRecordBatchBuilder(2, codec, 0, producer_id, 0, 0, 2**31 - 1)
+    builder = DefaultRecordBatchBuilder(2, codec, 0, producer_id, producer_epoch, 0, 2**31 - 1)
     for delta, timestamp_ms, key, value, headers in found:
         builder.append(delta, timestamp_ms, key, value, list(headers))
     built = bytearray(builder.build())

@@ -30,8 +30,9 @@ class FailingLog(WatchedLog):
         ends = self.log.end_offsets(partitions, isolation)
         return {partition: end + self.end_marker for partition, end in ends.items()}
 
-    def consumer(self, isolation: IsolationLevel = _COMMITTED) -> Consumer:
-        return cast(Consumer, _FailingConsumer(self, self.log.consumer(isolation)))
+    def consumer(self, isolation: IsolationLevel = _COMMITTED, *, whole_transactions: bool = False) -> Consumer:
+        inside = self.log.consumer(isolation, whole_transactions=whole_transactions)
+        return cast(Consumer, _FailingConsumer(self, inside))
 
 
 class _FailingConsumer:

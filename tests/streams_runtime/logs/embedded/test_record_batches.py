@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from assignor.types import TopicPartition
 from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import RecordBatch, concatenated
-from streams_runtime.logs.embedded.record_batches import decoded, encoded
+from streams_runtime.logs.embedded.record_batches import continues_in_next, decoded, encoded
 from streams_runtime.logs.log_errors import LogError
 from tests.streams_runtime.logs.reading_and_writing import Read, records_of
 
@@ -51,6 +51,12 @@ def test_should_have_offsets_when_it_is_stored_that_it_had_not_when_it_was_encod
         Read(101, 9, b"b", None),
         Read(102, 7, b"c", b"3"),
     ]
+
+
+def test_should_mark_a_batch_whose_transaction_continues() -> None:
+    plain, marked = (encoded([1], [b"a"], [None], continues=continues).payload for continues in (False, True))
+    assert (continues_in_next(plain), continues_in_next(marked)) == (False, True)
+    assert decoded(P, 3, marked) == decoded(P, 3, plain)
 
 
 @given(st.data())

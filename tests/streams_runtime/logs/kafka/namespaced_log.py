@@ -85,8 +85,10 @@ class NamespacedLog(_Namespaced):
             if name != topic.name and not name.endswith("-claims")
         }
 
-    def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Any:
-        return _Namespaced(self._inside.consumer(isolation), self._prefix)
+    def consumer(
+        self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED, *, whole_transactions: bool = False
+    ) -> Any:
+        return _Namespaced(self._inside.consumer(isolation, whole_transactions=whole_transactions), self._prefix)
 
     def producer(self, transactional_id: str | None = None) -> Any:
         return _Namespaced(super().__getattr__("producer")(transactional_id), self._prefix)

@@ -20,7 +20,8 @@ from streams_runtime.logs.kafka import fetching
 from streams_runtime.logs.kafka.fetching import EMPTY_REST_S, LONGEST_WAIT_MS, FetchedPartition, Fetcher
 from streams_runtime.logs.kafka.leadership import Led
 from streams_runtime.logs.kafka.log_settings import log_settings
-from tests.kafka_client.record_batches.batches import batch_of
+from tests.kafka_client.record_batches.batches import TRANSACTIONAL, batch_of
+from tests.known import known
 
 EVENTS, TABLE, OTHER = (TopicPartition(topic, 0) for topic in ("events", "table", "other"))
 STABLE, HIGH_WATERMARK = 5, 7
@@ -232,6 +233,25 @@ async def test_should_forget_the_end_when_the_reader_goes_elsewhere(broker: Mock
     await reader.go_on()
     reader.fetcher.partitions[TABLE].drop()
     assert reader.known_end(TABLE) is None
+    await reader.fetcher.close()
+
+
+async def test_should_end_a_kept_transaction_when_an_empty_answer_shows_that_its_marker_is_gone(
+    broker: MockBroker,
+) -> None:
+    reader = Reader(broker)
+    table = reader.fetcher.partitions[TABLE] = FetchedPartition(whole_transactions=True)
+    table.position = STABLE
+    rows = [(at, 0, b"k", b"v", ()) for at in range(HIGH_WATERMARK - STABLE)]
+    broker.records["table"] = batch_of(rows, base_offset=STABLE, attributes=TRANSACTIONAL, producer_id=1)
+    await reader.go_on()
+    assert (table.completed.popleft().read(), table.fetch_offset()) == (None, HIGH_WATERMARK)
+    reader.fetcher.start(0)
+    await settled()
+    assert known(table.completed.popleft().read()).offsets == range(STABLE, HIGH_WATERMARK)
+    reader.fetcher.start(0)
+    await settled()
+    assert not table.completed  # an empty answer is none for the reader while nothing is kept
     await reader.fetcher.close()
 
 
