@@ -108,7 +108,7 @@ class ThreadWork:
         self._configs = configs
         self._clock = setting.clock
         self._consumer = setting.log.consumer(configs.isolation_level)
-        self._restore_consumer = setting.log.consumer(configs.isolation_level)
+        self._restore_consumer = setting.log.consumer(configs.isolation_level, whole_transactions=configs.exactly_once)
         self._producer = StreamsProducer(setting.log, setting.transactional_id)
         self._reader = ChangelogReader(
             setting.log,

@@ -103,6 +103,7 @@ class PollSize:
         """
         if took_ms * _POLLS_A_PASS > self._pass_ms * 2:
             if given * 2 >= asked:
-                self.records = min(self._largest, max(_SMALLEST_POLL, given // 2))
+                # A poll may return more records than it was asked for, because it does not split a transaction.
+                self.records = min(self._largest, max(_SMALLEST_POLL, min(asked, given) // 2))
         elif given >= asked and took_ms * _POLLS_A_PASS <= self._pass_ms:
             self.records = min(self._largest, max(self.records, asked * 2))

@@ -80,6 +80,8 @@ def test_should_ask_for_more_while_polls_are_quick_and_for_less_when_they_are_sl
     for _ in range(20):
         size.adapt(size.records, size.records, 1_000)
     assert size.records == 10
+    size.adapt(10, 5_000, 1_000)  # a transaction is not split
+    assert size.records == 10
 
 
 def test_should_never_ask_for_more_than_the_largest_poll() -> None:
